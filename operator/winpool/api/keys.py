@@ -1,0 +1,33 @@
+"""Every name that winpool puts on, or reads from, an object of the cluster.
+
+A key is spelled here and nowhere else, so that a search for it ends in one place.
+"""
+
+from typing import Final
+
+GROUP: Final = "winpool.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "WindowsNodePool"
+PLURAL: Final = "windowsnodepools"
+SINGULAR: Final = "windowsnodepool"
+SHORT_NAME: Final = "wnp"
+CATEGORY: Final = "windowspools"
+CRD_NAME: Final = f"{PLURAL}.{GROUP}"
+
+PREFIX: Final = f"{GROUP}/"
+POOL_LABEL: Final = f"{GROUP}/pool"
+"""Node label: the name of the pool the node belongs to."""
+APPLIED_ANNOTATION: Final = f"{GROUP}/applied"
+"""Node annotation: the ownership record, which labels and taints are ours and what stood there before."""
+RELEASE_FINALIZER: Final = f"{GROUP}/release-nodes"
+"""Finalizer of a pool that has written to a node: deletion waits until the nodes are released."""
+KOPF_FINALIZER: Final = f"{GROUP}/kopf"
+"""Never put on anything. Kopf strips the finalizer it is told is its own, so it must not be ours."""
+
+OS_LABEL: Final = "kubernetes.io/os"
+OS_WINDOWS: Final = "windows"
+
+FIELD_MANAGER: Final = "winpool"
+"""Field manager of every write, so that managedFields and the audit log name winpool."""
+REPORTING_CONTROLLER: Final = f"{GROUP}/winpool"
