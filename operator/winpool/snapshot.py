@@ -9,10 +9,15 @@ none of them, compares equal and wakes nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +71,49 @@ class NodePatch:
     labels: Mapping[str, str | None]
     annotations: Mapping[str, str | None]
     taints: tuple[Taint, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A WindowsNodePool as the API server last reported it.
+
+    ``spec`` is None where the operator cannot read it, and ``refusal`` then says why, for people.
+    ``status`` is what stands on the object, and ``written_status`` the same as it was written: they
+    are continued and compared, and never trusted for a decision about nodes.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime | None
+    deleting: bool
+    finalizers: tuple[str, ...]
+    spec: WindowsNodePoolSpec | None
+    refusal: str
+    status: WindowsNodePoolStatus
+    written_status: Mapping[str, Any]
+
+    @property
+    def seniority(self) -> tuple[datetime, str]:
+        """What orders pools that ask for the same free node: age, then name."""
+        return (self.created or _NEVER, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a pass of one pool decides on.
+
+    ``nodes`` are all Windows nodes, ``rivals`` all other pools, so that two that select the same
+    node come to the same answer about whose it is. ``vanished_pools`` are UIDs that name no pool
+    any more, known from two complete lists; a UID that is merely unknown is not among them (P4).
+    ``missing_permission`` is the rule that the API server says we lack, empty where we lack none.
+    """
+
+    pool: Pool
+    nodes: tuple[Node, ...]
+    rivals: tuple[Pool, ...]
+    vanished_pools: frozenset[str]
+    now: datetime
+    held_back: frozenset[str] = frozenset()
+    missing_permission: str = ""

@@ -1,0 +1,63 @@
+# Everything a person does with this repository. Each target installs what it needs by itself.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEMO_DIR ?= .testbed
+
+.PHONY: help install check test demo up down generate lock format
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Install everything for Python into .venv
+
+$(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "winpool needs Python 3.11 or newer; say which with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Installing Python packages into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  -e . -e tests/testbed
+	@touch $@
+
+check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (under a minute)
+	@$(BIN)/ruff format --check --quiet . || { echo "ruff format: run make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports | tail -n 3
+	@$(BIN)/pytest -q tests/unit
+
+test: check ## Everything: the fast half, then the tests on a real control plane
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest -q tests/cluster
+
+demo: $(INSTALLED) ## The whole story on a real control plane, step by step; ends by itself
+	@$(BIN)/python -m demo
+
+up: $(INSTALLED) ## A cluster with Windows nodes, and the operator; leaves both running
+	@$(BIN)/python -m demo up --dir $(DEMO_DIR)
+
+down: $(INSTALLED) ## End what `make up` started
+	@$(BIN)/python -m demo down --dir $(DEMO_DIR)
+
+generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages
+	@$(BIN)/python -m winpool.api.crd > crds/windowsnodepools.winpool.dev.yaml.new
+	@mv crds/windowsnodepools.winpool.dev.yaml.new crds/windowsnodepools.winpool.dev.yaml
+
+format: $(INSTALLED) ## Format all Python
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+lock: $(INSTALLED) ## Resolve the exact pins of all dependencies anew, with hashes
+	@for out in run dev; do \
+	  extra=""; [ $$out = run ] || extra="tests/testbed/pyproject.toml --extra dev"; \
+	  $(BIN)/uv pip compile --quiet pyproject.toml $$extra --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/$$out.txt; \
+	done

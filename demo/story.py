@@ -1,0 +1,99 @@
+"""The story: a pool is applied, drifts, is repaired, refuses nonsense, and leaves without a trace."""
+
+from __future__ import annotations
+
+import json
+
+from demo.narrator import Narrator, operator_command, shell_words
+from testbed.cluster import Testbed
+
+SAMPLE = "deploy/samples/win-2022.yaml"
+POOL = "win-2022"
+
+NODES = "kubectl get nodes -L agentpool,winpool.dev/pool,team"
+TAINTS = (
+    "kubectl get nodes -l agentpool=win22 "
+    "-o custom-columns='NAME:.metadata.name,TAINTS:.spec.taints[*].key,LABEL-TEAM:.metadata.labels.team'"
+)
+
+BAD_MANIFEST = """\
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: too-much}
+spec:
+  nodeSelector: {matchLabels: {agentpool: win22}}
+  os: {version: "2022"}
+  labels: {kubernetes.io/os: linux}
+"""
+
+
+def tell(testbed: Testbed) -> None:
+    """Tell it on ``testbed``, which has the CRD, the rights and the nodes already."""
+    narrator = Narrator(testbed)
+    _before(narrator)
+    _start_operator(narrator, testbed)
+    _apply(narrator)
+    _drift(narrator)
+    _refuse(narrator)
+    _dry_run(narrator)
+    _delete(narrator)
+
+
+def _before(narrator: Narrator) -> None:
+    narrator.chapter(
+        "A cluster with Windows nodes: two revisions of Windows Server 2022, and two Linux nodes"
+    )
+    narrator.run("kubectl label nodes -l kubernetes.io/os=windows agentpool=win22")
+    narrator.run("kubectl get nodes -L kubernetes.io/os,agentpool")
+
+
+def _start_operator(narrator: Narrator, testbed: Testbed) -> None:
+    narrator.chapter("The operator, under its own ServiceAccount")
+    command = operator_command(testbed)
+    narrator.say(f"started in the background: {shell_words(command)}")
+    testbed.run("operator", command)
+
+
+def _apply(narrator: Narrator) -> None:
+    narrator.chapter("One object says what the nodes are to be")
+    narrator.run(f"cat {SAMPLE}")
+    narrator.run(f"kubectl apply -f {SAMPLE}")
+    narrator.run(f"kubectl wait --for=condition=NodesUpToDate --timeout=60s wnp/{POOL}")
+    narrator.run("kubectl get wnp")
+    narrator.run(NODES)
+    narrator.run(f"kubectl describe wnp {POOL}")
+
+
+def _drift(narrator: Narrator) -> None:
+    narrator.chapter("Somebody removes a label and a taint by hand: they are put back")
+    node = json.loads(narrator.quiet("kubectl get nodes -l agentpool=win22 -o json"))["items"][0]
+    name = node["metadata"]["name"]
+    narrator.run(f"kubectl label node {name} team-")
+    narrator.run(f"kubectl taint node {name} os=windows:NoSchedule-")
+    narrator.wait(
+        f"kubectl get node {name} -L team -o custom-columns="
+        "'NAME:.metadata.name,TEAM:.metadata.labels.team,TAINTS:.spec.taints[*].key'",
+        until=lambda output: "payments" in output and " os" in output,
+    )
+    narrator.wait(f"kubectl events --for node/{name}", until=lambda output: "DriftRepaired" in output)
+
+
+def _refuse(narrator: Narrator) -> None:
+    narrator.chapter("A manifest that asks for what a pool must not do is refused, with the reason")
+    narrator.run(f"kubectl apply -f - <<'EOF'\n{BAD_MANIFEST}EOF", refused=True)
+
+
+def _dry_run(narrator: Narrator) -> None:
+    narrator.chapter("What would a change do? DryRun shows it and writes to no node")
+    patch = json.dumps({"spec": {"mode": "DryRun", "labels": {"team": "billing"}}})
+    narrator.run(f"kubectl patch wnp {POOL} --type=merge -p '{patch}'")
+    narrator.wait("kubectl get wnp -o wide", until=lambda output: output.count("DryRun") > 1)
+    narrator.run(
+        f"kubectl get wnp {POOL} -o jsonpath='{{.status.plan.totalNodes}} nodes would be written{{\"\\n\"}}'"
+    )
+
+
+def _delete(narrator: Narrator) -> None:
+    narrator.chapter("Deleted: every node is again as it was before")
+    narrator.run(f"kubectl delete wnp {POOL}")
+    narrator.run(TAINTS)

@@ -1,0 +1,201 @@
+"""The conditions of a WindowsNodePool and their reasons: one table, from which the reference page is made.
+
+A reason is part of the API: people script against it (`kubectl get` shows the reason of Ready in the
+column STATE). At most 19 characters, so that the table stays within 80 columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class ConditionType(StrEnum):
+    """The types of condition that every pool carries from the first look on."""
+
+    READY = "Ready"
+    ACCEPTED = "Accepted"
+    AVAILABLE = "Available"
+    NODES_UP_TO_DATE = "NodesUpToDate"
+    RECONCILING = "Reconciling"
+    PAUSED = "Paused"
+    DELETING = "Deleting"
+
+
+class Reason(StrEnum):
+    """Why a condition has the status it has. What each means under which condition: ``CONDITIONS``."""
+
+    ACCEPTED = "Accepted"
+    DRY_RUN = "DryRun"
+    MISSING_PERMISSION = "MissingPermission"
+    NODES_AVAILABLE = "NodesAvailable"
+    NO_NODES_SELECTED = "NoNodesSelected"
+    NOT_DELETING = "NotDeleting"
+    NOT_PAUSED = "NotPaused"
+    PAUSED = "Paused"
+    PAUSED_BY_SPEC = "PausedBySpec"
+    POOL_OVERLAP = "PoolOverlap"
+    RELEASING_NODES = "ReleasingNodes"
+    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    SETTLED = "Settled"
+    SPEC_REJECTED = "SpecRejected"
+    TOO_FEW_NODES_READY = "TooFewNodesReady"
+    UP_TO_DATE = "UpToDate"
+    DELETING = "Deleting"
+
+
+class Polarity(StrEnum):
+    """What True says about the pool."""
+
+    GOOD = "True is good"
+    BUSY = "True means work in progress"
+    NEUTRAL = "True is neither good nor bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """When a condition has this status for this reason."""
+
+    status: str
+    reason: Reason
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionKind:
+    """A type of condition: what True means, and every status and reason it can have."""
+
+    type: ConditionType
+    polarity: Polarity
+    true_means: str
+    meanings: tuple[Meaning, ...]
+
+
+CONDITIONS: Final = (
+    ConditionKind(
+        ConditionType.READY,
+        Polarity.GOOD,
+        "The spec is accepted, the pool is under control and enough of its nodes are available. "
+        "Stays True during a rollout.",
+        (
+            Meaning("True", Reason.UP_TO_DATE, "All nodes are as the spec asks, and enough are available."),
+            Meaning(
+                "True",
+                Reason.ROLLOUT_IN_PROGRESS,
+                "Enough nodes are available; some are still to be written to.",
+            ),
+            Meaning("True", Reason.PAUSED, "`mode` is Paused; enough nodes are available."),
+            Meaning("True", Reason.DRY_RUN, "`mode` is DryRun; enough nodes are available."),
+            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, as in a pool that starts from zero."),
+            Meaning("False", Reason.SPEC_REJECTED, "Accepted is False because of the spec: see there."),
+            Meaning(
+                "False", Reason.MISSING_PERMISSION, "Accepted is False because of a permission: see there."
+            ),
+            Meaning(
+                "False", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."
+            ),
+            Meaning("False", Reason.TOO_FEW_NODES_READY, "Available is False: see there."),
+            Meaning("False", Reason.DELETING, "The pool is being deleted."),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.ACCEPTED,
+        Polarity.GOOD,
+        "The operator can act on this spec. Depends on the spec, the operator's settings and permissions, "
+        "never on single nodes.",
+        (
+            Meaning("True", Reason.ACCEPTED, "The spec can be acted on."),
+            Meaning(
+                "False",
+                Reason.SPEC_REJECTED,
+                "The operator cannot act on the spec; nothing new is written to nodes until it is corrected.",
+            ),
+            Meaning(
+                "False",
+                Reason.MISSING_PERMISSION,
+                "The operator lacks a permission; the message has the exact rule.",
+            ),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.AVAILABLE,
+        Polarity.GOOD,
+        "All nodes but at most one are Ready and not cordoned.",
+        (
+            Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
+            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
+            Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node is not Ready or is cordoned."),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.NODES_UP_TO_DATE,
+        Polarity.GOOD,
+        "Every node of the pool is as this generation of the spec asks.",
+        (
+            Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
+            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
+            Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
+            Meaning("False", Reason.PAUSED, "Some nodes are not as the spec asks, and `mode` is Paused."),
+            Meaning(
+                "False",
+                Reason.DRY_RUN,
+                "Some nodes are not as the spec asks, and `mode` is DryRun: see status.plan.",
+            ),
+            Meaning(
+                "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
+            ),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.RECONCILING,
+        Polarity.BUSY,
+        "The operator itself is at work on the pool and will go on by itself; tools such as Argo CD and "
+        "kstatus wait.",
+        (
+            Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "Nodes are being brought to what the spec asks."),
+            Meaning(
+                "True",
+                Reason.RELEASING_NODES,
+                "The pool is being deleted and what it put on nodes is taken off.",
+            ),
+            Meaning(
+                "False",
+                Reason.SETTLED,
+                "There is nothing left to do, or nothing that the operator may do now.",
+            ),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.PAUSED,
+        Polarity.NEUTRAL,
+        "A person has paused the pool.",
+        (
+            Meaning("True", Reason.PAUSED_BY_SPEC, "`mode` is Paused."),
+            Meaning("False", Reason.NOT_PAUSED, "`mode` is not Paused."),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.DELETING,
+        Polarity.NEUTRAL,
+        "The pool is being deleted and waits until its nodes are released.",
+        (
+            Meaning(
+                "True",
+                Reason.RELEASING_NODES,
+                "What the pool put on nodes is being taken off; the message counts them.",
+            ),
+            Meaning("False", Reason.NOT_DELETING, "Nobody has asked for deletion."),
+        ),
+    ),
+)
+"""Every type of condition, with every status and reason that it can have."""
+
+
+def is_listed(kind: str, status: str, reason: str) -> bool:
+    """Whether the table has this status and reason for this type: what is reported must be documented."""
+    return any(
+        condition.type == kind and meaning.status == status and meaning.reason == reason
+        for condition in CONDITIONS
+        for meaning in condition.meanings
+    )

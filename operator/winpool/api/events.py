@@ -1,0 +1,127 @@
+"""The events that the operator emits: one table, from which the reference page is made.
+
+An event tells of a change or of a failed attempt, once, with its result; never of something that
+merely goes on. What needs a person is in the status too. Nodes get events for exceptions only, so
+that the cold start of a large pool is one event and not thousands.
+Source: Kubernetes' event style guide (sig-instrumentation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MAX_NOTE: Final = 1024
+"""Characters of an event's text that the API server takes (pkg/apis/core/validation/events.go)."""
+
+
+class EventType(StrEnum):
+    """Whether a healthy cluster shows such events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Regarding(StrEnum):
+    """The kind of object that an event is about."""
+
+    POOL = "WindowsNodePool"
+    NODE = "Node"
+
+
+class EventReason(StrEnum):
+    """Why an event was emitted, for programs. What each means: ``EVENTS``."""
+
+    ROLLOUT_STARTED = "RolloutStarted"
+    ROLLOUT_COMPLETED = "RolloutCompleted"
+    POOL_PAUSED = "PoolPaused"
+    POOL_RESUMED = "PoolResumed"
+    SPEC_REJECTED = "SpecRejected"
+    POOL_OVERLAP = "PoolOverlap"
+    NODES_RELEASED = "NodesReleased"
+    DRIFT_REPAIRED = "DriftRepaired"
+    OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """A kind of event: reason, what was done or tried (``action``), and what it means."""
+
+    reason: EventReason
+    action: str
+    type: EventType
+    regarding: Regarding
+    meaning: str
+
+
+_TABLE: Final = (
+    EventKind(
+        EventReason.ROLLOUT_STARTED,
+        "UpdateNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "A changed spec is being brought to nodes that were up to date before; a pool's first nodes get "
+        "none.",
+    ),
+    EventKind(
+        EventReason.ROLLOUT_COMPLETED,
+        "UpdateNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "All nodes of the pool are as this generation of the spec asks; a new pool gets this one event.",
+    ),
+    EventKind(
+        EventReason.POOL_PAUSED,
+        "PausePool",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "`mode` was set to Paused: nothing is written to the nodes until it is changed.",
+    ),
+    EventKind(
+        EventReason.POOL_RESUMED,
+        "ResumePool",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "`mode` is no longer Paused.",
+    ),
+    EventKind(
+        EventReason.SPEC_REJECTED,
+        "ReadSpec",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator cannot act on the spec; the condition Accepted says why and what to do.",
+    ),
+    EventKind(
+        EventReason.POOL_OVERLAP,
+        "SelectNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The pool selects nodes that belong to another pool; they stay where they are.",
+    ),
+    EventKind(
+        EventReason.NODES_RELEASED,
+        "ReleaseNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "The pool is being deleted and everything that it put on nodes has been taken off.",
+    ),
+    EventKind(
+        EventReason.DRIFT_REPAIRED,
+        "RepairNode",
+        EventType.NORMAL,
+        Regarding.NODE,
+        "Somebody removed or changed a label or taint that the pool asks for, and it was put back.",
+    ),
+    EventKind(
+        EventReason.OWNERSHIP_RECORD_UNREADABLE,
+        "ReadOwnershipRecord",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The annotation winpool.dev/applied cannot be read, so nothing is taken off this node but keys under "
+        "winpool.dev/.",
+    ),
+)
+
+EVENTS: Final = {kind.reason: kind for kind in _TABLE}
+"""Every kind of event by its reason. What is not here is not emitted."""

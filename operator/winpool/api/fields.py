@@ -1,0 +1,41 @@
+"""Types that many fields share: label keys and label values, with their rules."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from winpool.api import syntax
+from winpool.api.rules import KeyRule, Rule
+
+# Where a CEL rule has the better sentence, the schema's own length limit is wider than the
+# rule's: a text that is too long for the schema switches CEL off altogether.
+_WIDE_KEY: Final = 512
+_WIDE_VALUE: Final = 253
+
+
+def _is_key(subject: str) -> str:
+    """Return the CEL that says of ``subject`` what ``syntax.is_key`` says in Python."""
+    return (
+        f"{subject}.matches('{syntax.KEY_PATTERN}') && {subject}.indexOf('/') <= {syntax.MAX_PREFIX_LENGTH}"
+    )
+
+
+_KEY_SENTENCE: Final = (
+    "must be a key of letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter "
+    "or digit, with an optional DNS prefix and '/', such as 'os' or 'example.com/os'"
+)
+KEY_SYNTAX: Final = Rule(_is_key("self"), _KEY_SENTENCE, syntax.is_key)
+EACH_KEY_SYNTAX: Final = KeyRule(_is_key("k"), _KEY_SENTENCE, syntax.is_key)
+VALUE_SYNTAX: Final = Rule(
+    f"self.matches('{syntax.VALUE_PATTERN}')",
+    "must be empty or at most 63 letters, digits, '-', '_' and '.', "
+    "beginning and ending with a letter or digit",
+    syntax.is_label_value,
+)
+LabelKey = Annotated[str, Field(max_length=_WIDE_KEY), KEY_SYNTAX]
+LabelValue = Annotated[str, Field(max_length=_WIDE_VALUE), VALUE_SYNTAX]
+
+
+def under(domains: tuple[str, ...]) -> str:
+    """Return an RE2 pattern for keys under one of ``domains`` or under a subdomain."""
+    return f"^([a-z0-9.-]+[.])?({'|'.join(domain.replace('.', '[.]') for domain in domains)})/"

@@ -1,0 +1,131 @@
+"""What users write: the spec of a WindowsNodePool, each rule beside the field it guards."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from winpool.api import syntax
+from winpool.api.fields import EACH_KEY_SYNTAX, LabelKey, LabelValue, under
+from winpool.api.model import ApiModel, list_map
+from winpool.api.rules import KeyRule, Rule, Validation, cel_list
+from winpool.api.selector import NodeSelector
+
+
+class Mode(StrEnum):
+    """What the operator does with a pool."""
+
+    ACTIVE = "Active"
+    DRY_RUN = "DryRun"
+    PAUSED = "Paused"
+
+
+class OperatingSystem(ApiModel):
+    """The operating system that the nodes are to run."""
+
+    version: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self.matches('{syntax.OS_VERSION_PATTERN}')",
+            "must be a Windows Server release, in quotes, such as '2019', '2022', '2025' or '23H2'",
+            syntax.is_os_version,
+        ),
+    ] = Field(
+        description='Windows Server release that the nodes are to run, such as "2022", "2025" or "23H2". '
+        "A string, so a number needs quotes. Required."
+    )
+
+
+class PoolTaint(ApiModel):
+    """A taint that every node of the pool carries."""
+
+    key: Annotated[
+        LabelKey,
+        Rule(
+            f"!(self in {cel_list(syntax.RESERVED_TAINT_KEYS)}) && "
+            f"!self.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}')",
+            "must not be a taint that Kubernetes, a cloud provider, Cluster API, Karpenter, the cluster "
+            "autoscaler or this operator sets by itself; keys such as 'os' or 'node.kubernetes.io/os' are "
+            "allowed",
+            # What is not a key at all is the other rule's to refuse.
+            lambda key: syntax.is_taint_key_allowed(key) or not syntax.is_key(key),
+        ),
+    ] = Field(description="Key of the taint, such as os. A string, required.")
+    value: LabelValue = Field(
+        default_factory=str,
+        description="Value of the taint, such as windows. A string, empty where it is not given.",
+    )
+    effect: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self in {cel_list(syntax.TAINT_EFFECTS)}",
+            "must be 'NoSchedule' or 'PreferNoSchedule'; 'NoExecute', which deletes running pods, "
+            "is not offered in this version",
+            lambda effect: effect in syntax.TAINT_EFFECTS,
+        ),
+    ] = Field(
+        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new ones away, "
+        "PreferNoSchedule tries to. A string, required."
+    )
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Key and effect: what the API server requires to be unique within a pool and within a node."""
+        return (self.key, self.effect)
+
+
+class WindowsNodePoolSpec(ApiModel):
+    """What the nodes of the pool are to be."""
+
+    node_selector: NodeSelector = Field(
+        description="Which nodes belong to the pool. `kubernetes.io/os: windows` is implied, so that no "
+        "other node is ever touched. Required, and must name at least one label."
+    )
+    mode: Mode = Field(
+        default=Mode.ACTIVE,
+        description="What the operator does: Active keeps the nodes as the spec says; DryRun publishes in "
+        "`status.plan` what it would do; Paused does nothing. In DryRun and Paused nothing is written to any "
+        "node until the pool is deleted, which always releases its nodes. A string, default Active.",
+    )
+    os: OperatingSystem = Field(description="The operating system that the nodes are to run. Required.")
+    labels: Annotated[
+        Mapping[str, LabelValue],
+        EACH_KEY_SYNTAX,
+        KeyRule(
+            f"k in {cel_list(syntax.ALLOWED_LABEL_KEYS)} || "
+            f"k.startsWith('{syntax.NODE_ROLE_DOMAIN}/') || "
+            f"k.matches('{under((syntax.NODE_RESTRICTION_DOMAIN,))}') || "
+            f"!k.matches('{under(syntax.RESERVED_LABEL_DOMAINS)}')",
+            "is reserved; under 'kubernetes.io' and 'k8s.io' only 'node-role.kubernetes.io/*', "
+            "'node-restriction.kubernetes.io/*' and "
+            "'node.kubernetes.io/exclude-from-external-load-balancers' "
+            "are allowed, under 'winpool.dev' and 'karpenter.sh' none",
+            lambda key: syntax.is_label_key_allowed(key) or not syntax.is_key(key),
+        ),
+    ] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="Labels that every node of the pool carries. They are put back when removed or changed, "
+        "and taken off again when the node leaves the pool. A map of at most 32 strings.",
+    )
+    taints: Annotated[tuple[PoolTaint, ...], list_map("key", "effect")] = Field(
+        default_factory=tuple,
+        max_length=16,
+        description="Taints that every node of the pool carries, kept and taken off again like `labels`. A "
+        "list of at most 16, told apart by key and effect.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "!has(self.labels) || !self.labels.exists(k, "
+            "(has(self.nodeSelector.matchLabels) && k in self.nodeSelector.matchLabels) || "
+            "(has(self.nodeSelector.matchExpressions) && "
+            "self.nodeSelector.matchExpressions.exists(e, e.key == k)))",
+            "must not set a label that `nodeSelector` selects by: the node would leave its own pool",
+            lambda self: self.labels.keys().isdisjoint(self.node_selector.label_keys),
+            at=".labels",
+        ),
+    )

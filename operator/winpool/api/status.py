@@ -1,0 +1,141 @@
+"""What the operator reports: the status of a WindowsNodePool.
+
+Counts are always written, zeros too, or ``kubectl wait --for=jsonpath='{…}'=0`` never ends.
+Texts and lists are cut to their limits here, so that no report is refused for its length.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from winpool.api.model import ATOMIC, MAX_INT32, MAX_SAFE_INT, ApiModel, Clipped, Timestamp, list_map
+
+MAX_ISSUES: Final = 10
+MAX_PLAN_STEPS: Final = 50
+NOT_OBSERVED: Final = -1
+"""``observedGeneration`` before the operator has looked, so that a tool that asks too early sees that."""
+
+NodeName = Annotated[str, Clipped(253)]
+ReasonText = Annotated[str, Clipped(128)]
+Sentence = Annotated[str, Clipped(1024)]
+Count = Annotated[int, Field(ge=0, le=MAX_INT32)]
+
+
+class Condition(ApiModel):
+    """One aspect of the pool's state, as every Kubernetes tool reads it (metav1.Condition)."""
+
+    type: str = Field(
+        max_length=316,
+        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        description="Which aspect, such as Ready. A string, required.",
+    )
+    status: Literal["True", "False", "Unknown"] = Field(
+        description="Whether it is so: True, False or Unknown. A string, required."
+    )
+    observed_generation: int = Field(
+        ge=0,
+        le=MAX_SAFE_INT,
+        description="The metadata.generation that was acted on when the condition was set. An integer, "
+        "required.",
+    )
+    last_transition_time: Timestamp = Field(
+        description="When `status` last changed. An RFC 3339 time, required."
+    )
+    reason: str = Field(
+        max_length=128,
+        pattern=r"^[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?$",
+        description="Why, in one word for programs, such as UpToDate. A string, required.",
+    )
+    message: Annotated[str, Clipped(4096)] = Field(
+        description="Why, in a sentence for people. A string, required."
+    )
+
+
+class Issue(ApiModel):
+    """Something that a person should look at on one node."""
+
+    node: NodeName = Field(description="Name of the node. A string, required.")
+    reason: ReasonText = Field(
+        description="What is wrong, in one word, such as OwnershipRecordUnreadable. A string, required."
+    )
+    since: Timestamp = Field(description="Since when it is known. An RFC 3339 time, required.")
+    message: Sentence = Field(description="What is wrong, in a sentence. A string, required.")
+    fix: Sentence = Field(description="What to do about it. A string, required.")
+
+
+class PlanAction(StrEnum):
+    """What the operator would do to a node."""
+
+    UPDATE = "Update"
+
+
+class PlanStep(ApiModel):
+    """What the operator would do to one node if `mode` were Active."""
+
+    node: NodeName = Field(description="Name of the node. A string, required.")
+    action: PlanAction = Field(
+        description="What would be done: Update writes labels and taints. A string, required."
+    )
+    reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
+
+
+class Plan(ApiModel):
+    """What the operator would do if `mode` were Active."""
+
+    total_nodes: Count = Field(
+        description="How many nodes would be written to, also where `steps` shows fewer. An integer, "
+        "required."
+    )
+    steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
+        default_factory=tuple, description="What would be done, in order. A list, the first 50."
+    )
+
+
+class WindowsNodePoolStatus(ApiModel):
+    """What the operator last saw, all from one moment. Written by the operator only."""
+
+    observed_generation: int = Field(
+        default=NOT_OBSERVED,
+        ge=NOT_OBSERVED,
+        le=MAX_SAFE_INT,
+        description="The metadata.generation that this status is about. An integer, default -1, which means "
+        "that the operator has not looked yet.",
+    )
+    nodes: Count = Field(default_factory=int, description="Nodes that belong to the pool. An integer.")
+    ready_nodes: Count = Field(
+        default_factory=int, description="Nodes of the pool whose kubelet reports Ready. An integer."
+    )
+    up_to_date_nodes: Count = Field(
+        default_factory=int,
+        description="Nodes of the pool that are as this generation of the spec asks. An integer.",
+    )
+    up_to_date_and_ready_nodes: Count = Field(
+        default_factory=int,
+        description="Nodes of the pool that are up to date and Ready at once. An integer.",
+    )
+    available_nodes: Count = Field(
+        default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
+    )
+    issues: Annotated[tuple[Issue, ...], Clipped(MAX_ISSUES), ATOMIC] = Field(
+        default_factory=tuple,
+        description="What a person should look at, worst first. A list of at most 10; the counts cover all "
+        "nodes.",
+    )
+    plan: Plan | None = Field(
+        default=None,
+        description="What the operator would do if `mode` were Active. Present while `mode` is DryRun.",
+    )
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
+        default_factory=tuple,
+        description="Ready, Accepted, Available, NodesUpToDate, Reconciling, Paused and Deleting, one entry "
+        "per type.",
+    )
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of that type, or None where it has not been written yet."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the status as JSON for the API server: all counts, and no nulls."""
+        return self.model_dump(mode="json", exclude_none=True)

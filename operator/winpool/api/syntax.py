@@ -1,0 +1,126 @@
+"""Which label and taint keys a pool may use: the one place that knows, in Python.
+
+The CRD says the same in CEL at ``kubectl apply``; this module is asked again wherever a key
+comes from elsewhere, above all from the ownership record on a node, which anybody who may
+annotate nodes can write.
+
+Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set,
+https://kubernetes.io/docs/reference/labels-annotations-taints/.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from winpool.api.keys import PREFIX
+
+MAX_PREFIX_LENGTH: Final = 253
+MAX_KEY_LENGTH: Final = MAX_PREFIX_LENGTH + 1 + 63
+"""A DNS subdomain, a slash, and a name."""
+MAX_VALUE_LENGTH: Final = 63
+
+NAME_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+DNS_SUBDOMAIN_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+KEY_PATTERN: Final = f"^({DNS_SUBDOMAIN_PATTERN}/)?{NAME_PATTERN}$"
+VALUE_PATTERN: Final = f"^({NAME_PATTERN})?$"
+POOL_NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+"""A DNS label: the name of a pool becomes the value of a node label."""
+OS_VERSION_PATTERN: Final = "^([0-9]{4}|[0-9]{2}H[12])$"
+"""A release of Windows Server: a year (2022), or a half-year as the annual channel writes it (23H2)."""
+
+TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule")
+
+RESERVED_TAINT_KEYS: Final = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.cluster.x-k8s.io/uninitialized",
+    "node.cluster.x-k8s.io/outdated-revision",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+"""Taints that Kubernetes, cloud providers, Cluster API or the cluster autoscaler set by themselves.
+
+An exact list, since vendors do use keys such as ``node.kubernetes.io/os``."""
+
+RESERVED_TAINT_DOMAINS: Final = ("winpool.dev", "karpenter.sh")
+"""Taint keys under these domains and their subdomains belong to the programs of that name."""
+
+RESERVED_LABEL_DOMAINS: Final = ("kubernetes.io", "k8s.io", "winpool.dev", "karpenter.sh")
+"""Label keys under these domains and their subdomains have a meaning that is not a pool's to give."""
+
+NODE_ROLE_DOMAIN: Final = "node-role.kubernetes.io"
+"""Exception to the reserved domains: roles, which admins do set."""
+NODE_RESTRICTION_DOMAIN: Final = "node-restriction.kubernetes.io"
+"""Exception to the reserved domains, with its subdomains: labels that no kubelet may set."""
+
+ALLOWED_LABEL_KEYS: Final = ("node.kubernetes.io/exclude-from-external-load-balancers",)
+"""Exceptions to the reserved domains, key by key."""
+
+_KEY = re.compile(KEY_PATTERN, re.ASCII)
+_VALUE = re.compile(VALUE_PATTERN, re.ASCII)
+_POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
+_OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
+
+
+def is_key(text: str) -> bool:
+    """Whether ``text`` is a label or taint key by Kubernetes' syntax: a name, or ``dns.prefix/name``."""
+    prefix, slash, _ = text.rpartition("/")
+    return (
+        len(prefix) <= MAX_PREFIX_LENGTH and bool(slash) == bool(prefix) and _KEY.fullmatch(text) is not None
+    )
+
+
+def is_label_value(text: str) -> bool:
+    """Whether ``text`` can be the value of a label or taint: empty, or at most 63 name characters."""
+    return _VALUE.fullmatch(text) is not None
+
+
+def is_pool_name(text: str) -> bool:
+    """Whether ``text`` can be the name of a pool."""
+    return _POOL_NAME.fullmatch(text) is not None
+
+
+def is_os_version(text: str) -> bool:
+    """Whether ``text`` has the shape of a Windows Server release. Whether it exists is not asked here."""
+    return _OS_VERSION.fullmatch(text) is not None
+
+
+def is_label_key_allowed(key: str) -> bool:
+    """Whether a pool may set the node label ``key``."""
+    if not is_key(key):
+        return False
+    if key in ALLOWED_LABEL_KEYS:
+        return True
+    domain = _domain(key)
+    if domain == NODE_ROLE_DOMAIN or _is_under(domain, (NODE_RESTRICTION_DOMAIN,)):
+        return True
+    return not _is_under(domain, RESERVED_LABEL_DOMAINS)
+
+
+def is_taint_key_allowed(key: str) -> bool:
+    """Whether a pool may set a node taint with ``key``."""
+    return (
+        is_key(key) and key not in RESERVED_TAINT_KEYS and not _is_under(_domain(key), RESERVED_TAINT_DOMAINS)
+    )
+
+
+def is_own(key: str) -> bool:
+    """Whether ``key`` is under ``winpool.dev/``."""
+    return key.startswith(PREFIX)
+
+
+def _domain(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)

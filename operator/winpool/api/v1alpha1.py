@@ -1,0 +1,126 @@
+"""``winpool.dev/v1alpha1``: the WindowsNodePool as users write it and as the operator reports on it.
+
+Everything of this version of the API can be imported from here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from pydantic import Field, ValidationError
+
+from winpool.api.model import ApiModel, Timestamp
+from winpool.api.problems import InvalidSpecError, describe
+from winpool.api.rules import Rule, Validation
+from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
+from winpool.api.spec import Mode, OperatingSystem, PoolTaint, WindowsNodePoolSpec
+from winpool.api.status import (
+    MAX_ISSUES,
+    MAX_PLAN_STEPS,
+    NOT_OBSERVED,
+    Condition,
+    Issue,
+    Plan,
+    PlanAction,
+    PlanStep,
+    WindowsNodePoolStatus,
+)
+from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
+
+__all__ = [
+    "MAX_ISSUES",
+    "MAX_PLAN_STEPS",
+    "NOT_OBSERVED",
+    "Condition",
+    "InvalidSpecError",
+    "Issue",
+    "Mode",
+    "NodeSelector",
+    "ObjectMeta",
+    "OperatingSystem",
+    "Plan",
+    "PlanAction",
+    "PlanStep",
+    "PoolTaint",
+    "SelectorOperator",
+    "SelectorRequirement",
+    "WindowsNodePool",
+    "WindowsNodePoolSpec",
+    "WindowsNodePoolStatus",
+    "read_status",
+]
+
+_M = TypeVar("_M", bound=ApiModel)
+
+_MAX_NAME: Final = 253
+"""The API server's own limit for names of objects; ours is the rule beside it."""
+
+
+class ObjectMeta(ApiModel):
+    """The metadata of a pool that the operator goes by."""
+
+    name: str = Field(
+        max_length=_MAX_NAME,
+        description="Name of the pool: at most 63 lowercase letters, digits and '-', since it becomes the "
+        "value of the node label winpool.dev/pool. A string, required.",
+    )
+    uid: str = Field(default_factory=str)
+    resource_version: str = Field(default_factory=str)
+    generation: int = Field(default_factory=int)
+    creation_timestamp: Timestamp | None = None
+    deletion_timestamp: Timestamp | None = None
+    finalizers: tuple[str, ...] = Field(default_factory=tuple)
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """Read the metadata of ``obj``, also where its spec cannot be read: such a pool must be released too.
+
+        Raises InvalidSpecError where that is impossible, which no object of an API server is.
+        """
+        return _read(cls, obj.get("metadata", {}), at="metadata")
+
+
+class WindowsNodePool(ApiModel):
+    """Windows nodes that are kept alike: which they are, what they carry, and how they are doing."""
+
+    metadata: ObjectMeta
+    spec: WindowsNodePoolSpec = Field(description="What the nodes of the pool are to be. Required.")
+    status: WindowsNodePoolStatus = Field(
+        default=WindowsNodePoolStatus(),
+        description="What the operator last saw. Written by the operator only.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            f"self.metadata.name.matches('{POOL_NAME_PATTERN}')",
+            "must be at most 63 lowercase letters, digits and '-', beginning and ending with a letter or "
+            "digit, since it becomes the value of a node label",
+            lambda self: is_pool_name(self.metadata.name),
+            at=".metadata.name",
+        ),
+    )
+
+    @classmethod
+    def from_object(cls, obj: Mapping[str, Any]) -> Self:
+        """Read a pool as the API server sends it.
+
+        Raises InvalidSpecError where the spec is one that this operator cannot act on: stored before a rule
+        was tightened, or under a CRD that is not ours. A status that cannot be read (of another version, say)
+        counts as not yet written: it is ours, and computed anew.
+        """
+        pool = {"metadata": obj.get("metadata", {}), "spec": obj.get("spec", {})}
+        return _read(cls, pool | {"status": read_status(obj)})
+
+
+def read_status(obj: Mapping[str, Any]) -> WindowsNodePoolStatus:
+    """Read the status of ``obj``; one that cannot be read counts as not yet written."""
+    try:
+        return WindowsNodePoolStatus.model_validate(obj.get("status") or {})
+    except ValidationError:
+        return WindowsNodePoolStatus()
+
+
+def _read(model: type[_M], content: Any, *, at: str = "") -> _M:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InvalidSpecError(describe(error, at=at)) from error

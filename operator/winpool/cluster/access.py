@@ -1,0 +1,40 @@
+"""From a refusal to the RBAC rule that is missing.
+
+Permissions are learned from the 403s that real requests get. Asking beforehand
+(SelfSubjectAccessReview) would cost a POST per permission at every start, and a yes could
+be out of date a second later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from winpool.cluster.errors import Forbidden, Permission
+
+
+def rule_text(permission: Permission) -> str:
+    """Write the rule that would grant ``permission``, in YAML flow style, ready for a Role."""
+    return (
+        f'{{apiGroups: ["{permission.group}"], resources: ["{permission.resource}"],'
+        f' verbs: ["{permission.verb}"]}}'
+    )
+
+
+def explain(error: Forbidden) -> str:
+    """Say what is not permitted and which rule to add where: the text of MissingPermission.
+
+    Where it was not RBAC that refused (an admission policy, say), it is the server's own sentence.
+    """
+    permission = error.permission
+    if permission is None:
+        return error.message
+    if permission.namespace is None:
+        place, role = "in the whole cluster", "a ClusterRole"
+    else:
+        place, role = f"in namespace {permission.namespace}", f"a Role in namespace {permission.namespace}"
+    resource = permission.resource + (f".{permission.group}" if permission.group else "")
+    return (
+        f"{permission.user} may not {permission.verb} {resource} {place}:"
+        f" add the rule {rule_text(permission)} to {role} that is bound to it"
+    )

@@ -1,0 +1,108 @@
+"""Reading answers: a body into one buffer, a watch into lines, a failure into an ApiError."""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+
+from winpool.cluster.errors import ApiError, StreamCut, StreamSilent, TooLarge, Unavailable
+from winpool.cluster.lines import LineSplitter, LineTooLongError
+from winpool.cluster.retry import TIMED_OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LineStream:
+    """The lines of an open watch, without their newline. Ends when the server ends it properly."""
+
+    __slots__ = ("_label", "_lines", "_response", "_silence_seconds", "_splitter")
+
+    def __init__(self, response: aiohttp.ClientResponse, *, label: str, silence_seconds: float) -> None:
+        self._response = response
+        self._label = label
+        self._silence_seconds = silence_seconds
+        self._splitter = LineSplitter()
+        self._lines: deque[bytes] = deque()
+
+    def __aiter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Give the next line.
+
+        Raises StreamSilent, StreamCut, or TooLarge.
+        """
+        while not self._lines:
+            chunk = await self._chunk()
+            if not chunk:
+                if self._splitter.pending:
+                    raise StreamCut(f"{self._label}: the stream ended in the middle of a line")
+                raise StopAsyncIteration
+            try:
+                self._lines.extend(self._splitter.feed(chunk))
+            except LineTooLongError as error:
+                raise TooLarge(f"{self._label}: {error}") from None
+        return self._lines.popleft()
+
+    async def _chunk(self) -> bytes:
+        try:
+            return await self._response.content.readany()
+        except TimeoutError:
+            raise StreamSilent(f"{self._label}: nothing came for {self._silence_seconds:.0f} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise StreamCut(f"{self._label}: the stream broke: {describe(error)}") from None
+
+
+async def read_body(response: aiohttp.ClientResponse, *, limit: int, label: str) -> bytes | bytearray:
+    """Read a body into one buffer, so that a list of megabytes is held once and not twice.
+
+    Raises TooLarge above ``limit`` bytes.
+    """
+    content = response.content
+    body: bytes | bytearray = await content.readany()
+    while not content.at_eof():
+        chunk = await content.readany()
+        if isinstance(body, bytes):
+            body = bytearray(body)
+        body += chunk
+        if len(body) > limit:
+            raise TooLarge(f"{label}: an answer of more than {limit} bytes")
+    return body
+
+
+@contextmanager
+def translated(label: str, *, seconds: float) -> Iterator[None]:
+    """Turn what aiohttp and the operating system raise into an ApiError that ``label`` opens.
+
+    ``seconds`` is the time that was allowed, for the message of a timeout.
+    """
+    try:
+        yield
+    except ApiError:
+        raise
+    except TimeoutError:
+        raise Unavailable(f"{label}: no answer within {seconds:.0f} s", reason=TIMED_OUT) from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unavailable(f"{label}: {describe(error)}", reason="NoConnection") from None
+
+
+def describe(error: aiohttp.ClientError | OSError) -> str:
+    """Say in one line what is wrong with the connection, the same each time it is wrong."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the API server's certificate is not believed: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        return f"cannot connect to {error.host}:{error.port}: {cause.strerror or cause}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the API server closed the connection without an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer broke off"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason}"
+    return str(error) or type(error).__name__

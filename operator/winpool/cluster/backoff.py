@@ -1,0 +1,47 @@
+"""How long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class Backoff:
+    """Doubling pauses with jitter: between half of a step and the whole of it.
+
+    The jitter keeps many clients that lost the same server from coming back in step; the
+    lower half keeps a single one from hammering it. Not thread-safe, no clock inside.
+    """
+
+    __slots__ = ("_attempt", "_cap", "_first", "_uniform")
+
+    def __init__(
+        self,
+        *,
+        first: float = 1.0,
+        cap: float = 30.0,
+        uniform: Callable[[float, float], float] = _uniform,
+    ) -> None:
+        self._first = first
+        self._cap = cap
+        self._uniform = uniform
+        self._attempt = 0
+
+    def next(self) -> float:
+        """Seconds to wait now; the next call gives up to twice as many, up to the cap."""
+        step = self._first
+        for _ in range(self._attempt):
+            step = min(step * 2, self._cap)
+        if step < self._cap:
+            self._attempt += 1
+        return self._uniform(step / 2, step)
+
+    def reset(self) -> None:
+        """Start from the first step again: what failed has worked."""
+        self._attempt = 0

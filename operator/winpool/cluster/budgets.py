@@ -1,0 +1,36 @@
+"""Token buckets by name: how often something may be done, with some room for a burst."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAMES_KEPT: Final = 1024
+"""Bound of memory: the one used longest ago is forgotten, which at worst gives it its burst again."""
+
+
+class Budgets:
+    """Each name has ``burst`` tokens, and gets ``per_second`` of them back until it has them all."""
+
+    __slots__ = ("_burst", "_left", "_monotonic", "_per_second")
+
+    def __init__(self, *, per_second: float, burst: int, monotonic: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._monotonic = monotonic
+        # Name to (tokens left, when that was so); the last used at the end.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> bool:
+        """Take a token; False where there is none."""
+        now = self._monotonic()
+        left, when = self._left.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - when) * self._per_second)
+        granted = left >= 1.0
+        self._left[name] = (left - 1.0 if granted else left, now)
+        if len(self._left) > _NAMES_KEPT:
+            self._left.popitem(last=False)
+        return granted

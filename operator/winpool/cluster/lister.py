@@ -1,0 +1,145 @@
+"""Lists all Windows nodes, page by page, into the store.
+
+Each page is taken in as it arrives, since what it says is true whatever becomes of the
+rest. That a node is gone is concluded only from a list that was complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.cluster.errors import StreamGarbled, TooLarge
+from winpool.cluster.nodes import decode_page
+from winpool.cluster.request import Request
+from winpool.cluster.versions import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.cluster.nodes import NodePage, UndecodableNodeError
+    from winpool.cluster.store import NodeStore
+    from winpool.cluster.transport import Transport
+
+log = logging.getLogger(__name__)
+
+NODES_PATH: Final = "/api/v1/nodes"
+WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
+
+PAGE_LIMIT: Final = 500
+"""Nodes per page: what client-go and kubectl ask for. A page is decoded in about 4 ms, for which the
+event loop stands still."""
+
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
+pages are asked for."""
+
+REWOUND_LISTS: Final = 3
+"""After this many lists in a row that are older than what we have seen, the server is believed: etcd was
+put back to a backup. One or two may be a stale cache on the way."""
+
+
+@dataclass(slots=True)
+class ReflectorStats:
+    """Counters since the start.
+
+    ``restarts`` are watches that ended in trouble, ``expired`` the 410s, ``dropped`` news
+    older than what was known, ``undecodable`` nodes that could not be read.
+    """
+
+    lists: int = 0
+    watches: int = 0
+    restarts: int = 0
+    expired: int = 0
+    events: int = 0
+    dropped: int = 0
+    undecodable: int = 0
+
+
+def report_undecodable(error: UndecodableNodeError, stats: ReflectorStats) -> None:
+    """Count and log a node that could not be read."""
+    stats.undecodable += 1
+    log.warning("%s; it is kept as last seen", error)
+
+
+class NodeLister:
+    """Lists into ``store``. ``on_page`` is called after each page that came in."""
+
+    def __init__(
+        self, transport: Transport, store: NodeStore, *, stats: ReflectorStats, on_page: Callable[[], None]
+    ) -> None:
+        self._transport = transport
+        self._store = store
+        self._stats = stats
+        self._on_page = on_page
+        self._page_limit = PAGE_LIMIT
+        self._rewound = 0
+
+    async def list(self, *, seen: str) -> str:
+        """Take in all nodes there are and give the resourceVersion of the list.
+
+        ``seen`` is the latest resourceVersion known from before: an older list is refused
+        (StreamGarbled), until it has come REWOUND_LISTS times in a row.
+        Raises ApiErrors; what came in before stays taken in.
+        """
+        while True:
+            try:
+                return await self._list(seen=seen)
+            except TooLarge as error:
+                if self._page_limit == 1:
+                    raise
+                self._page_limit = max(1, self._page_limit // 5)
+                log.warning("%s; asking for %d nodes at a time", error, self._page_limit)
+
+    async def _list(self, *, seen: str) -> str:
+        self._stats.lists += 1
+        page = await self._page("")
+        rewound = self._is_rewound(page.resource_version, seen=seen)
+        names: set[str] = set()
+        while True:
+            self._take(page, names, even_older=rewound)
+            token = page.continue_token
+            if not token:
+                break
+            page = await self._page(token)
+            if page.continue_token == token:
+                raise StreamGarbled("list nodes: a page that continues with itself")
+        # A node of which not even the name could be read may be any that seems to be gone.
+        if "" not in names:
+            self._store.keep_only(names, resource_version=page.resource_version, even_newer=rewound)
+        self._rewound = 0
+        return page.resource_version
+
+    async def _page(self, token: str) -> NodePage:
+        query = {"labelSelector": WINDOWS_SELECTOR, "limit": str(self._page_limit)}
+        if token:
+            query["continue"] = token
+        path = f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
+        answer = await self._transport.request(
+            Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
+        )
+        page = decode_page(answer)
+        self._on_page()
+        return page
+
+    def _take(self, page: NodePage, names: set[str], *, even_older: bool) -> None:
+        """Take in a page; ``names`` gets what is on it, "" for a node without a readable name."""
+        for node in page.nodes:
+            names.add(node.name)
+            self._stats.dropped += not self._store.put(node, even_older=even_older)
+        for error in page.undecodable:
+            names.add(error.name)
+            report_undecodable(error, self._stats)
+
+    def _is_rewound(self, version: str, *, seen: str) -> bool:
+        """Tell whether a list that is older than what was seen is to be believed; raise where not yet."""
+        if not seen or not is_older(version, seen):
+            return False
+        self._rewound += 1
+        if self._rewound < REWOUND_LISTS:
+            raise StreamGarbled(f"list nodes: version {version} is older than {seen}, which was already seen")
+        log.warning("nodes: the cluster was put back from version %s to %s", seen, version)
+        return True

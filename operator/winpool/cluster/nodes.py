@@ -1,0 +1,198 @@
+"""Reading Node objects: from the API server's JSON to the few fields that winpool asks for.
+
+Only wanted fields are decoded, the rest is skipped by the parser: 7 µs per event of a
+real node of 7.5 kB, where a full dict takes 32 and a typed model 256.
+
+Nothing here ever turns what it cannot read into an absence (P4). A node with a field of
+the wrong type is *undecodable*: it is reported by name, and whoever holds its earlier
+state keeps that. Bytes that are no JSON of the expected kind are *garbled*: they say
+nothing at all, neither that there are nodes nor that there are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.keys import PREFIX
+from winpool.cluster import wire
+from winpool.cluster.errors import ApiError, StreamGarbled, error_of
+from winpool.snapshot import Node, Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import msgspec
+
+    from winpool.snapshot import NodePatch
+
+_READY: Final = "Ready"
+
+
+class UndecodableNodeError(ValueError):
+    """A node that cannot be read. ``name`` is empty where not even that can be."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"node {name or 'without a readable name'}: {problem}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch: its type as the server wrote it, and what it is about.
+
+    ``node`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of a node that
+    could not be read but was deleted only the identity is true. ``resource_version`` is
+    where the stream has come to, empty where the line does not say.
+    """
+
+    type: str
+    resource_version: str = ""
+    node: Node | None = None
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """One page of a list. ``undecodable`` are the nodes on it that could not be read."""
+
+    nodes: tuple[Node, ...]
+    undecodable: tuple[UndecodableNodeError, ...]
+    resource_version: str
+    continue_token: str
+
+
+def decode_event(line: bytes) -> WatchEvent:
+    """Read one line of a watch.
+
+    Raises StreamGarbled for a line that is no watch event, UndecodableNodeError for an
+    event about a node that cannot be read (other than that it was deleted).
+    """
+    try:
+        event = wire.node_event.decode(line)
+    except wire.BROKEN as error:
+        return _salvage(line, problem=str(error))
+    version = event.object.metadata.resource_version
+    match event.type:
+        case "ADDED" | "MODIFIED" | "DELETED":
+            return WatchEvent(event.type, version, node=_node(event.object))
+        case "ERROR":
+            return WatchEvent(event.type, error=_error(line, code=event.object.code or 500))
+        case _:  # BOOKMARK, and whatever a later Kubernetes may add
+            return WatchEvent(event.type, version)
+
+
+def decode_page(body: bytes | bytearray) -> NodePage:
+    """Read one page of a list of nodes.
+
+    Raises StreamGarbled for anything that is not a NodeList with a resourceVersion: an
+    empty JSON object from some proxy must not read as "there are no nodes".
+    """
+    try:
+        page: wire.NodeList | wire.RawList = wire.node_list.decode(body)
+    except wire.BROKEN:
+        page = _decode_one_by_one(body)
+    if page.kind != "NodeList" or not page.metadata.resource_version:
+        raise StreamGarbled("list nodes: the answer is not a NodeList with a resourceVersion")
+    undecodable: list[UndecodableNodeError] = []
+    nodes: list[Node] = []
+    for item in page.items or ():
+        try:
+            nodes.append(_node(item if isinstance(item, wire.NodeObject) else _decode_object(item)))
+        except UndecodableNodeError as error:
+            undecodable.append(error)
+    return NodePage(tuple(nodes), tuple(undecodable), page.metadata.resource_version, page.metadata.continue_)
+
+
+def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
+    """Read the metadata that a PATCH answers with into the node as it now stands.
+
+    Spec and status are those of the node that the patch was decided on, with the taints that
+    were sent: the patch carried that node's resourceVersion, so nothing else can have changed.
+    Raises StreamGarbled.
+    """
+    try:
+        metadata = wire.written_object.decode(body).metadata
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"patch nodes {patch.node.name}: unreadable answer: {error}") from None
+    if not metadata.resource_version:
+        raise StreamGarbled(f"patch nodes {patch.node.name}: the answer has no resourceVersion")
+    return replace(
+        patch.node,
+        resource_version=metadata.resource_version,
+        labels=metadata.labels or {},
+        annotations=_ours(metadata.annotations),
+        taints=patch.node.taints if patch.taints is None else patch.taints,
+        deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+def _node(found: wire.NodeObject) -> Node:
+    metadata, spec = found.metadata, found.spec
+    if not (metadata.name and metadata.uid and metadata.resource_version):
+        raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        labels=metadata.labels or {},
+        annotations=_ours(metadata.annotations),
+        taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
+        unschedulable=spec is not None and spec.unschedulable is True,
+        ready=_ready(found.status),
+        deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+def _taint(taint: wire.TaintObject) -> Taint:
+    return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
+
+
+def _ready(status: wire.NodeStatus | str | None) -> str:
+    if isinstance(status, wire.NodeStatus):
+        for condition in status.conditions or ():
+            if condition.type == _READY:
+                return condition.status
+    return wire.UNKNOWN
+
+
+def _ours(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
+
+
+def _error(line: bytes, *, code: int) -> ApiError:
+    """Read the Status of an ERROR event as if it had come as an HTTP answer."""
+    return error_of(status=code, body=bytes(wire.raw_event.decode(line).object), request="watch nodes")
+
+
+def _salvage(line: bytes, *, problem: str) -> WatchEvent:
+    """Read at least which node an unreadable event is about: a deletion needs no more."""
+    try:
+        event = wire.identified_event.decode(line)
+    except wire.BROKEN:
+        raise StreamGarbled(f"watch nodes: a line that is no watch event ({problem})") from None
+    found = event.object.metadata
+    if event.type == "DELETED" and found.name and found.uid and found.resource_version:
+        known = wire.Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
+        return WatchEvent(event.type, found.resource_version, node=_node(wire.NodeObject(metadata=known)))
+    raise UndecodableNodeError(found.name, problem)
+
+
+def _decode_one_by_one(body: bytes | bytearray) -> wire.RawList:
+    """Read a page item by item, so that one node that cannot be read does not hide the others."""
+    try:
+        return wire.raw_list.decode(body)
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"list nodes: the answer is not a list ({error})") from None
+
+
+def _decode_object(raw: msgspec.Raw) -> wire.NodeObject:
+    try:
+        return wire.node_object.decode(raw)
+    except wire.BROKEN as error:
+        problem = str(error)
+    try:
+        name = wire.identified_object.decode(raw).metadata.name
+    except wire.BROKEN:
+        name = ""
+    raise UndecodableNodeError(name, problem)

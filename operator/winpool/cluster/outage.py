@@ -1,0 +1,59 @@
+"""One line in the log when something is lost, one when it is back, and few in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+    from winpool.cluster.errors import ApiError
+
+REMINDER_SECONDS: Final = 300.0
+"""An outage that goes on unchanged is mentioned again this often."""
+
+FLAP_SECONDS: Final = 60.0
+"""The same failure again this soon after it was mentioned is not worth another line, recovered or not."""
+
+
+class Outage:
+    """Logs failures of one thing by their kind: the same again and again is one message.
+
+    ``meanwhile`` tells people what is done about it.
+    """
+
+    __slots__ = ("_announced", "_kind", "_logger", "_meanwhile", "_monotonic", "_since", "_told_at", "_what")
+
+    def __init__(
+        self, what: str, *, logger: logging.Logger, monotonic: Callable[[], float], meanwhile: str
+    ) -> None:
+        self._what = what
+        self._meanwhile = meanwhile
+        self._logger = logger
+        self._monotonic = monotonic
+        self._since: float | None = None
+        self._told_at = float("-inf")
+        self._kind: tuple[type[ApiError], str] | None = None
+        self._announced = False
+
+    def failed(self, error: ApiError) -> None:
+        """Log a failure, if it is of another kind than the last or that was long ago."""
+        now = self._monotonic()
+        quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
+        if self._since is None:
+            self._since = now
+        kind = (type(error), error.reason)
+        if kind == self._kind and now - self._told_at < quiet:
+            self._logger.debug("%s: %s; %s", self._what, error, self._meanwhile)
+            return
+        self._kind, self._told_at, self._announced = kind, now, True
+        self._logger.warning("%s: %s; %s", self._what, error, self._meanwhile)
+
+    def ended(self) -> None:
+        """Log, once and only after a failure that was logged, that it works again."""
+        if self._since is None:
+            return
+        if self._announced:
+            self._logger.info("%s: working again after %.1f s", self._what, self._monotonic() - self._since)
+        self._since, self._announced = None, False

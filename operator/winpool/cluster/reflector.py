@@ -1,0 +1,224 @@
+"""Keeps the Windows nodes of the cluster in memory, by one list and then one watch.
+
+What is done after which trouble, and why, is in ``recovery``. While there is trouble
+everything stays as last seen: a node is never taken for gone because the API server could
+not be asked (P4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError, Gone
+from winpool.cluster.lister import (
+    NODES_PATH,
+    WINDOWS_SELECTOR,
+    NodeLister,
+    ReflectorStats,
+    report_undecodable,
+)
+from winpool.cluster.nodes import UndecodableNodeError, decode_event
+from winpool.cluster.outage import Outage
+from winpool.cluster.recovery import recovery_after
+from winpool.cluster.request import Request
+from winpool.cluster.store import NodeStore
+from winpool.cluster.versions import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from winpool.cluster.transport import Transport
+    from winpool.snapshot import Node
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS: Final = (260.0, 300.0)
+"""After which the server is to end a watch properly, drawn between the two so that clients do not return
+in step. Proxies and load balancers on the way tend to cut idle or old connections at 5 minutes."""
+
+SILENCE_SECONDS: Final = 70.0
+"""The API server sends a bookmark every minute, so a watch without a line for this long is dead. Below the
+75 s for which it keeps events in memory, so that going on where we were would still be possible."""
+
+RELIST_SECONDS: Final = (600.0, 660.0)
+"""A list anew heals what a watch lost without a trace. Not more often than every 10 minutes (P2)."""
+
+RELIST_RETRY_SECONDS: Final = 60.0
+"""When such a list has failed: meanwhile the watch goes on, it is the better of the two."""
+
+OVERTIME_SECONDS: Final = 30.0
+"""A server that does not end a watch when told to is left this long after a list was due."""
+
+SHORT_LIFE_SECONDS: Final = 1.0
+"""A watch that ends sooner than this without having brought anything is treated as a failure, or a proxy
+that ends each at once would be asked in a tight loop."""
+
+RETRY_AFTER_CAP_SECONDS: Final = 60.0
+"""The longest Retry-After that is obeyed, lest one wrong header makes us deaf for a day."""
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class NodeReflector:
+    """The Windows nodes of the cluster, kept up to date while ``run`` runs.
+
+    ``on_change(old, new)`` is called, synchronously, when a field that winpool asks for has
+    changed: old is None for a node that appears, new for one that goes. It must not block and
+    must not raise. ``last_error`` is the trouble that there is now, None where there is none.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[Node | None, Node | None], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stats = ReflectorStats()
+        self.last_error: ApiError | None = None
+        self._transport = transport
+        self._monotonic = monotonic
+        self._store = NodeStore(on_change)
+        self._lister = NodeLister(transport, self._store, stats=self.stats, on_page=self._note_contact)
+        self._backoff = Backoff()
+        self._outage = Outage(
+            "nodes",
+            logger=log,
+            monotonic=monotonic,
+            meanwhile="they are kept as last seen, and asked for again and again",
+        )
+        self._synced = False
+        self._contact = float("-inf")
+        # The resourceVersion to go on from; "" asks for a list.
+        self._position = ""
+        # The last position there was, kept when a list is asked for.
+        self._seen = ""
+        self._relist_at = float("-inf")
+        # Whether a watch has brought anything since the trouble before.
+        self._progressed = False
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name: a live, read-only view."""
+        return self._store.nodes
+
+    @property
+    def synced(self) -> bool:
+        """Whether a list was ever complete. Before that, a node that is not there says nothing."""
+        return self._synced
+
+    @property
+    def last_contact_seconds(self) -> float:
+        """Seconds since the API server last told anything about nodes; infinite before it first did.
+
+        A quiet cluster is heard of once a minute (bookmarks), so below SILENCE_SECONDS all is well.
+        """
+        return self._monotonic() - self._contact
+
+    def accept_written(self, node: Node) -> None:
+        """Take in the answer to a PATCH of ours, so that the next pass need not wait for its echo."""
+        self._store.accept_written(node)
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Survives everything that the API server may answer."""
+        while True:
+            try:
+                if not self._position or self._monotonic() >= self._relist_at:
+                    await self._list()
+                await self._watch()
+            except ApiError as error:
+                await self._recover(error)
+
+    async def _list(self) -> None:
+        """List anew. With a position to fall back on, failure is put up with."""
+        try:
+            version = await self._lister.list(seen=self._seen)
+        except ApiError as error:
+            if not self._position or isinstance(error, Gone):
+                raise
+            self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS
+            log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
+            return
+        self._position = self._seen = version
+        self._relist_at = self._monotonic() + _uniform(*RELIST_SECONDS)
+        self._synced = True
+
+    async def _watch(self) -> None:
+        started = self._monotonic()
+        lines = 0
+        request = self._watch_request(seconds=min(_uniform(*WATCH_SECONDS), self._relist_at - started))
+        async with self._transport.stream(request, silence_seconds=SILENCE_SECONDS) as stream:
+            self._note_watching()
+            async for line in stream:
+                lines += 1
+                self._take(line)
+                if self._monotonic() >= self._relist_at + OVERTIME_SECONDS:
+                    break
+        if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
+            self.stats.restarts += 1
+            await asyncio.sleep(self._backoff.next())
+
+    def _watch_request(self, *, seconds: float) -> Request:
+        query = {
+            "watch": "1",
+            "labelSelector": WINDOWS_SELECTOR,
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._position,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        path = f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
+        return Request(verb="watch", resource="nodes", path=path)
+
+    def _take(self, line: bytes) -> None:
+        """Take in one line of the watch."""
+        try:
+            event = decode_event(line)
+        except UndecodableNodeError as error:
+            report_undecodable(error, self.stats)
+            return
+        if event.error is not None:
+            raise event.error
+        if is_older(event.resource_version, self._position):
+            self.stats.dropped += 1  # a stream only goes forward: this was replayed on the way
+            return
+        if event.resource_version:
+            self._position = self._seen = event.resource_version
+        if event.node is not None:
+            self.stats.events += 1
+            taken = self._store.remove(event.node) if event.type == "DELETED" else self._store.put(event.node)
+            self.stats.dropped += not taken
+        self._note_contact()
+        self._progressed = True
+        self._backoff.reset()  # here and not when the watch opens: one that ends at once is no success
+
+    async def _recover(self, error: ApiError) -> None:
+        recovery = recovery_after(error, progressed=self._progressed)
+        self._progressed = False
+        self.last_error = error
+        self.stats.restarts += 1
+        self.stats.expired += isinstance(error, Gone)
+        if recovery.relist:
+            self._position = ""
+        pause = self._backoff.next() if recovery.pause else 0.0
+        pause = max(pause, min(error.retry_after or 0.0, RETRY_AFTER_CAP_SECONDS))
+        if recovery.pause:
+            self._outage.failed(error)
+        else:
+            log.info("nodes: too far behind for the watch to go on, listing anew: %s", error)
+        await asyncio.sleep(pause)
+
+    def _note_watching(self) -> None:
+        """Note that the API server is there and lets us watch."""
+        self.stats.watches += 1
+        self.last_error = None
+        self._note_contact()
+        self._outage.ended()
+
+    def _note_contact(self) -> None:
+        self._contact = self._monotonic()

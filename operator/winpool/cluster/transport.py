@@ -1,0 +1,264 @@
+"""One session and one pool of connections to the API server, for everything winpool asks of it.
+
+The transport knows HTTP and errors, not objects: bytes in, bytes out. It is close to what
+raw aiohttp costs, since a fleet is brought into state at the rate of its PATCHes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from winpool import __version__
+from winpool.cluster.answers import LineStream, read_body, translated
+from winpool.cluster.errors import ApiError, CredentialsError, Unavailable, error_of
+from winpool.cluster.notices import Notices
+from winpool.cluster.request import REPLY_LIMIT
+from winpool.cluster.retry import is_worth_repeating, retrying
+from winpool.cluster.stats import NO_ANSWER, TIMED_OUT, RequestStats
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from winpool.cluster.credentials import Connection
+    from winpool.cluster.request import Request
+
+USER_AGENT: Final = f"winpool/{__version__}"
+
+MAX_CONNECTIONS: Final = 64
+"""HTTP/1.1 carries one request per connection. 32 node patches in flight (more gain nothing against
+an API server on two cores), as many again for watches, lists, status writes and events. The API
+server itself takes 400 reads and 200 writes at once by default."""
+
+CONNECT_SECONDS: Final = 10.0
+"""For TCP and TLS. In one data centre it takes milliseconds; a lost SYN is sent again after 1, 3 and 7 s."""
+
+ANSWER_SECONDS: Final = 30.0
+"""For one request and its answer. The API server's own promise is 1 s for single objects and 30 s for
+lists (its SLOs, p99); at 60 s it gives up by itself."""
+
+KEEP_ALIVE_SECONDS: Final = 60.0
+"""How long an idle connection is kept: below the 90 s after which the API server closes it, so that a
+request does not meet a connection that is just being closed."""
+
+_LIMITS: Final = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+_UNAUTHORIZED: Final = 401
+_OK: Final = 200
+_FAILED_FROM: Final = 300
+
+
+class Transport:
+    """Sends requests with credentials, time limits and counts. Make it inside a running event loop.
+
+    Everything it raises is an ApiError. Use it as an async context manager, or call ``close``.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        stats: RequestStats | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stats = stats if stats is not None else RequestStats()
+        self._server = connection.server
+        self._server_hostname = connection.server_hostname
+        self._proxy = connection.proxy
+        self._authorization = connection.authorization
+        self._notices = Notices(monotonic=monotonic)
+        self._closing = asyncio.Event()
+        self._connector = aiohttp.TCPConnector(
+            ssl=connection.ssl, limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS
+        )
+        self._session = self._make_session()
+
+    async def __aenter__(self) -> Self:
+        """Do nothing: connections are made when they are needed."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End the pauses of requests that wait to be sent again, and close every connection."""
+        self._closing.set()
+        await self._session.close()
+        await self._connector.close()
+
+    async def request(self, request: Request) -> bytes | bytearray:
+        """Send ``request`` and give the body of its answer.
+
+        Raises the ApiError that the answer stands for; Unavailable where there is none.
+        """
+        # The first attempt goes without tenacity, which costs 20 µs where a patch costs 300.
+        try:
+            return await self._attempt(request)
+        except ApiError as error:
+            if not request.is_repeatable or not is_worth_repeating(error):
+                raise
+            failed: ApiError | None = error
+
+        async def next_attempt() -> bytes | bytearray:
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            return await self._attempt(request)
+
+        policy = retrying(sleep=self._pause, on_retry=self._count_retry)
+        return await policy(next_attempt)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[LineStream]:
+        """Open a watch; inside the ``with`` its lines can be iterated.
+
+        ``silence_seconds`` is how long nothing may come before it counts as dead (StreamSilent).
+        Never repeated here: only the caller knows where to go on.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+        with translated(request.label, seconds=ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                response = await self._open(request, limits)
+                try:
+                    if response.status != _OK:
+                        await self._refuse(request, response)
+                except BaseException:
+                    response.close()
+                    raise
+        try:
+            yield LineStream(response, label=request.label, silence_seconds=silence_seconds)
+        finally:
+            response.close()  # not released: what is still to come of a watch is not read
+
+    def guest_session(self) -> aiohttp.ClientSession:
+        """Give a session over our connections and credentials to a library that brings its own requests.
+
+        The guest may close it, ours stay open. Credentials are put on every request, and put
+        on anew once after a 401, so the guest never needs to log in again.
+        """
+        return self._make_session(middlewares=(self._authorize,))
+
+    def _make_session(
+        self, *, middlewares: tuple[aiohttp.ClientMiddlewareType, ...] = ()
+    ) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            # Uncompressed: the API server spends more time on gzip than a cluster's network on the bytes.
+            headers={hdrs.USER_AGENT: USER_AGENT, hdrs.ACCEPT_ENCODING: "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=_LIMITS,
+            proxy=self._proxy,
+            middlewares=middlewares,
+        )
+
+    async def _attempt(self, request: Request) -> bytes | bytearray:
+        self.stats.in_flight += 1
+        try:
+            with translated(request.label, seconds=ANSWER_SECONDS):
+                async with await self._open(request, _LIMITS) as response:
+                    if response.status >= _FAILED_FROM:
+                        await self._refuse(request, response)
+                    return await read_body(response, limit=request.reply_limit, label=request.label)
+        finally:
+            self.stats.in_flight -= 1
+
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """Send, and after a 401 send once more if other credentials are to be had."""
+        header = await self._authorization.header()
+        response = await self._send(request, header, limits)
+        if response.status != _UNAUTHORIZED:
+            return response
+        self._authorization.reject(header)
+        try:
+            fresh = await self._authorization.header()
+        except BaseException:
+            response.close()
+            raise
+        if fresh == header:
+            return response
+        response.close()
+        return await self._send(request, fresh, limits)
+
+    async def _send(
+        self, request: Request, header: str | None, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        headers = {hdrs.ACCEPT: request.accept}
+        if header is not None:
+            headers[hdrs.AUTHORIZATION] = header
+        if request.body is not None:
+            headers[hdrs.CONTENT_TYPE] = request.content_type
+        code = NO_ANSWER
+        try:
+            response = await self._session.request(
+                request.method,
+                URL(self._server + request.path, encoded=True),
+                headers=headers,
+                data=request.body,
+                allow_redirects=False,  # the token is for this server and no other
+                server_hostname=self._server_hostname,
+                timeout=limits,
+            )
+            code = str(response.status)
+        except TimeoutError:
+            code = TIMED_OUT
+            raise
+        finally:
+            self.stats.count(verb=request.verb, resource=request.resource, code=code)
+        if hdrs.WARNING in response.headers:
+            self._notices.take(response.headers.getall(hdrs.WARNING), request=request.label)
+        return response
+
+    async def _refuse(self, request: Request, response: aiohttp.ClientResponse) -> None:
+        """Raise what the answer stands for."""
+        body = await read_body(response, limit=REPLY_LIMIT, label=request.label)
+        raise error_of(
+            status=response.status,
+            body=bytes(body),
+            request=request.label,
+            retry_after=response.headers.get(hdrs.RETRY_AFTER),
+        )
+
+    async def _authorize(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Put credentials on a guest's request."""
+        request.server_hostname = self._server_hostname
+        header = await self._authorize_once(request)
+        response = await handler(request)
+        if response.status != _UNAUTHORIZED:
+            return response
+        self._authorization.reject(header)
+        if await self._authorize_once(request) == header:
+            return response
+        response.close()
+        return await handler(request)
+
+    async def _authorize_once(self, request: aiohttp.ClientRequest) -> str | None:
+        try:
+            header = await self._authorization.header()
+        except CredentialsError as error:
+            # In the guest's vocabulary: a failure that may pass.
+            raise aiohttp.ClientConnectionError(error.message) from None
+        if header is not None:
+            request.headers[hdrs.AUTHORIZATION] = header
+        return header
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait before an attempt; closing the transport ends the wait and the request."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+        raise Unavailable("the connection to the API server is being closed", reason="Closing")
+
+    def _count_retry(self) -> None:
+        self.stats.retries += 1

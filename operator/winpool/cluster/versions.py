@@ -1,0 +1,29 @@
+"""The order of resourceVersions.
+
+Since Kubernetes 1.35 they are defined as integers without leading zeros, comparable within
+one resource (KEP-5504); servers with etcd behind them have always behaved so. An
+aggregated or older server may use other texts: these have no order.
+"""
+
+from __future__ import annotations
+
+
+def is_older(version: str, than: str) -> bool | None:
+    """Tell whether ``version`` comes before ``than``; None where the two have no order.
+
+    Equal texts are never older. Any length of integer is taken: the comparison is by
+    length, then by digits, as KEP-5504 defines it.
+    """
+    if version == than:
+        return False
+    if not (is_comparable(version) and is_comparable(than)):
+        return None
+    return (len(version), version) < (len(than), than)
+
+
+def is_comparable(version: str) -> bool:
+    """Tell whether a resourceVersion is a positive integer as KEP-5504 defines it.
+
+    "0" is none: in requests it means "any version".
+    """
+    return version.isascii() and version.isdigit() and version[0] != "0"

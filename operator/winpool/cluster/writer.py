@@ -1,0 +1,210 @@
+"""Every change that winpool makes to nodes and pools.
+
+- Nodes and a pool's finalizers by merge patch with the resourceVersion of what was read: a
+  409 where somebody wrote meanwhile (a JSON patch with ``test`` would be a 422 that looks
+  like any other fault). The taint list is atomic for the API server, so it is sent whole.
+- A pool's status by server-side apply, which leaves out what is not ours and writes
+  nothing where nothing differs; also with the resourceVersion, since a wrong UID is
+  ignored there. The pool object itself is never applied: that could bring back a deleted one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from winpool.api.keys import API_VERSION, FIELD_MANAGER, GROUP, KIND, PLURAL, VERSION
+from winpool.cluster import wire
+from winpool.cluster.errors import Gone, StreamGarbled
+from winpool.cluster.nodes import decode_written
+from winpool.cluster.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from winpool.cluster.transport import Transport
+    from winpool.snapshot import Node, NodePatch, Taint
+
+NODES_PATH: Final = "/api/v1/nodes"
+POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+
+METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+"""Asks for the small answer: 2.7 kB of a real node instead of 7.6, and 15 % less work for the API server."""
+
+PAGE_LIMIT: Final = 500
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""Pools per page and bytes held at once: a pool has a few kB, at most 1.5 MiB."""
+
+LIST_ATTEMPTS: Final = 3
+"""A continue token lives about five minutes; one that expires in a list of a few pages means that the
+API server was restarted in between. Three times in a row is no accident."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _PoolPage(msgspec.Struct):
+    kind: str
+    metadata: wire.ListMetadata
+    items: list[dict[str, Any]] | None = None
+
+
+_pool_page: Final = msgspec.json.Decoder(_PoolPage)
+_pool: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class PoolList:
+    """All pools there are, at one moment, as the API server wrote them."""
+
+    items: tuple[dict[str, Any], ...]
+    resource_version: str
+
+
+class Writer:
+    """Writes through a transport. Raises ApiErrors; Conflict means: look again."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def patch_node(self, patch: NodePatch) -> Node:
+        """Send the one patch of a node and give the node as it now stands.
+
+        Raises Conflict where the node is not as it was read any more, NotFound where it is gone,
+        ValueError for a patch that changes nothing (it would be a write all the same).
+        """
+        name = patch.node.name
+        answer = await self._transport.request(
+            Request(
+                verb="patch",
+                resource="nodes",
+                name=name,
+                path=f"{NODES_PATH}/{quote(name)}?fieldManager={FIELD_MANAGER}",
+                body=encode_node_patch(patch),
+                content_type=MERGE_PATCH,
+                accept=METADATA_ONLY,
+                guarded=True,
+            )
+        )
+        return decode_written(answer, patch=patch)
+
+    async def patch_pool_finalizers(
+        self, *, name: str, resource_version: str, finalizers: Sequence[str]
+    ) -> dict[str, Any]:
+        """Set the finalizers of a pool to exactly ``finalizers`` and give the pool as it now stands.
+
+        Raises Conflict where it is not as it was read, NotFound where it is gone, Invalid
+        where one would be added to a pool that is being deleted.
+        """
+        metadata = {"resourceVersion": resource_version, "finalizers": list(finalizers)}
+        answer = await self._transport.request(
+            Request(
+                verb="patch",
+                resource=PLURAL,
+                name=name,
+                path=f"{POOLS_PATH}/{quote(name)}?fieldManager={FIELD_MANAGER}",
+                body=_encode({"metadata": metadata}),
+                content_type=MERGE_PATCH,
+                guarded=True,
+            )
+        )
+        return _decode_pool(answer, name=name)
+
+    async def apply_pool_status(
+        self, *, name: str, resource_version: str, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Apply the whole status of a pool and give the pool as it now stands.
+
+        ``status`` is all of it: what was applied before and is not in it is removed. An equal
+        one changes nothing, not even the resourceVersion.
+        Raises Conflict where the pool is not as it was read, NotFound where it is gone.
+        """
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": name, "resourceVersion": resource_version},
+            "status": status,
+        }
+        answer = await self._transport.request(
+            Request(
+                verb="patch",
+                resource=f"{PLURAL}/status",
+                name=name,
+                # force: nobody else has a say in the status; what another manager set there is ours.
+                path=f"{POOLS_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}&force=true",
+                body=_encode(body),
+                content_type=APPLY_PATCH,
+                guarded=True,
+            )
+        )
+        return _decode_pool(answer, name=name)
+
+    async def list_pools(self) -> PoolList:
+        """List all pools, complete or not at all.
+
+        Raises NotFound where the CRD is missing, and the other ApiErrors.
+        """
+        for attempt in range(1, LIST_ATTEMPTS + 1):
+            try:
+                return await self._list_pools()
+            except Gone:
+                if attempt == LIST_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _list_pools(self) -> PoolList:
+        items: list[dict[str, Any]] = []
+        token = ""
+        while True:
+            query = {"limit": str(PAGE_LIMIT), **({"continue": token} if token else {})}
+            path = f"{POOLS_PATH}?{urlencode(query, quote_via=quote)}"
+            answer = await self._transport.request(
+                Request(verb="list", resource=PLURAL, path=path, reply_limit=PAGE_BYTES)
+            )
+            try:
+                page = _pool_page.decode(answer)
+            except wire.BROKEN as error:
+                raise StreamGarbled(f"list {PLURAL}: unreadable answer: {error}") from None
+            if page.kind != f"{KIND}List" or not page.metadata.resource_version:
+                raise StreamGarbled(f"list {PLURAL}: the answer is not a {KIND}List with a resourceVersion")
+            items.extend(page.items or ())
+            token = page.metadata.continue_
+            if not token:
+                return PoolList(tuple(items), page.metadata.resource_version)
+
+
+def encode_node_patch(patch: NodePatch) -> bytes:
+    """Write a node patch as the JSON merge patch (RFC 7386) that is sent: null removes a key.
+
+    Raises ValueError for a patch without a change.
+    """
+    metadata: dict[str, Any] = {"resourceVersion": patch.node.resource_version}
+    if patch.labels:
+        metadata["labels"] = patch.labels
+    if patch.annotations:
+        metadata["annotations"] = patch.annotations
+    body: dict[str, Any] = {"metadata": metadata}
+    if patch.taints is not None:
+        body["spec"] = {"taints": [_taint(taint) for taint in patch.taints]}
+    elif len(metadata) == 1:
+        raise ValueError(f"the patch of node {patch.node.name} changes nothing")
+    return _encode(body)
+
+
+def _taint(taint: Taint) -> dict[str, str]:
+    """Write a taint with the fields it has: those of others go back as they came, timeAdded included."""
+    written = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        written["value"] = taint.value
+    if taint.time_added is not None:
+        written["timeAdded"] = taint.time_added
+    return written
+
+
+def _decode_pool(answer: bytes | bytearray, *, name: str) -> dict[str, Any]:
+    try:
+        return _pool.decode(answer)
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"patch {PLURAL} {name}: unreadable answer: {error}") from None

@@ -1,0 +1,84 @@
+"""The whole contract of one pool: every node that concerns it, whose it is, and what is to be done there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.contract.conform import Wanted, conform, record_of, release
+from winpool.contract.membership import Claim, claim
+from winpool.contract.record import Record
+
+if TYPE_CHECKING:
+    from winpool.snapshot import Node, NodePatch, Pool, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the contract says of one node. ``patch`` is None where the node is as it should be.
+
+    ``compared`` is False where there was no readable spec to compare it with. ``rival`` names the
+    other pool where the claim is RIVAL; ``drifted`` what somebody undid; ``unreadable`` says why the
+    ownership record gives no rights.
+    """
+
+    node: Node
+    claim: Claim
+    patch: NodePatch | None = None
+    compared: bool = True
+    rival: str = ""
+    drifted: tuple[str, ...] = ()
+    unreadable: str = ""
+
+
+def wanted_by(pool: Pool) -> Wanted:
+    """Return what ``pool``, whose spec is readable, wants on each of its nodes."""
+    assert pool.spec is not None
+    return Wanted(
+        pool_name=pool.name,
+        pool_uid=pool.uid,
+        labels=pool.spec.labels,
+        taints={(taint.key, taint.effect): taint.value for taint in pool.spec.taints},
+    )
+
+
+def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
+    """Assess every node that concerns the pool, in the order of their names.
+
+    A pool under deletion wants nothing: all that it has on nodes is to be taken off. A pool whose
+    spec cannot be read keeps the nodes it has, and nothing is to be done to them (P4).
+    """
+    pool = snapshot.pool
+    nodes = sorted(snapshot.nodes, key=lambda node: node.name)
+    if pool.deleting:
+        released = (_released(node, pool) for node in nodes)
+        return tuple(each for each in released if each.claim is not Claim.NONE)
+    if pool.spec is None:
+        return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
+    wanted = wanted_by(pool)
+    assessed = (_assessed(node, wanted=wanted, snapshot=snapshot) for node in nodes)
+    return tuple(each for each in assessed if each.claim is not Claim.NONE)
+
+
+def _released(node: Node, pool: Pool) -> Assessment:
+    patch = release(node, pool_uid=pool.uid, pool_name=pool.name)
+    return Assessment(node, Claim.LEFT if patch else Claim.NONE, patch)
+
+
+def _is_held(node: Node, pool: Pool) -> bool:
+    found = record_of(node)
+    return isinstance(found, Record) and found.pool_uid == pool.uid
+
+
+def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot) -> Assessment:
+    found = claim(node, pool=snapshot.pool, rivals=snapshot.rivals, vanished=snapshot.vanished_pools)
+    match found.claim:
+        case Claim.OURS:
+            state = conform(node, wanted=wanted)
+            return Assessment(
+                node, Claim.OURS, state.patch, drifted=state.drifted, unreadable=state.unreadable
+            )
+        case Claim.LEFT:
+            return _released(node, snapshot.pool)
+        case other:
+            return Assessment(node, other, rival=found.rival)

@@ -1,0 +1,183 @@
+"""From a node as it is to the one patch that makes it as a pool wants it, or takes ours off again.
+
+The rules, each with a test of its name:
+
+- A label or taint that already stands there with the wanted value is somebody else's: it is
+  not recorded, and so never removed.
+- One that stands there with another value is replaced, and what stood there before is kept in
+  the record. ``before`` is written once, when we take the key, so that a repair or a changed
+  spec does not forget it.
+- One that the pool no longer wants is undone: if our value still stands there, what was before
+  comes back, or the key goes. If somebody changed it meanwhile it is theirs now, and stays.
+- Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.contract import record as records
+from winpool.contract.record import Owned, Record, Unreadable
+from winpool.snapshot import NodePatch, Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.contract.record import TaintIdentity
+    from winpool.snapshot import Node
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pool wants on each of its nodes, its own ``winpool.dev/`` keys not counted."""
+
+    pool_name: str
+    pool_uid: str
+    labels: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conformity:
+    """How a node stands to what is wanted.
+
+    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
+    changed or removed after we had put it there. ``unreadable`` says why the record on the node
+    gives no rights.
+    """
+
+    patch: NodePatch | None
+    drifted: tuple[str, ...] = ()
+    unreadable: str = ""
+
+
+def record_of(node: Node) -> Record | Unreadable | None:
+    """Return the ownership record on ``node``; None where there is none."""
+    text = node.annotations.get(APPLIED_ANNOTATION)
+    return None if text is None else records.parse(text)
+
+
+def conform(node: Node, *, wanted: Wanted) -> Conformity:
+    """Return the patch after which ``node`` carries what is ``wanted``.
+
+    A record of another pool is undone first: the caller decides whether that pool is gone
+    (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
+    """
+    found = record_of(node)
+    unreadable = found.why if isinstance(found, Unreadable) else ""
+    old = found if isinstance(found, Record) else Record(pool_uid=wanted.pool_uid)
+    keep = wanted if old.pool_uid == wanted.pool_uid else replace(wanted, labels={}, taints={})
+
+    labels, taints = _undo(node, old, keep_labels=keep.labels, keep_taints=keep.taints)
+    kept = old if old.pool_uid == wanted.pool_uid else Record(pool_uid=wanted.pool_uid)
+    own_labels = _put(labels, wanted.labels, kept.labels)
+    own_taints = _put(taints, wanted.taints, kept.taints)
+    text = records.render(Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints))
+    labels[POOL_LABEL] = wanted.pool_name
+
+    patch = _difference(node, labels=labels, taints=taints, applied=text)
+    unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
+    return Conformity(
+        patch=patch, drifted=_drifted(node, patch) if unchanged and patch else (), unreadable=unreadable
+    )
+
+
+def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
+    """Return the patch that takes off ``node`` exactly what the pool put there; None if there is nothing.
+
+    Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
+    the pool label names it.
+    """
+    found = record_of(node)
+    if isinstance(found, Record):
+        if found.pool_uid != pool_uid:
+            return None
+    elif node.labels.get(POOL_LABEL) != pool_name:
+        return None
+    old = found if isinstance(found, Record) else Record(pool_uid=pool_uid)
+    labels, taints = _undo(node, old, keep_labels={}, keep_taints={})
+    if labels.get(POOL_LABEL) == pool_name:
+        del labels[POOL_LABEL]
+    return _difference(node, labels=labels, taints=taints, applied=None)
+
+
+def _undo(
+    node: Node,
+    old: Record,
+    *,
+    keep_labels: Mapping[str, str],
+    keep_taints: Mapping[TaintIdentity, str],
+) -> tuple[dict[str, str], dict[TaintIdentity, str]]:
+    """Return the values on the node once all that ``old`` put there, but what is kept, is taken off."""
+    labels = dict(node.labels)
+    taints = {taint.identity: taint.value for taint in node.taints}
+    _take_off(labels, {key: own for key, own in old.labels.items() if key not in keep_labels})
+    _take_off(taints, {identity: own for identity, own in old.taints.items() if identity not in keep_taints})
+    return labels, taints
+
+
+def _take_off(values: dict[K, str], owned: Mapping[K, Owned]) -> None:
+    for key, own in owned.items():
+        if values.get(key) != own.set:
+            continue
+        if own.before is None:
+            del values[key]
+        else:
+            values[key] = own.before
+
+
+def _put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]) -> dict[K, Owned]:
+    """Put what is wanted into ``values``; return what of it is ours."""
+    ours: dict[K, Owned] = {}
+    for key, value in wanted.items():
+        own, standing = owned.get(key), values.get(key)
+        if standing == value and (own is None or own.set != value):
+            continue
+        ours[key] = Owned(set=value, before=own.before if own else standing)
+        values[key] = value
+    return ours
+
+
+def _difference(
+    node: Node, *, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str], applied: str | None
+) -> NodePatch | None:
+    changed: dict[str, str | None] = {k: v for k, v in labels.items() if node.labels.get(k) != v}
+    changed.update(dict.fromkeys(node.labels.keys() - labels.keys()))
+    whole = _as_list(node, taints)
+    annotated = node.annotations.get(APPLIED_ANNOTATION) != applied
+    if not changed and not annotated and whole == node.taints:
+        return None
+    return NodePatch(
+        node=node,
+        labels=changed,
+        annotations={APPLIED_ANNOTATION: applied} if annotated else {},
+        taints=None if whole == node.taints else whole,
+    )
+
+
+def _as_list(node: Node, taints: Mapping[TaintIdentity, str]) -> tuple[Taint, ...]:
+    """Return the list to stand on the node: those that are there in their order, then new ones."""
+    standing = {taint.identity for taint in node.taints}
+    stay = [
+        taint
+        if taint.value == taints[taint.identity]
+        else Taint(taint.key, taint.effect, taints[taint.identity])
+        for taint in node.taints
+        if taint.identity in taints
+    ]
+    new = [
+        Taint(key, effect, value) for (key, effect), value in taints.items() if (key, effect) not in standing
+    ]
+    return (*stay, *new)
+
+
+def _drifted(node: Node, patch: NodePatch) -> tuple[str, ...]:
+    """Name the labels and taints that ``patch`` puts back, in the words of kubectl."""
+    labels = [f"label {key}" for key in sorted(patch.labels)]
+    before = set(node.taints)
+    taints = [f"taint {t.key}:{t.effect}" for t in patch.taints or () if t not in before]
+    return (*labels, *taints)

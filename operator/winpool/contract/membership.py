@@ -1,0 +1,111 @@
+"""Which nodes a selector takes, and whose a node is when several pools ask for it.
+
+The recorded owner keeps a node. Only a node that nobody owns is given away: to the oldest of
+the pools that select it, then by name, so that every pool's pass comes to the same answer
+without asking the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.api.v1alpha1 import SelectorOperator
+from winpool.contract.conform import record_of
+from winpool.contract.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from winpool.api.v1alpha1 import NodeSelector, SelectorRequirement
+    from winpool.snapshot import Node, Pool
+
+
+def selects(selector: NodeSelector, labels: Mapping[str, str]) -> bool:
+    """Whether ``selector`` takes an object with these labels.
+
+    As Kubernetes does: ``NotIn`` and ``DoesNotExist`` also take an object without the key.
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement
+    """
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _meets(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def _meets(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case SelectorOperator.IN:
+            return value in requirement.values
+        case SelectorOperator.NOT_IN:
+            return value not in requirement.values
+        case SelectorOperator.EXISTS:
+            return value is not None
+        case SelectorOperator.DOES_NOT_EXIST:
+            return value is None
+
+
+class Claim(Enum):
+    """What a pool may do with a node."""
+
+    OURS = "ours"
+    """Selected, and ours or free: keep the contract on it."""
+    LEFT = "left"
+    """Ours by the record (or by the pool label), but no longer selected: release it."""
+    RIVAL = "rival"
+    """Selected, but another pool's: leave it alone and say so."""
+    UNKNOWN = "unknown"
+    """Selected, but recorded for a UID that is not known to be gone: leave it alone, look again (P4)."""
+    NONE = "none"
+    """Nothing to do with this pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim, and the name of the other pool where it is a RIVAL."""
+
+    claim: Claim
+    rival: str = ""
+
+
+def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collection[str]) -> Claimed:
+    """Say whose ``node`` is, from the point of view of ``pool``."""
+    found = record_of(node)
+    owner = found.pool_uid if isinstance(found, Record) else None
+    selected = _is_asked_for(node, by=pool)
+    if owner == pool.uid:
+        return Claimed(Claim.OURS if selected else Claim.LEFT)
+    if not selected:
+        # The annotation was lost or spoilt, the label still names us: what is under winpool.dev/ is ours.
+        left = owner is None and node.labels.get(POOL_LABEL) == pool.name
+        return Claimed(Claim.LEFT if left else Claim.NONE)
+    if owner is not None and owner not in vanished:
+        name = next((rival.name for rival in rivals if rival.uid == owner), "")
+        return Claimed(Claim.RIVAL, name) if name else Claimed(Claim.UNKNOWN)
+    first = min((pool, *_asking(rivals, node)), key=lambda each: each.seniority)
+    return Claimed(Claim.OURS) if first is pool else Claimed(Claim.RIVAL, first.name)
+
+
+def concerns(node: Node, pool: Pool) -> bool:
+    """Whether a change of ``node`` may matter to ``pool``: it selects it, or has something on it."""
+    found = record_of(node)
+    return (
+        _is_asked_for(node, by=pool)
+        or node.labels.get(POOL_LABEL) == pool.name
+        or (isinstance(found, Record) and found.pool_uid == pool.uid)
+    )
+
+
+def _asking(rivals: Collection[Pool], node: Node) -> tuple[Pool, ...]:
+    return tuple(rival for rival in rivals if not rival.deleting and _is_asked_for(node, by=rival))
+
+
+def _is_asked_for(node: Node, *, by: Pool) -> bool:
+    """Whether the selector takes the node. ``kubernetes.io/os: windows`` is implied, whatever it says."""
+    return (
+        by.spec is not None
+        and node.labels.get(OS_LABEL) == OS_WINDOWS
+        and selects(by.spec.node_selector, node.labels)
+    )

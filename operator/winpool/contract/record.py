@@ -1,0 +1,144 @@
+"""The ownership record: which labels and taints of a node are ours, and what stood there before.
+
+It stands in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the
+labels and taints that it tells of, so the two cannot disagree by our doing. Anybody who may
+annotate a node can write one, though, so reading it is defensive: a record only ever gives us
+the right to touch keys that a pool could have set in the first place, and a record that
+cannot be read gives us no right at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.syntax import (
+    MAX_VALUE_LENGTH,
+    TAINT_EFFECTS,
+    is_label_key_allowed,
+    is_label_value,
+    is_taint_key_allowed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VERSION: Final = 1
+MAX_BYTES: Final = 16 * 1024
+"""A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
+record could be longer is not accepted (``fits``)."""
+
+TaintIdentity = tuple[str, str]
+"""Key and effect of a taint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """One label or taint of ours: the value we set, and the value that stood there before, if any."""
+
+    set: str
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the pool with this UID has put on a node."""
+
+    pool_uid: str
+    labels: Mapping[str, Owned] = field(default_factory=dict)
+    taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that gives no rights. ``why`` is for people."""
+
+    why: str
+
+
+def render(record: Record) -> str:
+    """Return the text of ``record``: the same text for an equal record, so that it can be compared."""
+    return json.dumps(
+        {
+            "v": VERSION,
+            "pool": record.pool_uid,
+            "labels": {key: {"set": own.set, "before": own.before} for key, own in record.labels.items()},
+            "taints": [
+                {"key": key, "effect": effect, "value": own.set, "before": own.before}
+                for (key, effect), own in sorted(record.taints.items())
+            ],
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    )
+
+
+def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
+    """Whether the record of these fits MAX_BYTES on any node, whatever stood there before."""
+    longest = "x" * MAX_VALUE_LENGTH
+    largest = Record(
+        pool_uid="x"
+        * 36,  # a UUID, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
+        labels={key: Owned(set=value, before=longest) for key, value in labels.items()},
+        taints={identity: Owned(set=value, before=longest) for identity, value in taints.items()},
+    )
+    return len(render(largest)) <= MAX_BYTES
+
+
+# The nodes of a pool mostly carry the very same text, so that a pass over thousands parses it once.
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Record | Unreadable:
+    """Read a record, or say why it cannot be read. Never raises.
+
+    An entry that names a key or a value which no pool could have set is left out, or whoever can
+    annotate a node could have us delete ``kubernetes.io/os``.
+    """
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        return Unreadable(f"it is longer than {MAX_BYTES} bytes")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return Unreadable("it is not JSON")
+    if not isinstance(content, dict):
+        return Unreadable("it is not a JSON object")
+    if content.get("v") != VERSION or isinstance(content.get("v"), bool):
+        return Unreadable(f"its version 'v' must be {VERSION}")
+    uid, labels, taints = content.get("pool"), content.get("labels", {}), content.get("taints", [])
+    if not isinstance(uid, str) or not uid:
+        return Unreadable("'pool' must be the UID of a pool")
+    if not isinstance(labels, dict) or not isinstance(taints, list):
+        return Unreadable("'labels' must be an object and 'taints' a list")
+    return Record(pool_uid=uid, labels=_read_labels(labels), taints=_read_taints(taints))
+
+
+def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:
+    return {
+        key: owned
+        for key, entry in labels.items()
+        if is_label_key_allowed(key) and isinstance(entry, dict)
+        if (owned := _owned(entry.get("set"), entry.get("before"))) is not None
+    }
+
+
+def _read_taints(taints: list[Any]) -> dict[TaintIdentity, Owned]:
+    read: dict[TaintIdentity, Owned] = {}
+    for entry in taints:
+        if not isinstance(entry, dict):
+            continue
+        key, effect = entry.get("key"), entry.get("effect")
+        owned = _owned(entry.get("value"), entry.get("before"))
+        if owned and isinstance(key, str) and is_taint_key_allowed(key) and effect in TAINT_EFFECTS:
+            read[key, effect] = owned
+    return read
+
+
+def _owned(value: object, before: object) -> Owned | None:
+    if not isinstance(value, str) or not is_label_value(value):
+        return None
+    if before is None:
+        return Owned(set=value)
+    if isinstance(before, str) and is_label_value(before):
+        return Owned(set=value, before=before)
+    return None

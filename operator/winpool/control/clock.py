@@ -1,0 +1,23 @@
+"""Time, as something that is handed in: so that a test can say what time it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """``now`` is for what people and other programs read; ``monotonic`` (seconds) is for waiting."""
+
+    now: Callable[[], datetime] = _utc_now
+    monotonic: Callable[[], float] = time.monotonic

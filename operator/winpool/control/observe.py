@@ -1,0 +1,54 @@
+"""Observe: the frozen picture that a pass decides on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.contract.conform import record_of
+from winpool.contract.record import Record
+from winpool.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.control.pools import Pools
+    from winpool.snapshot import Node
+
+
+class Observer:
+    """Takes snapshots of what the reflector and the pool store hold."""
+
+    def __init__(self, *, pools: Pools, nodes: NodeReflector, now: Callable[[], datetime]) -> None:
+        self._pools = pools
+        self._nodes = nodes
+        self._now = now
+
+    @property
+    def complete(self) -> bool:
+        """Whether all nodes and all pools have been listed once: a pass before that would guess (P4)."""
+        return self._pools.synced and self._nodes.synced
+
+    def snapshot(
+        self, pool_name: str, *, held_back: frozenset[str] = frozenset(), missing_permission: str = ""
+    ) -> Snapshot | None:
+        """Return the picture for a pass of that pool, or None where there is no such pool."""
+        pool = self._pools.get(pool_name)
+        if pool is None:
+            return None
+        nodes = tuple(self._nodes.nodes.values())
+        return Snapshot(
+            pool=pool,
+            nodes=nodes,
+            rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
+            vanished_pools=self._vanished(nodes),
+            now=self._now(),
+            held_back=held_back,
+            missing_permission=missing_permission,
+        )
+
+    def _vanished(self, nodes: tuple[Node, ...]) -> frozenset[str]:
+        records = (record_of(node) for node in nodes)
+        owners = {record.pool_uid for record in records if isinstance(record, Record)}
+        return frozenset(uid for uid in owners if self._pools.is_vanished(uid))

@@ -1,0 +1,140 @@
+"""The pools that exist, kept up to date by the Kopf feed, our own re-list, and our own writes.
+
+Three sources tell of the same object, and none of them in step with the others: the newest
+resourceVersion wins. A pool is forgotten when the feed says DELETED, when a complete list does
+not have it, or when a write to it is answered 404 (Kopf never reports a deletion that happened
+while its watch was down).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
+from winpool.cluster.versions import is_older
+from winpool.snapshot import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+log = logging.getLogger(__name__)
+
+RELIST_SECONDS: Final = 300.0
+"""How often all pools are listed anew: P2 allows one pool list in 5 minutes."""
+
+_LISTS: Final = 2
+"""Complete lists that a UID must be missing from before its pool counts as vanished."""
+
+
+def read_pool(body: Mapping[str, Any]) -> Pool:
+    """Make a Pool of the object as the API server gives it.
+
+    A spec that cannot be read (a CRD older or newer than this operator may let one pass) is not an
+    error here: it becomes a pool with a refusal, which is reported and otherwise left alone.
+    """
+    metadata = ObjectMeta.from_object(body)
+    spec, refusal = None, ""
+    try:
+        spec = WindowsNodePool.from_object(body).spec
+    except InvalidSpecError as error:
+        refusal = str(error)
+    return Pool(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        created=metadata.creation_timestamp,
+        deleting=metadata.deletion_timestamp is not None,
+        finalizers=metadata.finalizers,
+        spec=spec,
+        refusal=refusal,
+        status=read_status(body),
+        written_status=body.get("status", {}),
+    )
+
+
+class ChangeHandler(Protocol):
+    """What is told of a change."""
+
+    def __call__(self, name: str, *, for_rivals: bool) -> None:
+        """Take note that the pool changed, appeared or went."""
+
+
+class Pools:
+    """All known pools by name.
+
+    ``on_change`` is called with the name of each that changed, and whether it is a change that other
+    pools have to know of: they share nodes by what each other's specs say.
+    """
+
+    def __init__(self, *, on_change: ChangeHandler) -> None:
+        self._pools: dict[str, Pool] = {}
+        self._on_change = on_change
+        # The UIDs of the last two complete lists: see `vanished`.
+        self._listed: deque[frozenset[str]] = deque(maxlen=_LISTS)
+
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list has been seen: before that, nobody knows who shares a node with whom."""
+        return bool(self._listed)
+
+    def get(self, name: str) -> Pool | None:
+        """Return the pool of that name, or None."""
+        return self._pools.get(name)
+
+    def all(self) -> tuple[Pool, ...]:
+        """Return all pools, in no particular order."""
+        return tuple(self._pools.values())
+
+    def is_vanished(self, uid: str) -> bool:
+        """Whether no pool has that UID, by two complete lists RELIST_SECONDS apart (P4).
+
+        One list is not enough: a pool that was created a moment ago may have written to a node
+        before any list of ours has it.
+        """
+        if len(self._listed) < _LISTS:
+            return False
+        known = any(uid in listed for listed in self._listed)
+        return not known and all(pool.uid != uid for pool in self._pools.values())
+
+    def accept(self, body: Mapping[str, Any]) -> None:
+        """Take in an object that was read, watched, or returned by a write of ours."""
+        pool = read_pool(body)
+        held = self._pools.get(pool.name)
+        if held and held.uid == pool.uid and not _is_news(pool.resource_version, held.resource_version):
+            return
+        self._pools[pool.name] = pool
+        self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
+
+    def forget(self, *, name: str, uid: str) -> None:
+        """Drop the pool, unless another of the same name has taken its place."""
+        held = self._pools.get(name)
+        if held and held.uid == uid:
+            del self._pools[name]
+            self._on_change(name, for_rivals=True)
+
+    def replace(self, bodies: Iterable[Mapping[str, Any]], *, resource_version: str) -> None:
+        """Take in a complete list, made at ``resource_version``: who is not on it is gone.
+
+        Except a pool that we know from a later moment than the list.
+        """
+        listed = set()
+        for body in bodies:
+            listed.add(body["metadata"]["uid"])
+            self.accept(body)
+        for pool in self.all():
+            if pool.uid not in listed and not is_older(resource_version, than=pool.resource_version):
+                log.info("pool %s is gone", pool.name)
+                self.forget(name=pool.name, uid=pool.uid)
+        self._listed.append(frozenset(listed))
+
+
+def _claims(pool: Pool) -> tuple[str, int, bool]:
+    """Return what of a pool decides on whose a node is. A deletion mostly raises the generation too."""
+    return (pool.uid, pool.generation, pool.deleting)
+
+
+def _is_news(version: str, held: str) -> bool:
+    return version != held and not is_older(version, than=held)

@@ -1,0 +1,184 @@
+"""One pass of one pool: observe, decide, act, and report what is true afterwards.
+
+The order within a pass is what makes it safe to be killed anywhere:
+
+1. our finalizer is on the pool before the first node is written, so that no deletion can pass
+   while something of ours is on a node;
+2. each node patch carries labels, taints and the record of them together;
+3. status is computed from a new look at the world, never from what the pass meant to do;
+4. the finalizer comes off only when a look at all nodes finds nothing of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.events import EVENTS
+from winpool.api.keys import API_VERSION
+from winpool.cluster.access import explain
+from winpool.cluster.errors import Conflict, Forbidden, NotFound
+from winpool.cluster.events import EventRecord
+from winpool.control.pacing import Pacer
+from winpool.decide import decide
+
+if TYPE_CHECKING:
+    from winpool.api.v1alpha1 import WindowsNodePoolStatus
+    from winpool.cluster.events import EventRecorder
+    from winpool.cluster.writer import Writer
+    from winpool.control.clock import Clock
+    from winpool.control.executor import Executor, Outcome
+    from winpool.control.observe import Observer
+    from winpool.control.pools import Pools
+    from winpool.decide import Decision
+    from winpool.report.announce import Announcement
+    from winpool.snapshot import Pool, Snapshot
+
+log = logging.getLogger(__name__)
+
+STATUS_SECONDS: Final = 1.0
+"""At most one status write per second and pool: people cannot read faster, and each one wakes
+everybody who watches the pool."""
+
+AFTER_CONFLICT_SECONDS: Final = 1.0
+"""The watch event of what conflicted with us wakes the pool, mostly within milliseconds; this is for
+the one that got lost."""
+
+API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1"}
+
+
+class Reconciler:
+    """Runs the passes of one pool, one at a time."""
+
+    def __init__(
+        self,
+        pool_name: str,
+        *,
+        observer: Observer,
+        pools: Pools,
+        executor: Executor,
+        writer: Writer,
+        recorder: EventRecorder,
+        clock: Clock,
+    ) -> None:
+        self._pool_name = pool_name
+        self._observer = observer
+        self._pools = pools
+        self._executor = executor
+        self._writer = writer
+        self._recorder = recorder
+        self._clock = clock
+        self._pacer = Pacer(monotonic=clock.monotonic)
+        self._missing_permission = ""
+        self._status_written_at = float("-inf")
+
+    async def run(self) -> float | None:
+        """Do one pass; return in how many seconds to look again, None for not before something changes.
+
+        Raises ApiError where the API server fails or refuses: the caller waits and tries again.
+        """
+        snapshot = self._look()
+        if snapshot is None:
+            return None
+        try:
+            return await self._act(snapshot.pool, decide(snapshot))
+        except Conflict:  # on the pool itself
+            return AFTER_CONFLICT_SECONDS
+        except NotFound:
+            self._pools.forget(name=snapshot.pool.name, uid=snapshot.pool.uid)
+            return None
+        except Forbidden as error:
+            self._missing_permission = explain(error)
+            await self._report()
+            raise
+
+    async def _act(self, pool: Pool, decision: Decision) -> float | None:
+        if decision.finalizers is not None:
+            await self._write_finalizers(pool, decision)
+            if decision.releases_pool:
+                return None
+        outcome = await self._executor.run(decision.patches)
+        self._follow_up(decision, outcome)
+        if outcome.error is not None:
+            raise outcome.error
+        self._missing_permission = ""
+        waits = [await self._report(), self._pacer.seconds_to_next(), 0 if outcome.remaining else None]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
+        for patch in outcome.written:
+            if event := decision.node_events.get(patch.node.name):
+                self._announce((event,))
+                self._pacer.note(patch.node.uid)
+        for patch in outcome.failed:
+            self._pacer.note(patch.node.uid)
+
+    def _look(self) -> Snapshot | None:
+        return self._observer.snapshot(
+            self._pool_name,
+            held_back=self._pacer.held_back(),
+            missing_permission=self._missing_permission,
+        )
+
+    async def _write_finalizers(self, pool: Pool, decision: Decision) -> None:
+        assert decision.finalizers is not None
+        body = await self._writer.patch_pool_finalizers(
+            name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
+        )
+        if decision.releases_pool:
+            log.info("pool %s: all nodes are released", pool.name)
+            self._announce(decision.pool_events)
+        self._pools.accept(body)
+
+    async def _report(self) -> float | None:
+        """Write the status, if it says anything new; return in how many seconds to look again."""
+        snapshot = self._look()
+        if snapshot is None:
+            return None
+        pool, decision = snapshot.pool, decide(snapshot)
+        again = 0 if decision.patches or decision.finalizers is not None else None
+        written = decision.status.to_object()
+        if decision.releases_pool or written == pool.written_status:
+            return again
+        early = self._status_written_at + STATUS_SECONDS - self._clock.monotonic()
+        if early > 0:
+            return early if again is None else again
+        body = await self._writer.apply_pool_status(
+            name=pool.name, resource_version=pool.resource_version, status=written
+        )
+        self._status_written_at = self._clock.monotonic()
+        _log_transitions(pool, decision.status)
+        self._pools.accept(body)
+        self._announce(decision.pool_events)
+        return again
+
+    def _announce(self, announcements: tuple[Announcement, ...]) -> None:
+        for announcement in announcements:
+            kind = EVENTS[announcement.reason]
+            self._recorder.record(
+                EventRecord(
+                    api_version=API_VERSIONS[kind.regarding],
+                    kind=kind.regarding,
+                    name=announcement.name,
+                    uid=announcement.uid,
+                    reason=kind.reason,
+                    action=kind.action,
+                    note=announcement.note,
+                    type=kind.type.value,
+                ),
+                budget=self._pool_name,
+            )
+
+
+def _log_transitions(pool: Pool, status: WindowsNodePoolStatus) -> None:
+    for condition in status.conditions:
+        before = pool.status.condition(condition.type)
+        if before is None or (before.status, before.reason) != (condition.status, condition.reason):
+            log.info(
+                "pool %s: %s=%s %s: %s",
+                pool.name,
+                condition.type,
+                condition.status,
+                condition.reason,
+                condition.message,
+            )

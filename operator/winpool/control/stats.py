@@ -1,0 +1,36 @@
+"""What the loops count, on a plain object that ``serve/`` reads at scrape."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PassResult = Literal["success", "error"]
+
+
+@dataclass(slots=True)
+class ControlStats:
+    """Passes by result, their time (seconds) in total, and when the last one succeeded (Unix seconds)."""
+
+    passes: Counter[PassResult] = field(default_factory=Counter)
+    seconds: float = 0.0
+    last_success: float = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count one pass: a success unless it raises."""
+        started = time.perf_counter()
+        result: PassResult = "error"
+        try:
+            yield
+            result = "success"
+            self.last_success = time.time()
+        finally:
+            self.passes[result] += 1
+            self.seconds += time.perf_counter() - started

@@ -1,0 +1,31 @@
+"""The dirty flag of a pool: set by whoever knows of a change, waited for by the pool's loop.
+
+Level-triggered: it does not matter how often or why it was set, a pass looks at everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Wake:
+    """An event that can also be waited for with a time limit."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Ask for a pass. May be called any number of times, also during one."""
+        self._event.set()
+
+    async def wait(self, *, seconds: float | None) -> None:
+        """Return when set, or after ``seconds`` (None: only when set); clears the flag.
+
+        It is cleared before the pass observes, so that a change during the pass is not lost.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            pass
+        self._event.clear()

@@ -1,0 +1,70 @@
+"""Which events a change of status calls for, and what they say.
+
+An event tells of a transition, once. Nodes get events for exceptions only: a cold start of
+thousands of nodes is one event on the pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.api.conditions import ConditionType, Reason
+from winpool.api.events import EventReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
+    from winpool.contract.assess import Assessment
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An event to be emitted about the object with this name and UID."""
+
+    reason: EventReason
+    note: str
+    name: str
+    uid: str
+
+
+def on_transition(
+    *, before: WindowsNodePoolStatus, after: WindowsNodePoolStatus
+) -> Iterator[tuple[EventReason, str]]:
+    """Yield the events of a pool whose status goes from ``before`` to ``after``, with their notes."""
+    for type_, status, reason, event in _TRANSITIONS:
+        was, now = before.condition(type_), after.condition(type_)
+        if now and _is(now, status, reason) and not (was and _is(was, status, reason)):
+            if event in _NOT_AT_FIRST and was is None:
+                continue
+            yield event, now.message
+
+
+_TRANSITIONS = (
+    (ConditionType.PAUSED, "True", None, EventReason.POOL_PAUSED),
+    (ConditionType.PAUSED, "False", None, EventReason.POOL_RESUMED),
+    (ConditionType.ACCEPTED, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
+    (ConditionType.READY, "False", Reason.POOL_OVERLAP, EventReason.POOL_OVERLAP),
+    (ConditionType.NODES_UP_TO_DATE, "False", Reason.ROLLOUT_IN_PROGRESS, EventReason.ROLLOUT_STARTED),
+    (ConditionType.NODES_UP_TO_DATE, "True", Reason.UP_TO_DATE, EventReason.ROLLOUT_COMPLETED),
+)
+
+_NOT_AT_FIRST = (EventReason.POOL_RESUMED, EventReason.ROLLOUT_STARTED)
+"""What is news only after something else had been reported: a new pool has not been resumed."""
+
+
+def _is(condition: Condition, status: str, reason: Reason | None) -> bool:
+    return condition.status == status and reason in (None, condition.reason)
+
+
+def about_node(each: Assessment, *, pool: str) -> Announcement | None:
+    """Return the event that goes with the patch of a node, where it is an exception."""
+    node = each.node
+    if each.unreadable:
+        note = f"pool {pool}: the ownership record could not be read ({each.unreadable}) and was begun anew"
+        return Announcement(EventReason.OWNERSHIP_RECORD_UNREADABLE, note, node.name, node.uid)
+    if each.drifted:
+        note = f"pool {pool}: put back what had been changed: {', '.join(each.drifted)}"
+        return Announcement(EventReason.DRIFT_REPAIRED, note, node.name, node.uid)
+    return None

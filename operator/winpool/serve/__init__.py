@@ -1,0 +1,1 @@
+"""What others ask of the running operator: /metrics for Prometheus, /healthz and /readyz for the kubelet."""

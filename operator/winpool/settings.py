@@ -1,0 +1,41 @@
+"""The operator's own settings: by flag, or by environment variable with the prefix WINPOOL_.
+
+``--log-format json`` and ``WINPOOL_LOG_FORMAT=json`` are the same; the flag wins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Settings(BaseSettings):
+    """What can be set, with the default of each."""
+
+    model_config = SettingsConfigDict(env_prefix="WINPOOL_", frozen=True, extra="ignore")
+
+    kubeconfig: Annotated[
+        Path | None,
+        Field(
+            description="Kubeconfig file. Default: $KUBECONFIG, then the Pod's own service account, "
+            "then ~/.kube/config."
+        ),
+    ] = None
+    context: Annotated[
+        str | None, Field(description="Context of the kubeconfig. Default: its current one.")
+    ] = None
+    host: Annotated[str, Field(description="Address that /metrics, /healthz and /readyz are served on.")] = (
+        "0.0.0.0"  # noqa: S104 - in a Pod the kubelet and Prometheus come from outside
+    )
+    port: Annotated[
+        int,
+        Field(ge=0, le=65535, description="Port that they are served on; 0 takes a free one and logs it."),
+    ] = 8080
+    log_format: Annotated[LogFormat, Field(description="text for people, json for programs.")] = "text"
+    log_level: Annotated[LogLevel, Field(description="The least severe messages to log.")] = "info"

@@ -1,0 +1,32 @@
+"""One control plane for the whole run; each test has a world of its own in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.world import World
+from testbed.cluster import Testbed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A real control plane with winpool's CRD and rights installed; no nodes yet."""
+    with Testbed.up(
+        directory=tmp_path_factory.mktemp("testbed"), apply=[ROOT / "crds", ROOT / "deploy" / "base"]
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def world(testbed: Testbed, tmp_path: Path) -> Iterator[World]:
+    """A corner of the cluster for one test; what it leaves there fails it."""
+    mine = World(testbed, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        mine.close()

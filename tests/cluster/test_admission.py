@@ -1,0 +1,229 @@
+"""What the API server says to a manifest: the tables of ``admission/`` against the generated CRD.
+
+Everything goes through kubectl, as people do it, and what is accepted is really stored: a dry run
+would not show defaults being kept, nor that applying again changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.admission import tables
+from winpool.api.v1alpha1 import (
+    MAX_ISSUES,
+    MAX_PLAN_STEPS,
+    Condition,
+    InvalidSpecError,
+    Issue,
+    Plan,
+    PlanAction,
+    PlanStep,
+    WindowsNodePool,
+    WindowsNodePoolStatus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testbed.cluster import Testbed
+
+DEFAULTS = {"mode": "Active"}
+"""What the API server adds to a spec."""
+
+NOISE = (
+    "<nil>",
+    "some validation rules were not checked",
+    "no such key",
+    "evaluating rule",
+    "in body should",
+)
+"""What the API server says besides, where a fault switches rules off or a rule fails instead of answering."""
+
+
+def create(testbed: Testbed, manifest: dict[str, Any], *, validate: str = "strict") -> str:
+    """Try to create a pool that must be refused; return what kubectl says."""
+    result = testbed.kubectl(
+        "create", f"--validate={validate}", "-f", "-", stdin=json.dumps(manifest), check=False
+    )
+    if result.returncode == 0:
+        testbed.kubectl("delete", "wnp", manifest["metadata"]["name"])
+        pytest.fail(f"accepted, and should be refused: {json.dumps(manifest['spec'])}")
+    return result.stderr
+
+
+def apply(testbed: Testbed, manifest: dict[str, Any], *more: str) -> str:
+    return testbed.kubectl(
+        "apply", "--validate=strict", *more, "-f", "-", stdin=json.dumps(manifest)
+    ).stdout.strip()
+
+
+def read(testbed: Testbed, name: str) -> dict[str, Any]:
+    pool: dict[str, Any] = json.loads(testbed.kubectl("get", "wnp", name, "-o", "json").stdout)
+    return pool
+
+
+def report(testbed: Testbed, name: str, status: dict[str, Any]) -> None:
+    body = json.dumps({"status": status})
+    options = ("--subresource=status", "--type=merge", "--patch-file=/dev/stdin")
+    testbed.kubectl("patch", "wnp", name, *options, stdin=body)
+
+
+@pytest.fixture
+def stored(testbed: Testbed) -> Iterator[str]:
+    """Store a pool and give its name; it is gone again after the test."""
+    name = "admission-stored"
+    manifest = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "spec": tables.SMALLEST}
+    apply(testbed, {**manifest, "metadata": {"name": name}})
+    yield name
+    testbed.kubectl("delete", "wnp", name)
+
+
+@pytest.mark.parametrize("case", tables.refused("rule"), ids=lambda case: case.name)
+def test_a_fault_is_refused_with_one_sentence_that_names_the_field(
+    case: tables.Refused, testbed: Testbed
+) -> None:
+    said = create(testbed, case.manifest)
+    assert f" {case.field}: " in said
+    assert case.error in said
+    with pytest.raises(InvalidSpecError) as caught:
+        WindowsNodePool.from_object(case.manifest)
+    for problem in caught.value.problems:
+        field, _, sentence = problem.partition(": ")
+        assert field == case.field
+        assert sentence in said, "the operator and the API server say the same, word for word"
+    assert not [noise for noise in NOISE if noise in said], said
+    # kubectl prints one fault on one line, and several as a list.
+    assert "\n* " not in said
+
+
+@pytest.mark.parametrize("case", tables.refused("schema", "decoder"), ids=lambda case: case.name)
+def test_a_fault_of_form_is_refused_in_the_words_of_the_api_server(
+    case: tables.Refused, testbed: Testbed
+) -> None:
+    said = create(testbed, case.manifest)
+    assert case.field in said
+    assert case.error in said
+
+
+@pytest.mark.parametrize("case", tables.accepted(), ids=lambda case: case.name)
+def test_a_good_pool_is_kept_as_it_was_written(case: tables.Accepted, testbed: Testbed) -> None:
+    name = case.manifest["metadata"]["name"]
+    assert apply(testbed, case.manifest) == f"windowsnodepool.winpool.dev/{name} created"
+    try:
+        assert apply(testbed, case.manifest) == f"windowsnodepool.winpool.dev/{name} unchanged"
+        kept = read(testbed, name)
+        assert kept["spec"] == {**DEFAULTS, **case.manifest["spec"]}
+        assert kept["status"] == {"observedGeneration": -1}
+        pool = WindowsNodePool.from_object(kept)
+        assert pool.metadata.uid == kept["metadata"]["uid"]
+        assert pool.spec == WindowsNodePool.from_object(case.manifest).spec
+    finally:
+        testbed.kubectl("delete", "wnp", name)
+
+
+def test_a_selector_written_without_match_labels_never_takes_all_nodes(testbed: Testbed) -> None:
+    """Without strict validation the unknown field is dropped, and what is left would select everything."""
+    case = next(case for case in tables.refused("decoder") if case.field.startswith("spec.nodeSelector"))
+    said = create(testbed, case.manifest, validate="ignore")
+    assert "spec.nodeSelector: " in said
+    assert "must name at least one label" in said
+
+
+def test_two_owners_can_each_have_a_taint(testbed: Testbed, stored: str) -> None:
+    """Taints are merged by key and effect where both owners use server-side apply."""
+    head = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": stored}}
+    for owner in ("a", "b"):
+        taints = [{"key": owner, "effect": "NoSchedule"}]
+        manifest = {**head, "spec": {**tables.SMALLEST, "taints": taints}}
+        apply(testbed, manifest, "--server-side", f"--field-manager={owner}")
+    assert [taint["key"] for taint in read(testbed, stored)["spec"]["taints"]] == ["a", "b"]
+
+
+def test_the_largest_status_is_taken_and_reads_back_equal(testbed: Testbed, stored: str) -> None:
+    """Whatever the operator has to say, no length of it may cost the whole report."""
+    now, text = datetime.now(UTC), "ü" * 5000
+    generation = read(testbed, stored)["metadata"]["generation"]
+    status = WindowsNodePoolStatus(
+        observed_generation=generation,
+        nodes=2**31 - 1,
+        issues=tuple(
+            Issue(node=text, reason=text, since=now, message=text, fix=text) for _ in range(MAX_ISSUES + 1)
+        ),
+        plan=Plan(
+            total_nodes=5000,
+            steps=tuple(
+                PlanStep(node=text, action=PlanAction.UPDATE, reason=text) for _ in range(MAX_PLAN_STEPS + 1)
+            ),
+        ),
+        conditions=tuple(
+            Condition(
+                type=f"Type{number}",
+                status="True",
+                observed_generation=generation,
+                last_transition_time=now,
+                reason="R" * 128,
+                message=text,
+            )
+            for number in range(32)
+        ),
+    )
+    report(testbed, stored, status.to_object())
+    assert WindowsNodePool.from_object(read(testbed, stored)).status == status
+
+
+def test_an_unseen_pool_says_so_and_has_no_counts(testbed: Testbed, stored: str) -> None:
+    """A tool that asks before the operator has looked must not take absent counts for zeros."""
+    assert read(testbed, stored)["status"] == {"observedGeneration": -1}
+    report(testbed, stored, {"observedGeneration": None})
+    assert read(testbed, stored)["status"] == {"observedGeneration": -1}
+
+
+def test_a_count_of_zero_can_be_waited_for(testbed: Testbed, stored: str) -> None:
+    report(testbed, stored, WindowsNodePoolStatus(observed_generation=1).to_object())
+    testbed.kubectl("wait", f"wnp/{stored}", "--for=jsonpath={.status.readyNodes}=0", "--timeout=30s")
+
+
+def test_pools_can_be_listed_by_release_and_by_mode(testbed: Testbed, stored: str) -> None:
+    def names(selector: str) -> str:
+        return testbed.kubectl("get", "wnp", f"--field-selector={selector}", "-o", "name").stdout
+
+    assert stored in names("spec.os.version=2022,spec.mode=Active")
+    assert stored not in names("spec.os.version=2025")
+    assert stored not in names("spec.mode=Paused")
+    assert stored in testbed.kubectl("get", "windowspools", "-o", "name").stdout
+
+
+def test_the_table_of_pools_fits_into_80_columns(testbed: Testbed, stored: str) -> None:
+    """For names of up to 16 and reasons of up to 19 characters."""
+    condition = Condition(
+        type="Ready",
+        status="True",
+        observed_generation=1,
+        last_transition_time=datetime.now(UTC),
+        reason="RolloutInProgress12",
+        message="",
+    )
+    status = WindowsNodePoolStatus(
+        nodes=5000, ready_nodes=5000, up_to_date_nodes=5000, conditions=(condition,)
+    )
+    report(testbed, stored, status.to_object())
+    head, row = testbed.kubectl("get", "wnp", stored).stdout.splitlines()
+    assert head.split() == ["NAME", "OS", "NODES", "READY", "UP-TO-DATE", "STATE", "AGE"]
+    assert row.split()[:-1] == [stored, "2022", "5000", "5000", "5000", "RolloutInProgress12"]
+    assert len(stored) == 16
+    assert max(len(head.rstrip()), len(row.rstrip())) <= 80
+    wide = testbed.kubectl("get", "wnp", stored, "-o", "wide").stdout.splitlines()[0]
+    assert wide.split() == ["NAME", "OS", "NODES", "READY", "UP-TO-DATE", "STATE", "MODE", "AVAILABLE", "AGE"]
+
+
+@pytest.mark.parametrize(
+    "field", ["spec", "spec.nodeSelector", "spec.os.version", "spec.taints.effect", "status"]
+)
+def test_kubectl_explains_every_field(testbed: Testbed, field: str) -> None:
+    explained = testbed.kubectl("explain", f"wnp.{field}").stdout
+    assert "<no description>" not in explained
+    assert "<empty>" not in explained

@@ -1,0 +1,143 @@
+"""The operator under test: a real process, under its own ServiceAccount, that can be killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from harness.waiting import eventually
+
+USER = "system:serviceaccount:winpool-system:winpool"
+"""Who the operator is in the audit log."""
+
+
+class Operator:
+    """``python -m winpool run``, started and ended by a test. Logs as JSON into ``log_file``."""
+
+    def __init__(
+        self, *, kubeconfig: Path, log_file: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.log_file = log_file
+        self._kubeconfig = kubeconfig
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it; with ``wait``, return when it is ready."""
+        assert self._process is None, "it is running"
+        self._output = self.log_file.open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "winpool", "run"],
+            env={
+                "PATH": os.environ["PATH"],
+                "WINPOOL_KUBECONFIG": str(self._kubeconfig),
+                "WINPOOL_HOST": "127.0.0.1",
+                "WINPOOL_PORT": "0",
+                "WINPOOL_LOG_FORMAT": "json",
+                **self._environment,
+            },
+            stdout=self._output,
+            stderr=self._output,
+        )
+        self._offset = self.log_file.stat().st_size
+        if wait:
+            self.wait_ready()
+
+    @property
+    def pid(self) -> int:
+        """The process ID of the running operator."""
+        assert self._process is not None, "it is not running"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended by itself."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Return when /readyz answers 200."""
+        eventually(self.ready, what=f"operator ready ({self.log_file})")
+
+    def ready(self) -> bool:
+        """Whether /readyz answers 200 now."""
+        assert self.running, f"the operator has ended: {self.log_text()[-2000:]}"
+        return self.get("/readyz")[0] == 200
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and body of an HTTP GET; (0, "") where nothing listens yet."""
+        port = self._port()
+        if port is None:
+            return 0, ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the sample of that name whose labels include ``labels``; None where there is none."""
+        for line in self.get("/metrics")[1].splitlines():
+            if match := re.fullmatch(rf"{name}(?:\{{(.*)\}})? (\S+)", line):
+                pairs = dict(re.findall(r'(\w+)="([^"]*)"', match[1] or ""))
+                if labels.items() <= pairs.items():
+                    return float(match[2])
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL: no last word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, *, seconds: float = 10) -> int:
+        """SIGTERM, and return the exit code. Fails if it takes longer than ``seconds``."""
+        return self._end(signal.SIGTERM, seconds=seconds)
+
+    def close(self) -> None:
+        """End it if it still runs."""
+        if self._process is not None:
+            self.kill()
+
+    def log_text(self) -> str:
+        """Return all that it has logged, over all its starts."""
+        return self.log_file.read_text() if self.log_file.exists() else ""
+
+    def log_lines(self) -> list[dict[str, object]]:
+        """Return its log as records; lines that are no JSON come as {"message": line}."""
+        return [_parse(line) for line in self.log_text().splitlines() if line]
+
+    def _end(self, number: signal.Signals, *, seconds: float = 10) -> int:
+        process, self._process = self._process, None
+        assert process is not None, "it is not running"
+        process.send_signal(number)
+        try:
+            return process.wait(timeout=seconds)
+        finally:
+            process.kill()
+            process.wait()
+            if self._output:
+                self._output.close()
+
+    def _port(self) -> int | None:
+        started = self.log_text().encode()[self._offset :].decode(errors="replace")
+        found = re.search(r"serving on port (\d+)", started)
+        return int(found[1]) if found else None
+
+
+def _parse(line: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return {"message": line}
+    return parsed if isinstance(parsed, dict) else {"message": line}

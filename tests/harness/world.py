@@ -1,0 +1,211 @@
+"""A test's own corner of the shared cluster: its nodes, its pools, its operator, nobody else's."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.operator import USER, Operator
+from harness.waiting import eventually
+from harness.watcher import NodeWatcher
+from testbed.audit import AuditRecord
+from testbed.cluster import Testbed
+
+RUN_LABEL = "example.com/run"
+"""Every node of a test carries this label with the test's suffix: what its pools select by."""
+
+Object = dict[str, Any]
+
+
+class World:
+    """Everything in it is named after ``suffix``; ``close`` asserts that nothing of it is left."""
+
+    def __init__(self, testbed: Testbed, *, directory: Path) -> None:
+        self.testbed = testbed
+        self.directory = directory
+        self.suffix = secrets.token_hex(3)
+        self.selector = {RUN_LABEL: self.suffix}
+        self.operator = Operator(
+            kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "operator.log"
+        )
+        self._simulators: list[subprocess.Popen[bytes]] = []
+        self._fleets = 0
+
+    # Nodes
+
+    def fleet(
+        self,
+        *,
+        windows: int = 12,
+        linux: int = 0,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[str] = (),
+    ) -> list[str]:
+        """Bring up simulated nodes with the run label, wait until all are Ready, return their names.
+
+        ``labels`` are further ones; ``taints`` (key=value:Effect) are those the kubelets register with.
+        """
+        prefix = f"n{self.suffix}{chr(ord('a') + self._fleets)}"
+        self._fleets += 1
+        arguments = [f"--label={k}={v}" for k, v in {**self.selector, **(labels or {})}.items()]
+        arguments += [f"--taint={taint}" for taint in taints]
+        log = self.directory / f"winsim-{prefix}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                self.testbed.winsim_command(
+                    windows=windows,
+                    linux=linux,
+                    extra=(f"--prefix={prefix}", "--delete-on-exit", *arguments),
+                ),
+                stdout=output,
+                stderr=output,
+            )
+        self._simulators.append(process)
+
+        def names() -> list[str]:
+            assert process.poll() is None, log.read_text()
+            return sorted(
+                name for name, node in self.nodes().items() if name.startswith(prefix) and is_settled(node)
+            )
+
+        return (
+            eventually(
+                lambda: found if len(found := names()) == windows + linux else None,
+                what=f"{windows + linux} nodes of {prefix} Ready",
+            )
+            or []
+        )
+
+    def nodes(self) -> dict[str, Object]:
+        """Return the test's nodes by name."""
+        found = self.get("nodes", "-l", f"{RUN_LABEL}={self.suffix}")["items"]
+        return {node["metadata"]["name"]: node for node in found}
+
+    def node(self, name: str) -> Object:
+        """Return one node."""
+        return self.get("node", name)
+
+    def watch_nodes(self) -> NodeWatcher:
+        """Return an independent witness of every change of the test's nodes; use it with ``with``."""
+        return NodeWatcher(self.testbed, selector=f"{RUN_LABEL}={self.suffix}")
+
+    # Pools
+
+    def pool(self, name: str = "pool", **spec: Any) -> Object:
+        """Return a manifest whose name ends in the suffix, selecting all of the test's Windows nodes.
+
+        ``spec`` fields are given in the API's own names and replace what stands there.
+        """
+        return {
+            "apiVersion": "winpool.dev/v1alpha1",
+            "kind": "WindowsNodePool",
+            "metadata": {"name": f"{name}-{self.suffix}"},
+            "spec": {
+                "nodeSelector": {"matchLabels": dict(self.selector)},
+                "os": {"version": "2022"},
+                **spec,
+            },
+        }
+
+    def apply(self, manifest: Object) -> str:
+        """``kubectl apply`` the manifest; return the name of the object."""
+        self.testbed.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+        return str(manifest["metadata"]["name"])
+
+    def delete(self, name: str, *, wait: bool = True) -> None:
+        """``kubectl delete`` the pool; with ``wait``, return when it is gone."""
+        self.testbed.kubectl("delete", "wnp", name, "--wait=false")
+        if wait:
+            eventually(lambda: name not in self.pools(), what=f"pool {name} gone")
+
+    def pools(self) -> dict[str, Object]:
+        """Return the test's pools by name."""
+        found = self.get("wnp")["items"]
+        named = {each["metadata"]["name"]: each for each in found}
+        return {name: pool for name, pool in named.items() if name.endswith(f"-{self.suffix}")}
+
+    def status(self, name: str) -> Object:
+        """Return the status of a pool."""
+        return dict(self.get("wnp", name).get("status", {}))
+
+    def condition(self, name: str, type_: str) -> Object:
+        """Return one condition of a pool; {} where it has none of that type."""
+        conditions = self.status(name).get("conditions", [])
+        return next((each for each in conditions if each["type"] == type_), {})
+
+    def wait_up_to_date(self, name: str, *, nodes: int | None = None, seconds: float = 60) -> Object:
+        """Return the status once it tells of the current generation and all nodes are up to date."""
+
+        def check() -> Object | None:
+            pool = self.get("wnp", name)
+            status: Object = pool.get("status", {})
+            conditions = {each["type"]: each for each in status.get("conditions", [])}
+            current = status.get("observedGeneration") == pool["metadata"]["generation"]
+            done = conditions.get("NodesUpToDate", {}).get("status") == "True"
+            right = nodes is None or status["upToDateNodes"] == status["nodes"] == nodes
+            return status if current and done and right else None
+
+        return eventually(check, what=f"pool {name} up to date", seconds=seconds) or {}
+
+    # The cluster
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Run kubectl as a cluster admin; return what it printed."""
+        done = self.testbed.kubectl(*arguments, stdin=stdin, check=check)
+        return done.stdout + done.stderr
+
+    def get(self, *arguments: str) -> Object:
+        """Return ``kubectl get … -o json``, parsed."""
+        parsed: Object = json.loads(self.testbed.kubectl("get", *arguments, "-o", "json").stdout)
+        return parsed
+
+    def events(self, *, kind: str, name: str) -> list[Object]:
+        """Return the events about an object."""
+        found = self.get("events", "-n", "default", "--field-selector", f"involvedObject.name={name}")[
+            "items"
+        ]
+        return [event for event in found if event["involvedObject"]["kind"] == kind]
+
+    def requests(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
+        """Return what the operator asked of the API server, by the audit log."""
+        return self.testbed.audit.requests(user=USER, since=since, until=until)
+
+    @staticmethod
+    def now() -> datetime:
+        """Return the time, for ``requests``."""
+        return datetime.now(UTC)
+
+    def close(self) -> None:
+        """Take the test's things away, and assert that nothing of its suffix is left."""
+        try:
+            if self.pools() and not self.operator.running:
+                self.operator.close()
+                self.operator.start()
+            for name in self.pools():
+                self.delete(name)
+        finally:
+            self.operator.close()
+            for process in self._simulators:
+                process.send_signal(signal.SIGTERM)
+            for process in self._simulators:
+                process.wait(timeout=30)
+        assert not self.pools(), "a pool of this test is left"
+        assert not self.nodes(), "a node of this test is left"
+
+
+def is_settled(node: Object) -> bool:
+    """Whether the node is Ready and the control plane's own start-up taints are off it."""
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+    taints = node["spec"].get("taints", [])
+    return ready and not any(taint["key"].startswith("node.kubernetes.io/not-ready") for taint in taints)
+
+
+def taints_of(node: Object) -> set[str]:
+    """Return the taints of a node in kubectl's words: key=value:Effect."""
+    return {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}

@@ -1,0 +1,205 @@
+"""Builds the control plane from its Go module, once per content of the module.
+
+The binary lies in the cache under a hash of everything that decides what it is: go.mod, go.sum, main.go
+and the linker flags. It is 134 MB and takes about five minutes on two cores the first time.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from testbed.errors import TestbedError
+from testbed.paths import cache_directory
+from testbed.progress import Report, progress, say
+from testbed.toolchain import environment_for, find_go
+
+MODULE_DIRECTORY: Final = Path(__file__).parent / "controlplane"
+SOURCES: Final = ("go.mod", "go.sum", "main.go")
+BINARY: Final = "controlplane"
+TAIL_LINES: Final = 25
+"""Lines of a failed build that are shown: a compiler stops after ten errors, each of two lines or so."""
+NO_SPACE: Final = "no space left on device"
+_KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", re.MULTILINE)
+_REQUIRED: Final = re.compile(r"^\t\S+ v\S+(?: // indirect)?$", re.MULTILINE)
+_DOWNLOADING: Final = "go: downloading "
+
+
+def kubernetes_version(module: Path = MODULE_DIRECTORY) -> str:
+    """Return the version of Kubernetes that go.mod requires, such as ``v1.36.3``."""
+    match = _KUBERNETES.search((module / "go.mod").read_text())
+    if match is None:
+        raise TestbedError(f"{module / 'go.mod'} does not require k8s.io/kubernetes")
+    return match[1]
+
+
+def linker_flags(version: str) -> str:
+    """Return the flags that make the binary small and let ``/version`` say what was built."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(["-s -w", *(f"-X {p}.{k}={v}" for p in packages for k, v in stamps.items())])
+
+
+def key(module: Path = MODULE_DIRECTORY) -> str:
+    """Name of a build: a hash of all that decides what comes out of it."""
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        content = (module / name).read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    digest.update(linker_flags(kubernetes_version(module)).encode())
+    digest.update(platform.machine().encode())
+    return digest.hexdigest()[:20]
+
+
+def binary_path(*, cache: Path | None = None, module: Path = MODULE_DIRECTORY) -> Path:
+    """Where the binary lies or will lie."""
+    return (cache or cache_directory()) / "controlplane" / key(module) / BINARY
+
+
+def ensure_binary(
+    *, cache: Path | None = None, module: Path = MODULE_DIRECTORY, report: Report = say
+) -> Path:
+    """Return the control plane binary; build it where it is not there yet.
+
+    Several builders of one cache wait for each other, and the second finds what the first has made.
+
+    Raises:
+        TestbedError: no Go, no network, no space or a compile error; the text says which.
+
+    """
+    cache = cache or cache_directory()
+    binary = binary_path(cache=cache, module=module)
+    if binary.exists():
+        return binary
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(binary.parent / "lock", report=report):
+        if not binary.exists():
+            _build(binary, cache=cache, module=module, report=report)
+    return binary
+
+
+def _build(binary: Path, *, cache: Path, module: Path, report: Report) -> None:
+    version = kubernetes_version(module)
+    go = find_go(cache=cache, report=report)
+    environment = environment_for(go)
+    report(f"building the Kubernetes {version} control plane into {binary.parent}; once, about five minutes")
+    packages = _download(go, module=module, environment=environment, report=report)
+    temporary = binary.with_suffix(".building")
+    arguments = [
+        "-v",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        linker_flags(version),
+        "-o",
+        str(temporary),
+    ]
+    try:
+        with progress("compiling", total=packages, report=report) as advance:
+            compiled = 0
+
+            def count(line: str) -> None:
+                nonlocal compiled
+                compiled += 1
+                advance(compiled, line)
+
+            _go([str(go), "build", *arguments, "."], cwd=module, environment=environment, each=count)
+        temporary.replace(binary)
+    finally:
+        temporary.unlink(missing_ok=True)
+    report(f"built {binary}")
+
+
+def _download(go: Path, *, module: Path, environment: Mapping[str, str], report: Report) -> int:
+    """Download the modules and return the number of packages that a cold build compiles."""
+    required = len(_REQUIRED.findall((module / "go.mod").read_text()))
+    packages = downloaded = 0
+    with progress("downloading modules", total=required, report=report) as advance:
+
+        def count(line: str) -> None:
+            nonlocal packages, downloaded
+            if line.startswith(_DOWNLOADING):
+                downloaded += 1
+                advance(downloaded, line.removeprefix(_DOWNLOADING))
+            else:
+                packages += 1
+
+        _go([str(go), "list", "-deps", "."], cwd=module, environment=environment, each=count)
+    return packages
+
+
+def _go(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], each: Callable[[str], None]
+) -> None:
+    """Run ``go`` in a process group of its own, so that nothing of it is left when we are interrupted."""
+    last: deque[str] = deque(maxlen=TAIL_LINES)
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                last.append(line.rstrip())
+                each(line.rstrip())
+            returncode = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if returncode != 0:
+        raise TestbedError(explain(command[1], list(last), environment=environment))
+
+
+def explain(step: str, output: Sequence[str], *, environment: Mapping[str, str]) -> str:
+    """Say in one sentence why a step of the build failed, and show the end of what it printed."""
+    shown = "\n".join(f"  {line}" for line in output)
+    if any(NO_SPACE in line for line in output):
+        return f"no disk space left to build the control plane.\n{_space(environment)}\n{shown}"
+    if step == "list":
+        return (
+            f"cannot download the Go modules of the control plane:\n{shown}\n"
+            "Check the network and GOPROXY, and try again: what is there already is kept."
+        )
+    return f"the control plane does not compile:\n{shown}"
+
+
+def _space(environment: Mapping[str, str]) -> str:
+    places = {
+        "cache": str(cache_directory()),
+        "GOCACHE": environment.get("GOCACHE", ""),
+        "GOMODCACHE": environment.get("GOMODCACHE", ""),
+        "TMPDIR": tempfile.gettempdir(),
+    }
+    lines = (
+        f"  {name}: {place}: {shutil.disk_usage(place).free / 2**30:.1f} GiB free"
+        for name, place in places.items()
+        if place and Path(place).is_dir()
+    )
+    return "A first build needs about 5 GiB in the Go caches:\n" + "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _lock(path: Path, *, report: Report) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another process builds the control plane; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,26 @@
+"""What can be chosen about one testbed."""
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from testbed.tokens import DEFAULT_LIFETIME_SECONDS
+
+GIBIBYTE: Final = 1 << 30
+
+
+class Options(BaseModel):
+    """Choices of one testbed, handed to its supervisor as JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    windows: int = Field(default=0, ge=0)
+    """Simulated Windows nodes to start with."""
+    linux: int = Field(default=0, ge=0)
+    """Simulated Linux nodes to start with."""
+    token_lifetime_seconds: float = Field(default=DEFAULT_LIFETIME_SECONDS, gt=0)
+    """Lifetime of the operator's token; it is renewed at half of it."""
+    node_monitor_grace_seconds: int | None = Field(default=None, gt=0)
+    """After how long a silent node becomes Unknown; None leaves Kubernetes' own default."""
+    etcd_quota_bytes: int = Field(default=4 * GIBIBYTE, gt=0)
+    """Size at which etcd goes read-only; a scale run needs more than etcd's own 2 GiB."""

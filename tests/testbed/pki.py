@@ -1,0 +1,234 @@
+"""Keys and certificates of one testbed, made anew on every ``up``.
+
+Two authorities on purpose: whoever holds a certificate of the front-proxy authority may name any user
+in a header, so it must not be the one that signs ordinary clients.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from testbed.paths import write_atomically
+
+VALIDITY: Final = timedelta(days=365)
+"""Longer than any testbed is left running; there is no renewal of certificates."""
+BACKDATE: Final = timedelta(minutes=5)
+"""Containers and virtual machines disagree about the time by seconds; five minutes forgive that."""
+MASTERS: Final = "system:masters"
+"""The group that the API server lets pass before any authorizer."""
+FRONT_PROXY_CLIENT: Final = "front-proxy-client"
+"""Common name in ``--requestheader-allowed-names``."""
+SERVING_NAMES: Final = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+SERVING_ADDRESSES: Final = ("127.0.0.1", "10.96.0.1")
+"""Loopback, and the first address of the service range, which is the ``kubernetes`` service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Paths of a certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+def _name(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
+    return x509.Name(
+        [
+            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+        ]
+    )
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write_pair(pair: Pair, *, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    write_atomically(pair.key, _key_bytes(key))
+    write_atomically(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority: its certificate, its key and where they lie."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+    paths: Pair
+
+    @classmethod
+    def create(cls, paths: Pair, *, common_name: str, now: datetime) -> Self:
+        """Make a new self-signed authority and write it."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(common_name), issuer=_name(common_name), key=key, now=now)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        _write_pair(paths, certificate=certificate, key=key)
+        return cls(certificate, key, paths)
+
+    @classmethod
+    def load(cls, paths: Pair) -> Self:
+        """Read an authority back, to sign one more client.
+
+        Raises:
+            FileNotFoundError: there is no authority, so no testbed was started here.
+
+        """
+        key = serialization.load_pem_private_key(paths.key.read_bytes(), password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError(f"{paths.key} holds no elliptic curve key; the testbed writes no other")
+        return cls(x509.load_pem_x509_certificate(paths.certificate.read_bytes()), key, paths)
+
+    def issue_client(
+        self, paths: Pair, *, common_name: str, now: datetime, organizations: Sequence[str] = ()
+    ) -> Pair:
+        """Sign a client certificate: the common name is the user, the organizations are the groups."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        certificate = self._leaf(_name(common_name, organizations), key=key, now=now).add_extension(
+            usage, critical=False
+        )
+        _write_pair(paths, certificate=certificate.sign(self.key, hashes.SHA256()), key=key)
+        return paths
+
+    def issue_serving(self, paths: Pair, *, common_name: str, now: datetime) -> Pair:
+        """Sign a serving certificate for every name and address a component is called by."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVING_NAMES]
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVING_ADDRESSES]
+        certificate = (
+            self._leaf(_name(common_name), key=key, now=now)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        )
+        _write_pair(paths, certificate=certificate.sign(self.key, hashes.SHA256()), key=key)
+        return paths
+
+    def _leaf(
+        self, subject: x509.Name, *, key: ec.EllipticCurvePrivateKey, now: datetime
+    ) -> x509.CertificateBuilder:
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        return (
+            _builder(subject, issuer=self.certificate.subject, key=key, now=now)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(issuer_key, critical=False)
+        )
+
+
+def _builder(
+    subject: x509.Name, *, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATE)
+        .not_valid_after(now + VALIDITY)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """Paths of all keys and certificates of one testbed."""
+
+    root: Path
+
+    def pair(self, name: str) -> Pair:
+        """Certificate and key of one name."""
+        return Pair(self.root / f"{name}.crt", self.root / f"{name}.key")
+
+    @property
+    def ca(self) -> Pair:
+        """The cluster's authority: serving certificates, ordinary clients."""
+        return self.pair("ca")
+
+    @property
+    def front_proxy_ca(self) -> Pair:
+        """The authority of those who may name any user in a header."""
+        return self.pair("front-proxy-ca")
+
+    @property
+    def front_proxy_client(self) -> Pair:
+        """What the simulated nodes connect with."""
+        return self.pair("front-proxy-client")
+
+    @property
+    def serving(self) -> Pair:
+        """Serving certificate of the API server, the controller manager and the scheduler."""
+        return self.pair("serving")
+
+    @property
+    def kubelet_client(self) -> Pair:
+        """What the API server shows to kubelets."""
+        return self.pair("apiserver-kubelet-client")
+
+    @property
+    def service_account_key(self) -> Path:
+        """Private key that signs ServiceAccount tokens."""
+        return self.root / "service-account.key"
+
+    @property
+    def service_account_public_key(self) -> Path:
+        """Public key that ServiceAccount tokens are checked with."""
+        return self.root / "service-account.pub"
+
+    def create(self, *, now: datetime | None = None) -> None:
+        """Make both authorities, the servers' certificates and the key for ServiceAccount tokens."""
+        now = now or datetime.now(UTC)
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ca = Authority.create(self.ca, common_name="winpool-testbed", now=now)
+        front_proxy = Authority.create(
+            self.front_proxy_ca, common_name="winpool-testbed-front-proxy", now=now
+        )
+        front_proxy.issue_client(self.front_proxy_client, common_name=FRONT_PROXY_CLIENT, now=now)
+        ca.issue_serving(self.serving, common_name="kubernetes", now=now)
+        ca.issue_client(
+            self.kubelet_client,
+            common_name="system:kube-apiserver-kubelet-client",
+            organizations=(MASTERS,),
+            now=now,
+        )
+        key = ec.generate_private_key(ec.SECP256R1())
+        write_atomically(self.service_account_key, _key_bytes(key))
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        write_atomically(self.service_account_public_key, public, mode=0o644)

@@ -1,0 +1,1 @@
+"""Simulated Windows (and a few Linux) nodes on a real API server: see README.md."""

@@ -1,0 +1,93 @@
+"""Entry point of ``python -m testbed.winsim``: run until told to end, then leave as told."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from random import Random
+from typing import TYPE_CHECKING
+
+from testbed.paths import write_atomically
+from testbed.winsim.clock import SystemClock
+from testbed.winsim.fleet import Fleet
+from testbed.winsim.options import Options, parse_options
+from testbed.winsim.wire import Wire, tls_context
+
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
+
+def main() -> int:
+    """Simulate nodes until SIGTERM or SIGINT.
+
+    Returns the exit code: 0 after an orderly end, 1 where nodes that should be deleted are left,
+    2 for a mistake on the command line.
+    """
+    options = parse_options()
+    try:
+        tls = tls_context(ca=options.ca, certificate=options.certificate, key=options.key)
+    except OSError as error:
+        sys.stderr.write(f"winsim: cannot use --ca, --cert and --key: {error}\n")
+        return 2
+    return asyncio.run(_simulate(options, tls=tls))
+
+
+async def _simulate(options: Options, *, tls: ssl.SSLContext) -> int:
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop, hurry)
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)
+    clock = SystemClock()
+    async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
+        fleet = Fleet(options.plan, server=options.server, wire=wire, clock=clock, say=_say)
+        await _run_until(stop, fleet=fleet, ready_file=options.ready_file)
+        return await _leave(fleet, hurry=hurry) if options.delete_on_exit else 0
+
+
+def _on_signal(stop: asyncio.Event, hurry: asyncio.Event) -> None:
+    (hurry if stop.is_set() else stop).set()
+
+
+async def _run_until(stop: asyncio.Event, *, fleet: Fleet, ready_file: Path | None) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        work = [tasks.create_task(fleet.run()), tasks.create_task(_announce(fleet, ready_file=ready_file))]
+        await stop.wait()
+        for task in work:
+            task.cancel()
+
+
+async def _announce(fleet: Fleet, *, ready_file: Path | None) -> None:
+    await fleet.ready.wait()
+    # Thousands of records now live to the end: without them in its way the collector costs nothing.
+    gc.freeze()
+    if ready_file is not None:
+        write_atomically(ready_file, "Ready\n")
+
+
+async def _leave(fleet: Fleet, *, hurry: asyncio.Event) -> int:
+    removal = asyncio.create_task(fleet.remove_nodes())
+    impatience = asyncio.create_task(hurry.wait())
+    await asyncio.wait({removal, impatience}, return_when=asyncio.FIRST_COMPLETED)
+    impatience.cancel()
+    if not removal.done():
+        removal.cancel()
+        _say("told to end again: nodes may be left on the API server")
+        return 1
+    if left := removal.result():
+        _say(f"{len(left)} nodes could not be deleted: {', '.join(sorted(left))}")
+        return 1
+    _say("all nodes deleted")
+    return 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

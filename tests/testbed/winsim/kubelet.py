@@ -1,0 +1,187 @@
+"""One simulated kubelet: registers its node, reports its status, keeps its Lease.
+
+Follows the kubelet at v1.36 (``pkg/kubelet/kubelet_node_status.go``). It registers once. If
+somebody deletes the Node it does not register again, as a real kubelet does not until it is
+restarted: its reports fail with 404 until somebody creates a Node of that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from testbed.winsim.clock import Backoff, jittered
+from testbed.winsim.conditions import HEALTHY, STARTING
+from testbed.winsim.identities import node_identity
+from testbed.winsim.lease import NodeLease
+from testbed.winsim.mirror import NODES
+from testbed.winsim.nodestatus import has_changed, initial_node, reported, reregistered
+from testbed.winsim.objects import Node
+from testbed.winsim.patches import status_patch
+from testbed.winsim.schedule import ReportSchedule
+from testbed.winsim.wire import METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
+
+if TYPE_CHECKING:
+    from testbed.winsim.clock import Clock
+    from testbed.winsim.machines import Machine
+    from testbed.winsim.mirror import Mirror
+    from testbed.winsim.schedule import Timing
+    from testbed.winsim.troubles import Troubles
+    from testbed.winsim.wire import Wire
+
+# nodeStatusUpdateRetry of the kubelet.
+_REPORT_TRIES: Final = 5
+_NODE: Final = msgspec.json.Decoder(Node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What all kubelets of a process share."""
+
+    wire: Wire
+    mirror: Mirror
+    clock: Clock
+    timing: Timing
+    troubles: Troubles
+
+
+class Kubelet:
+    """The kubelet of one machine. ``random`` spreads its heartbeats; seeded by name, it is repeatable."""
+
+    def __init__(self, machine: Machine, *, environment: Environment) -> None:
+        self._machine = machine
+        self.name = machine.name
+        self._identity = node_identity(machine.name)
+        self._path = f"{NODES}/{machine.name}"
+        self._env = environment
+        self._random = Random(machine.name)
+        self._health = HEALTHY
+        self._schedule = ReportSchedule(interval=environment.timing.status_report, random=self._random)
+        self._settled: Node | None = None
+        self._lease = NodeLease(
+            machine.name,
+            wire=environment.wire,
+            clock=environment.clock,
+            timing=environment.timing,
+            random=self._random,
+            troubles=environment.troubles,
+            owner=self._uid,
+        )
+
+    async def start(self, *, starting: asyncio.Semaphore) -> None:
+        """Register the node and report its status, until the API server has accepted both.
+
+        ``starting`` bounds how many nodes come up at once, so that each is Ready soon after it
+        registered; a node that was refused waits outside of it.
+        """
+        backoff = Backoff(random=self._random)
+        while not await self._start(starting):
+            await self._env.clock.sleep(backoff.next())
+
+    async def run(self) -> None:
+        """Send heartbeats for ever."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._keep_status())
+            loops.create_task(self._lease.keep())
+
+    async def _start(self, starting: asyncio.Semaphore) -> bool:
+        async with starting:
+            try:
+                node = await self._register()
+            except UnreachableError:
+                return False
+            except ApiError as error:
+                self._env.troubles.report(self.name, "registering", error)
+                return False
+            return await self._report(node)
+
+    async def _register(self) -> Node:
+        """Create the Node; where it exists, or may not be created, reconcile the one that is there."""
+        node = initial_node(self._machine, health=STARTING, now=self._env.clock.now())
+        try:
+            return _NODE.decode(
+                await self._env.wire.request("POST", NODES, identity=self._identity, body=node)
+            )
+        except ApiError as error:
+            if error.code not in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN):
+                raise
+            existing = await self._read()
+            if existing is None:
+                raise
+        reconciled = reregistered(self._machine, existing=existing)
+        await self._patch(existing, reconciled)
+        return reconciled
+
+    async def _keep_status(self) -> None:
+        timing = self._env.timing
+        while True:
+            pause = jittered(timing.status_sync, factor=timing.jitter, random=self._random)
+            await self._env.clock.sleep(pause)
+            await self._report(self._env.mirror.get(self.name))
+
+    async def _report(self, seen: Node | None) -> bool:
+        """Bring the status on the API server up to date, if it is not or if a report is due.
+
+        ``seen`` is the node as last heard of; if that leads nowhere it is read. Returns whether
+        the API server now has the status that it should have.
+        """
+        for _ in range(_REPORT_TRIES):
+            try:
+                seen = seen or await self._read()
+                if seen is None:
+                    raise ApiError(
+                        HTTPStatus.NOT_FOUND, "NotFound", "deleted by somebody; kubelets register once"
+                    )
+                await self._report_on(seen)
+            except UnreachableError:
+                return False
+            except ApiError as error:
+                self._env.troubles.report(self.name, "reporting its status", error)
+                if error.code == HTTPStatus.NOT_FOUND:
+                    return False
+                seen = None
+            else:
+                return True
+        return False
+
+    async def _report_on(self, seen: Node) -> None:
+        now = self._env.clock.monotonic()
+        due = self._schedule.due(now)
+        if seen is self._settled and not due:
+            return
+        wanted = reported(self._machine, seen=seen, health=self._health, now=self._env.clock.now())
+        changed = has_changed(seen, wanted)
+        if changed or due:
+            await self._patch(seen, wanted)
+            self._schedule.sent(now, changed=changed)
+        else:
+            self._settled = seen
+
+    async def _patch(self, seen: Node, wanted: Node) -> None:
+        if patch := status_patch(seen, wanted):
+            await self._env.wire.request(
+                "PATCH",
+                f"{self._path}/status",
+                identity=self._identity,
+                body=patch,
+                content_type=STRATEGIC_MERGE,
+                accept=METADATA_ONLY,
+            )
+
+    async def _read(self) -> Node | None:
+        try:
+            return _NODE.decode(await self._env.wire.request("GET", self._path, identity=self._identity))
+        except ApiError as error:
+            if error.code == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def _uid(self) -> str | None:
+        """Look up the UID of the Node: in the mirror, or on the API server where that is behind."""
+        node = self._env.mirror.get(self.name) or await self._read()
+        return node.metadata.uid if node is not None else None

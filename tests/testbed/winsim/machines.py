@@ -1,0 +1,176 @@
+"""The machines that are simulated: what a node of each kind is, before any kubelet runs on it.
+
+Pure. The Windows shapes follow real nodes: ``osImage`` is the registry's ProductName,
+``kernelVersion`` carries the revision, the machine ID is the host name and the boot ID a small
+counter (kubelet, ``pkg/kubelet/winstats``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+from uuid import UUID, uuid5
+
+from testbed.winsim import images
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from testbed.winsim.objects import Image, Taint
+
+KUBELET_VERSION: Final = "v1.36.3"
+_REGION: Final = "sim-1"
+_ZONES: Final = ("sim-1a", "sim-1b", "sim-1c")
+# Fixed, so that the same machine has the same identity in every run.
+_NAMESPACE: Final = UUID("6f1c2d0e-53a8-4f0e-9d5b-0c8a6f3b7e21")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatingSystem:
+    """What is installed on a machine."""
+
+    family: Literal["windows", "linux"]
+    image: str
+    kernel: str
+    runtime: str
+    images: tuple[Image, ...]
+
+    @property
+    def build(self) -> str:
+        """``major.minor.build``: what a kubelet on Windows labels its node with."""
+        return ".".join(self.kernel.split(".")[:3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """Sizes as the operating system reports them, and what the kubelet holds back from pods."""
+
+    instance_type: str
+    cpus: int
+    memory_ki: int
+    disk_ki: int
+    reserved_memory_ki: int
+    pods: int = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine with a kubelet on it. ``labels`` and ``taints`` are what the kubelet is started with."""
+
+    name: str
+    address: str
+    zone: str
+    region: str
+    os: OperatingSystem
+    hardware: Hardware
+    machine_id: str
+    system_uuid: str
+    boot_id: str
+    kubelet_version: str = KUBELET_VERSION
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+def _windows_2022(revision: int, *, containerd: str) -> OperatingSystem:
+    return OperatingSystem(
+        family="windows",
+        image="Windows Server 2022 Datacenter",
+        kernel=f"10.0.20348.{revision}",
+        runtime=f"containerd://{containerd}",
+        images=images.WINDOWS,
+    )
+
+
+# Half of the fleet is an update behind, so that a pool with a target revision has work to do.
+WINDOWS_RELEASES: Final = (
+    _windows_2022(4052, containerd="2.3.0"),
+    _windows_2022(1607, containerd="2.2.0"),
+)
+
+LINUX_RELEASE: Final = OperatingSystem(
+    family="linux",
+    image="Ubuntu 24.04.3 LTS",
+    kernel="6.8.0-87-generic",
+    runtime="containerd://2.3.0",
+    images=images.LINUX,
+)
+
+# 16 GiB; held back are system-reserved 2Gi and the kubelet's default hard eviction of 500Mi.
+WINDOWS_HARDWARE: Final = Hardware(
+    instance_type="sim.windows-4",
+    cpus=4,
+    memory_ki=16_776_756,
+    disk_ki=133_703_677,
+    reserved_memory_ki=(2048 + 500) * 1024,
+)
+
+# 8 GiB; only the default hard eviction of 100Mi is held back.
+LINUX_HARDWARE: Final = Hardware(
+    instance_type="sim.linux-2",
+    cpus=2,
+    memory_ki=8_129_781,
+    disk_ki=64_891_709,
+    reserved_memory_ki=100 * 1024,
+)
+
+
+def node_names(prefix: str, *, windows: int, linux: int) -> tuple[str, ...]:
+    """Name the nodes of a fleet: ``<prefix>-w01`` …, then ``<prefix>-l01`` …, longer numbers where needed."""
+    return (*_numbered(f"{prefix}-w", windows), *_numbered(f"{prefix}-l", linux))
+
+
+def _numbered(stem: str, count: int) -> Iterator[str]:
+    digits = max(2, len(str(count)))
+    return (f"{stem}{number:0{digits}d}" for number in range(1, count + 1))
+
+
+def build_fleet(
+    prefix: str,
+    *,
+    windows: int,
+    linux: int,
+    addresses: Mapping[str, str],
+    labels: Mapping[str, str] | None = None,
+    taints: tuple[Taint, ...] = (),
+) -> tuple[Machine, ...]:
+    """Describe every machine of a fleet; ``addresses`` holds one for each name of ``node_names``.
+
+    Revisions and zones alternate from node to node, so that any few neighbours show all of them.
+    """
+    names = node_names(prefix, windows=windows, linux=linux)
+    return tuple(
+        _machine(
+            name,
+            index=index if index < windows else index - windows,
+            windows=index < windows,
+            address=addresses[name],
+            labels=dict(labels or {}),
+            taints=taints,
+        )
+        for index, name in enumerate(names)
+    )
+
+
+def _machine(
+    name: str,
+    *,
+    index: int,
+    windows: bool,
+    address: str,
+    labels: Mapping[str, str],
+    taints: tuple[Taint, ...],
+) -> Machine:
+    system_uuid = uuid5(_NAMESPACE, f"system/{name}/{address}")
+    return Machine(
+        name=name,
+        address=address,
+        zone=_ZONES[index % len(_ZONES)],
+        region=_REGION,
+        os=WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE,
+        hardware=WINDOWS_HARDWARE if windows else LINUX_HARDWARE,
+        machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{name}/{address}").hex,
+        system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
+        boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{name}/{address}")),
+        labels=labels,
+        taints=taints,
+    )

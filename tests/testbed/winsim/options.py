@@ -1,0 +1,136 @@
+"""The command line of ``python -m testbed.winsim``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from testbed.winsim.fleet import Plan
+from testbed.winsim.objects import Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A node's name becomes its label kubernetes.io/hostname, and label values end at 63.
+_LONGEST_NAME: Final = 63
+_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one process is to do: its nodes, the API server, and what happens around its end."""
+
+    server: str
+    ca: Path
+    certificate: Path
+    key: Path
+    plan: Plan
+    delete_on_exit: bool
+    ready_file: Path | None
+
+
+def parse_options(arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line; on a mistake say what is wrong and exit with 2, as argparse does."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    plan = Plan(
+        prefix=given.prefix,
+        windows=given.windows,
+        linux=given.linux,
+        labels=dict(given.label),
+        taints=tuple(given.taint),
+    )
+    if not plan.names:
+        parser.error("--windows and --linux are both 0: there is nothing to simulate")
+    longest = max(plan.names, key=len)
+    if len(longest) > _LONGEST_NAME:
+        parser.error(f"--prefix: the node name {longest} is {len(longest)} long; at most {_LONGEST_NAME} fit")
+    return Options(
+        server=given.server,
+        ca=given.ca,
+        certificate=given.cert,
+        key=given.key,
+        plan=plan,
+        delete_on_exit=given.delete_on_exit,
+        ready_file=given.ready_file,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m testbed.winsim",
+        description="Simulate Windows and Linux nodes on an API server until SIGTERM or Ctrl-C.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--server", required=True, metavar="URL", help="URL of the API server")
+    parser.add_argument("--ca", required=True, type=Path, metavar="FILE", help="CA of the API server")
+    parser.add_argument("--cert", required=True, type=Path, metavar="FILE", help="front-proxy certificate")
+    parser.add_argument("--key", required=True, type=Path, metavar="FILE", help="key of that certificate")
+    parser.add_argument("--windows", type=_count, default=12, metavar="N", help="Windows nodes (default 12)")
+    parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
+    parser.add_argument(
+        "--prefix",
+        type=_prefix,
+        default="win",
+        help="node names are PREFIX-w01 ... and PREFIX-l01 ... (default win)",
+    )
+    parser.add_argument(
+        "--label",
+        type=_label,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="label that every node registers with; may be repeated",
+    )
+    parser.add_argument(
+        "--taint",
+        type=_taint,
+        action="append",
+        default=[],
+        metavar="KEY[=VALUE]:EFFECT",
+        help="taint that every node registers with; may be repeated",
+    )
+    parser.add_argument(
+        "--delete-on-exit",
+        action="store_true",
+        help="delete the nodes at the end; otherwise they stay behind",
+    )
+    parser.add_argument(
+        "--ready-file", type=Path, metavar="FILE", help="file to write once all nodes are Ready"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes (0, 1, 2 ...)")
+    return int(text)
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} does not make node names: lowercase letters, digits and '-', no '-' at either end"
+        )
+    return text
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _taint(text: str) -> Taint:
+    left, _, effect = text.rpartition(":")
+    key, _, value = left.partition("=")
+    if not key or effect not in _EFFECTS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not KEY[=VALUE]:EFFECT with one of the effects {', '.join(_EFFECTS)}"
+        )
+    return Taint(key, effect, value)

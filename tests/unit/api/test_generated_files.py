@@ -1,0 +1,49 @@
+"""The files that are made from the models are what the models say today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from winpool.api import crd, reference
+from winpool.api.v1alpha1 import WindowsNodePool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("file", "command", "render"),
+    [
+        pytest.param(crd.FILE, crd.COMMAND, crd.render, id="crd"),
+        pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
+    ],
+)
+def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[], str]) -> None:
+    stored = (ROOT / file).read_text()
+    assert stored == render(), f"{file} is not what the models in operator/winpool/api say; run: {command}"
+
+
+def test_yaml_reads_back_as_the_definition() -> None:
+    assert yaml.safe_load(crd.render()) == crd.definition()
+
+
+def test_kustomization_has_every_file_of_its_folder() -> None:
+    folder = ROOT / "crds"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted(
+        path.name for path in folder.glob("*.yaml") if path.name != "kustomization.yaml"
+    )
+
+
+@pytest.mark.parametrize(
+    "sample", sorted((ROOT / "deploy" / "samples").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_sample_can_be_read(sample: Path) -> None:
+    pool = WindowsNodePool.from_object(yaml.safe_load(sample.read_text()))
+    assert pool.metadata.name == sample.stem

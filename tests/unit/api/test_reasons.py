@@ -1,0 +1,53 @@
+"""The tables of conditions and events: complete, and within the limits of the places they appear in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from winpool.api.conditions import CONDITIONS, ConditionKind, ConditionType, Reason, is_listed
+from winpool.api.events import EVENTS, EventKind, EventReason
+from winpool.api.issues import ISSUES, IssueReason
+
+CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")
+
+
+def test_every_type_and_every_reason_has_a_meaning() -> None:
+    assert [kind.type for kind in CONDITIONS] == list(ConditionType)
+    assert {meaning.reason for kind in CONDITIONS for meaning in kind.meanings} == set(Reason)
+
+
+@pytest.mark.parametrize("kind", CONDITIONS, ids=lambda kind: kind.type)
+def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: ConditionKind) -> None:
+    assert {meaning.status for meaning in kind.meanings} == {"True", "False"}
+    reasons = [meaning.reason for meaning in kind.meanings]
+    assert len(reasons) == len(set(reasons))
+    assert all(CAMEL_CASE.fullmatch(reason) for reason in reasons)
+
+
+def test_reasons_fit_into_the_column() -> None:
+    """80 columns for kubectl get leave 19 to the column STATE."""
+    assert max(len(reason) for reason in Reason) <= 19
+
+
+def test_what_is_not_in_the_table_is_not_listed() -> None:
+    assert is_listed("Ready", "True", "UpToDate")
+    assert not is_listed("Ready", "False", "UpToDate")
+    assert not is_listed("Stalled", "True", "UpToDate")
+
+
+def test_every_reason_of_an_issue_has_a_meaning() -> None:
+    assert list(ISSUES) == list(IssueReason)
+
+
+def test_every_event_reason_is_in_the_table() -> None:
+    assert list(EVENTS) == list(EventReason)
+
+
+@pytest.mark.parametrize("kind", EVENTS.values(), ids=lambda kind: kind.reason)
+def test_events_are_within_the_limits_of_the_api_server(kind: EventKind) -> None:
+    for text in (kind.reason, kind.action):
+        assert CAMEL_CASE.fullmatch(text)
+        assert len(text) <= 128
+    assert kind.meaning.endswith(".")

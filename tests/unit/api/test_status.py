@@ -1,0 +1,95 @@
+"""Writing a status: whole, never refused for its length, and equal when it is read back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from pydantic import ValidationError
+
+from winpool.api.v1alpha1 import (
+    MAX_ISSUES,
+    MAX_PLAN_STEPS,
+    Condition,
+    Issue,
+    Plan,
+    PlanAction,
+    PlanStep,
+    WindowsNodePoolStatus,
+)
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def an_issue(*, node: str = "w1", message: str = "m") -> Issue:
+    return Issue(node=node, reason="NodeNotReady", since=NOON, message=message, fix="f")
+
+
+def a_condition(*, at: datetime = NOON, message: str = "m") -> Condition:
+    return Condition(
+        type="Ready",
+        status="True",
+        observed_generation=2,
+        last_transition_time=at,
+        reason="UpToDate",
+        message=message,
+    )
+
+
+def test_counts_are_written_when_they_are_zero() -> None:
+    assert WindowsNodePoolStatus(observed_generation=2).to_object() == {
+        "observedGeneration": 2,
+        "nodes": 0,
+        "readyNodes": 0,
+        "upToDateNodes": 0,
+        "upToDateAndReadyNodes": 0,
+        "availableNodes": 0,
+        "issues": [],
+        "conditions": [],
+    }
+
+
+def test_what_is_written_reads_back_equal() -> None:
+    status = WindowsNodePoolStatus(
+        observed_generation=2,
+        nodes=3,
+        issues=(an_issue(),),
+        plan=Plan(total_nodes=1, steps=(PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels"),)),
+        conditions=(a_condition(at=NOON + timedelta(microseconds=5)),),
+    )
+    assert WindowsNodePoolStatus.model_validate(status.to_object()) == status
+
+
+def test_times_are_written_as_the_api_server_keeps_them() -> None:
+    berlin = NOON.astimezone(timezone(timedelta(hours=1))) + timedelta(milliseconds=999)
+    assert a_condition(at=berlin).model_dump(mode="json")["lastTransitionTime"] == "2026-11-01T12:00:00Z"
+
+
+def test_a_time_without_a_zone_is_a_mistake() -> None:
+    with pytest.raises(ValidationError, match="timezone"):
+        a_condition(at=NOON.replace(tzinfo=None))
+
+
+def test_texts_are_cut_to_what_the_api_server_takes() -> None:
+    issue = an_issue(node="n" * 300, message="ü" * 2000)
+    assert len(issue.node) == 253
+    assert issue.message == "ü" * 1023 + "…"
+    assert len(a_condition(message="m" * 9999).message) == 4096
+
+
+def test_lists_are_cut_to_what_the_api_server_takes() -> None:
+    status = WindowsNodePoolStatus(
+        issues=tuple(an_issue(node=f"w{number}") for number in range(MAX_ISSUES + 1))
+    )
+    assert [issue.node for issue in status.issues] == [f"w{number}" for number in range(MAX_ISSUES)]
+    steps = tuple(
+        PlanStep(node=f"w{n}", action=PlanAction.UPDATE, reason="Labels") for n in range(MAX_PLAN_STEPS + 9)
+    )
+    plan = Plan(total_nodes=len(steps), steps=steps)
+    assert (plan.total_nodes, len(plan.steps)) == (MAX_PLAN_STEPS + 9, MAX_PLAN_STEPS)
+
+
+def test_a_condition_is_found_by_its_type() -> None:
+    status = WindowsNodePoolStatus(conditions=(a_condition(),))
+    assert status.condition("Ready") == a_condition()
+    assert status.condition("Paused") is None

@@ -1,0 +1,168 @@
+"""What every node of the CRD's schema must have, and what an API server would refuse.
+
+The API server's own verdict comes with the testbed; this one comes in a second and names the field.
+Sources: KEP-2335 (structural schemas), Kubernetes API conventions (validation), KEP-2876 (the cost of CEL).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from winpool.api import crd
+from winpool.api.problems import MAP_FIELDS
+from winpool.api.rules import VALIDATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Node = dict[str, Any]
+
+BY_KUBERNETES = ("apiVersion", "kind", "metadata")
+"""Fields whose content the API server knows by itself."""
+
+FORBIDDEN = {
+    *("$ref", "$defs", "definitions", "dependencies", "deprecated", "discriminator", "id", "title"),
+    *("patternProperties", "readOnly", "writeOnly", "xml", "uniqueItems", "nullable", "const", "prefixItems"),
+    *("anyOf", "oneOf", "allOf", "not", "exclusiveMinimum", "exclusiveMaximum"),
+}
+
+
+def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    yield path or "(root)", node
+    for name, child in node.get("properties", {}).items():
+        if path or name not in BY_KUBERNETES:
+            yield from walk(child, f"{path}.{name}")
+    if "items" in node:
+        yield from walk(node["items"], f"{path}[]")
+    if "additionalProperties" in node:
+        yield from walk(node["additionalProperties"], f"{path}[*]")
+
+
+ALL = dict(walk(crd.schema()))
+
+
+def nodes(holds: Callable[[Node], bool] = lambda _: True) -> pytest.MarkDecorator:
+    """Run a test for every node of the schema for which ``holds``."""
+    return pytest.mark.parametrize(
+        "node", [pytest.param(node, id=path) for path, node in ALL.items() if holds(node)]
+    )
+
+
+RULES = [
+    pytest.param(node, rule, id=f"{path}-{index}")
+    for path, node in ALL.items()
+    for index, rule in enumerate(node.get(VALIDATIONS, ()))
+]
+
+
+@nodes()
+def test_node_says_nothing_that_a_crd_cannot(node: Node) -> None:
+    assert node.keys() & FORBIDDEN == set()
+    assert node["type"] in {"object", "array", "string", "integer"}
+    assert not ("properties" in node and "additionalProperties" in node)
+
+
+@nodes()
+def test_node_is_bounded(node: Node) -> None:
+    match node["type"]:
+        case "string":
+            assert node.keys() & {"maxLength", "enum"} or node.get("format") == "date-time"
+        case "integer":
+            # 2**63 - 1 is refused as a bound, and beyond 2**53 - 1 JavaScript loses digits.
+            assert -(2**53) < node["minimum"] <= node["maximum"] < 2**53
+        case "array":
+            assert node["maxItems"] > 0
+        case "object":
+            assert "properties" in node or node["maxProperties"] > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "node"),
+    [pytest.param(path, node, id=path) for path, node in ALL.items() if path[-1] != "]"],
+)
+def test_field_is_described(path: str, node: Node) -> None:
+    description = node["description"]
+    assert re.fullmatch(r"[A-Z].*[.]", description), f"{path}: a sentence, please"
+    if "default" in node and node["type"] != "object":
+        assert f"default {node['default']}" in description, f"{path}: kubectl explain does not show defaults"
+    if "enum" in node:
+        assert all(value in description for value in node["enum"])
+
+
+@nodes(lambda node: node["type"] == "array")
+def test_list_says_how_it_is_merged(node: Node) -> None:
+    kind = node["x-kubernetes-list-type"]
+    assert kind in {"atomic", "map"}
+    # Nobody would own a defaulted item, so server-side apply could not take it away again.
+    assert "default" not in node or kind == "atomic"
+    if kind == "map":
+        keys = node["x-kubernetes-list-map-keys"]
+        items = node["items"]
+        assert all(key in items["required"] or "default" in items["properties"][key] for key in keys)
+
+
+@nodes(lambda node: "required" in node)
+def test_required_field_exists_and_has_no_default(node: Node) -> None:
+    assert all("default" not in node["properties"][name] for name in node["required"])
+
+
+@nodes(lambda node: node.get("default") is not None)
+def test_default_of_an_object_is_written_out_from_its_fields(node: Node) -> None:
+    if node["type"] == "object":
+        inner = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
+        assert node["default"] == inner != {}
+
+
+@nodes(lambda node: "pattern" in node)
+def test_pattern_is_one_that_re2_reads(node: Node) -> None:
+    assert "(?" not in node["pattern"]
+    assert "\\" not in node["pattern"]
+
+
+@pytest.mark.parametrize(("node", "rule"), RULES)
+def test_rule_has_a_sentence_for_people(node: Node, rule: dict[str, str]) -> None:
+    assert re.match(r"must |a key (must|is) |label `[^`]+` must ", rule["message"])
+    assert "\n" not in rule["message"]
+    assert len(rule["message"]) <= 400
+
+
+@pytest.mark.parametrize(("node", "rule"), RULES)
+def test_rule_points_at_a_field_that_exists(node: Node, rule: dict[str, str]) -> None:
+    here = node
+    for name in filter(None, rule.get("fieldPath", "").split(".")):
+        here = here["properties"][name]
+    assert "type" in here
+
+
+def test_rules_stand_in_the_spec_or_at_the_root_only() -> None:
+    """A rule on the status would let a fault of ours block every report."""
+    assert {path.split(".")[1] for path, node in ALL.items() if node.get(VALIDATIONS) and "." in path} == {
+        "spec"
+    }
+
+
+def test_paths_in_errors_know_every_map() -> None:
+    maps = {path.rpartition(".")[2] for path, node in ALL.items() if "additionalProperties" in node}
+    assert maps == MAP_FIELDS
+
+
+def test_status_before_the_first_look_says_so() -> None:
+    assert crd.schema()["properties"]["status"]["default"] == {"observedGeneration": -1}
+
+
+def test_titles_of_columns_fit_kubectl() -> None:
+    names = [column["name"] for column in crd.COLUMNS]
+    assert names[-1] == "Age"
+    assert not any(" " in name for name in names)
+    assert all(column["description"] for column in crd.COLUMNS)
+
+
+def test_selectable_fields_are_plain_strings() -> None:
+    for path in crd.SELECTABLE_FIELDS:
+        node = crd.schema()
+        for name in path.strip(".").split("."):
+            node = node["properties"][name]
+        assert node["type"] == "string"

@@ -1,0 +1,110 @@
+"""The Python of the rules and the patterns inside their CEL agree on every key."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from winpool.api import syntax
+from winpool.api.fields import under
+
+WORDS = st.sampled_from(
+    [
+        "kubernetes.io",
+        "k8s.io",
+        "winpool.dev",
+        "karpenter.sh",
+        "node",
+        "x",
+        "-",
+        ".",
+        "/",
+        "A",
+        "os",
+        "",
+        "é",
+        "\n",
+        "_",
+    ]
+)
+KEYS = st.lists(WORDS, max_size=6).map("".join) | st.text(max_size=80)
+
+
+def as_cel_reads_it(pattern: str, text: str) -> bool:
+    """RE2's matches(): a search, where ``$`` is the end of the text, also where a newline ends it."""
+    return re.search(pattern.replace("$", r"\Z"), text) is not None
+
+
+@given(KEYS)
+@example("a/" + "b" * 63)
+@example("a/" + "b" * 64)
+@example("a" * 253 + "/b")
+@example("a" * 254 + "/b")
+@example("os\n")
+def test_a_key_is_a_key_on_both_sides(text: str) -> None:
+    cel = as_cel_reads_it(syntax.KEY_PATTERN, text) and text.find("/") <= syntax.MAX_PREFIX_LENGTH
+    assert syntax.is_key(text) == cel
+
+
+@given(KEYS)
+@example("b" * 63)
+@example("b" * 64)
+@example("")
+def test_a_value_is_a_value_on_both_sides(text: str) -> None:
+    assert syntax.is_label_value(text) == as_cel_reads_it(syntax.VALUE_PATTERN, text)
+
+
+@given(KEYS)
+@example("a" * 63)
+@example("a" * 64)
+def test_a_name_is_a_name_on_both_sides(text: str) -> None:
+    assert syntax.is_pool_name(text) == as_cel_reads_it(syntax.POOL_NAME_PATTERN, text)
+
+
+@given(KEYS)
+@example("kubernetes.io/os")
+@example("notkubernetes.io/os")
+@example("node-role.kubernetes.io/windows")
+@example("a.node-role.kubernetes.io/windows")
+@example("a.node-restriction.kubernetes.io/x")
+@example("node.kubernetes.io/exclude-from-external-load-balancers")
+def test_a_label_key_is_reserved_on_both_sides(key: str) -> None:
+    cel = (
+        key in syntax.ALLOWED_LABEL_KEYS
+        or key.startswith(f"{syntax.NODE_ROLE_DOMAIN}/")
+        or as_cel_reads_it(under((syntax.NODE_RESTRICTION_DOMAIN,)), key)
+        or not as_cel_reads_it(under(syntax.RESERVED_LABEL_DOMAINS), key)
+    )
+    assert syntax.is_label_key_allowed(key) == (syntax.is_key(key) and cel)
+
+
+@given(KEYS)
+@example("karpenter.sh/disrupted")
+@example("x.winpool.dev/a")
+@example("node.kubernetes.io/os")
+def test_a_taint_key_is_reserved_on_both_sides(key: str) -> None:
+    cel = key not in syntax.RESERVED_TAINT_KEYS and not as_cel_reads_it(
+        under(syntax.RESERVED_TAINT_DOMAINS), key
+    )
+    assert syntax.is_taint_key_allowed(key) == (syntax.is_key(key) and cel)
+
+
+@pytest.mark.parametrize("key", syntax.RESERVED_TAINT_KEYS)
+def test_no_pool_may_set_a_taint_of_others(key: str) -> None:
+    assert syntax.is_key(key)
+    assert not syntax.is_taint_key_allowed(key)
+
+
+@pytest.mark.parametrize("version", ["2019", "2022", "2025", "1809", "20H2", "23H2"])
+def test_releases_of_windows_server_are_releases(version: str) -> None:
+    assert syntax.is_os_version(version)
+
+
+@pytest.mark.parametrize(
+    "version", ["", "22", "20225", "23H3", "23h2", "ltsc2022", "2022\n", "Windows 2022", "٢٠٢٢"]
+)
+def test_other_texts_are_not(version: str) -> None:
+    assert not syntax.is_os_version(version)
