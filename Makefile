@@ -48,8 +48,12 @@ down: $(INSTALLED) ## End what `make up` started
 	@$(BIN)/python -m demo down --dir $(DEMO_DIR)
 
 generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages
-	@$(BIN)/python -m winpool.api.crd > crds/windowsnodepools.winpool.dev.yaml.new
-	@mv crds/windowsnodepools.winpool.dev.yaml.new crds/windowsnodepools.winpool.dev.yaml
+	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
+	@$(call generate,winpool.api.reference,docs/reference/api.md)
+	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
+
+# Into a new file first: an error must not empty what stands there.
+generate = $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
 
 format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff format --quiet .

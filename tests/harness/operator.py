@@ -36,6 +36,7 @@ class Operator:
         """Start it; with ``wait``, return when it is ready."""
         assert self._process is None, "it is running"
         self._output = self.log_file.open("ab")
+        self._offset = self._output.tell()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "winpool", "run"],
             env={
@@ -49,7 +50,6 @@ class Operator:
             stdout=self._output,
             stderr=self._output,
         )
-        self._offset = self.log_file.stat().st_size
         if wait:
             self.wait_ready()
 

@@ -1,27 +1,35 @@
-"""An independent witness: a kubectl watch of nodes, under another identity than the operator's."""
+"""An independent witness: a kubectl watch, under another identity than the operator's."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import threading
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 
+Object = dict[str, Any]
 
-class NodeWatcher:
-    """Records every state of every node that the API server reports while it is open."""
 
-    def __init__(self, testbed: Testbed, *, selector: str) -> None:
+class Watcher:
+    """Records every state of every object that the API server reports while it is open.
+
+    Args:
+        testbed: whose API server.
+        what: arguments of ``kubectl get`` that name the objects, all of one kind.
+    """
+
+    def __init__(self, testbed: Testbed, *what: str) -> None:
         self._command = [
             str(testbed.kubectl_path), "--kubeconfig", str(testbed.kubeconfig("admin")),
-            "get", "nodes", "-l", selector, "--watch", "--output-watch-events", "-o", "json",
+            "get", *what, "--watch", "--output-watch-events", "-o", "json",
         ]  # fmt: skip
-        self.states: dict[str, list[dict[str, Any]]] = {}
-        """The objects of each node, in the order in which they were reported; the first is the start."""
+        self.states: dict[str, list[Object]] = {}
+        """The objects by name, in the order in which they were reported; the first is the start."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -40,30 +48,50 @@ class NodeWatcher:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    def catch_up(self, objects: Iterable[Object]) -> None:
+        """Return when every one of these objects, read just now, or a later state of it was reported."""
+        wanted = {each["metadata"]["name"]: version_of(each) for each in objects}
+
+        def reported() -> bool:
+            with self._lock:
+                return all(
+                    name in self.states and version_of(self.states[name][-1]) >= version
+                    for name, version in wanted.items()
+                )
+
+        eventually(reported, what="the watch has caught up")
+
     def changes(self, *path: str) -> dict[str, int]:
-        """Return how often the value at ``path`` (such as "metadata", "labels") changed, by node."""
+        """Return how often the value at ``path`` (such as "metadata", "labels") changed, by name."""
         with self._lock:
             return {
                 name: sum(_at(a, path) != _at(b, path) for a, b in zip(seen, seen[1:], strict=False))
                 for name, seen in self.states.items()
             }
 
+    def at(self, name: str, version: int) -> Object:
+        """Return the object as it was when the cluster was at ``version`` (see ``version_of``)."""
+        with self._lock:
+            return [each for each in self.states[name] if version_of(each) <= version][-1]
+
     def _read(self) -> None:
-        decoder, text = json.JSONDecoder(), ""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            text += line
-            if line.rstrip() != "}":  # kubectl prints one indented object after the other
-                continue
-            event, _ = decoder.raw_decode(text)
-            text = ""
-            node = event["object"]
+        for line in self._process.stdout:  # one event a line
+            seen: Object = json.loads(line)["object"]
             with self._lock:
-                self.states.setdefault(node["metadata"]["name"], []).append(node)
+                self.states.setdefault(seen["metadata"]["name"], []).append(seen)
 
 
-def _at(node: dict[str, Any], path: tuple[str, ...]) -> object:
-    value: Any = node
+def version_of(seen: Object) -> int:
+    """Return when this state was stored, in a count that all kinds share.
+
+    resourceVersion is the revision of the one etcd that holds all objects, so two states of objects of
+    different kinds can be told apart by age. That is true of the testbed, not of every API server.
+    """
+    return int(seen["metadata"]["resourceVersion"])
+
+
+def _at(value: Any, path: tuple[str, ...]) -> object:
     for key in path:
         value = value.get(key, {})
     return value

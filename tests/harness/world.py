@@ -6,16 +6,19 @@ import json
 import secrets
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
-from harness.waiting import eventually
-from harness.watcher import NodeWatcher
-from testbed.audit import AuditRecord
+from harness.waiting import GUARD_SECONDS, eventually
+from harness.watcher import Watcher
+from testbed.audit import AuditRecord, AuditTail
 from testbed.cluster import Testbed
+from winpool.api.keys import REPORTING_CONTROLLER
 
 RUN_LABEL = "example.com/run"
 """Every node of a test carries this label with the test's suffix: what its pools select by."""
@@ -91,9 +94,20 @@ class World:
         """Return one node."""
         return self.get("node", name)
 
-    def watch_nodes(self) -> NodeWatcher:
+    def carried(self) -> dict[str, Object]:
+        """Return what each of the test's nodes carries: a copy to compare with later."""
+        return {name: carried(node) for name, node in self.nodes().items()}
+
+    def watch_nodes(self) -> Watcher:
         """Return an independent witness of every change of the test's nodes; use it with ``with``."""
-        return NodeWatcher(self.testbed, selector=f"{RUN_LABEL}={self.suffix}")
+        return Watcher(self.testbed, "nodes", "-l", f"{RUN_LABEL}={self.suffix}")
+
+    def kill_kubelets(self, name: str) -> None:
+        """SIGKILL the process of the kubelet of this node, and with it all kubelets of its fleet."""
+        prefix = name.rpartition("-")[0]
+        simulator = self._simulators[ord(prefix[-1]) - ord("a")]
+        simulator.kill()
+        simulator.wait(timeout=10)
 
     # Pools
 
@@ -153,6 +167,47 @@ class World:
 
         return eventually(check, what=f"pool {name} up to date", seconds=seconds) or {}
 
+    def watch_pool(self, name: str) -> Watcher:
+        """Return an independent witness of every change of a pool; use it with ``with``."""
+        return Watcher(self.testbed, "wnp", name)
+
+    # The operator
+
+    def start_operator_and_kill_it_after(self, *, node_patches: int) -> None:
+        """Start the operator; SIGKILL it as soon as the audit log has so many answered PATCHes of nodes."""
+        log = AuditTail(self.testbed.audit.path)
+        seen = 0
+        self.operator.start(wait=False)
+        deadline = time.monotonic() + GUARD_SECONDS
+        while seen < node_patches:
+            assert self.operator.running, self.operator.log_text()[-2000:]
+            assert time.monotonic() < deadline, f"{seen} PATCHes of nodes within {GUARD_SECONDS:.0f} s"
+            seen += sum(is_node_patch(record) for record in log.read() if record.user == USER)
+        self.operator.kill()
+
+    def requests(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
+        """Return what the operator asked of the API server, by the audit log; nothing is left out."""
+        self.testbed.settle_audit()
+        return self.testbed.audit.requests(user=USER, since=since, until=until)
+
+    def writes(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
+        """Return the operator's writes but those to a Lease, whatever the answer was."""
+        asked = self.requests(since=since, until=until)
+        return [each for each in asked if each.writes and each.resource != "leases"]
+
+    def node_patches(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
+        """Return the operator's PATCHes of nodes, whatever the answer was."""
+        return [each for each in self.requests(since=since, until=until) if is_node_patch(each)]
+
+    def own_events(self, *, kind: str, name: str) -> list[Object]:
+        """Return the events about an object that the operator emitted."""
+        found = self.events(kind=kind, name=name)
+        return [each for each in found if each["reportingComponent"] == REPORTING_CONTROLLER]
+
+    def reasons(self, *, kind: str, name: str) -> list[str]:
+        """Return the reasons of the events about an object that the operator emitted, sorted."""
+        return sorted(event["reason"] for event in self.own_events(kind=kind, name=name))
+
     # The cluster
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
@@ -172,10 +227,6 @@ class World:
         ]
         return [event for event in found if event["involvedObject"]["kind"] == kind]
 
-    def requests(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
-        """Return what the operator asked of the API server, by the audit log."""
-        return self.testbed.audit.requests(user=USER, since=since, until=until)
-
     @staticmethod
     def now() -> datetime:
         """Return the time, for ``requests``."""
@@ -191,21 +242,23 @@ class World:
                 self.delete(name)
         finally:
             self.operator.close()
+            for name in self.pools():  # an operator that releases nothing shall not spoil other tests too
+                self._strip(name)
             for process in self._simulators:
                 process.send_signal(signal.SIGTERM)
             for process in self._simulators:
                 process.wait(timeout=30)
+            if left := sorted(self.nodes()):  # of kubelets that the test killed
+                self.kubectl("delete", "node", *left)
         assert not self.pools(), "a pool of this test is left"
         assert not self.nodes(), "a node of this test is left"
 
-
-def is_settled(node: Object) -> bool:
-    """Whether the node is Ready and the control plane's own start-up taints are off it."""
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
-    taints = node["spec"].get("taints", [])
-    return ready and not any(taint["key"].startswith("node.kubernetes.io/not-ready") for taint in taints)
+    def _strip(self, name: str) -> None:
+        patch = json.dumps({"metadata": {"finalizers": None}})
+        self.kubectl("patch", "wnp", name, "--type=merge", "-p", patch)
+        self.kubectl("delete", "wnp", name, "--ignore-not-found")
 
 
-def taints_of(node: Object) -> set[str]:
-    """Return the taints of a node in kubectl's words: key=value:Effect."""
-    return {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
+def is_node_patch(record: AuditRecord) -> bool:
+    """Whether the request was a PATCH of a node itself, not of its status."""
+    return record.verb == "patch" and record.resource == "nodes" and not record.subresource

@@ -145,6 +145,7 @@ CONDITIONS: Final = (
             Meaning(
                 "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
             ),
+            Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
         ),
     ),
     ConditionKind(

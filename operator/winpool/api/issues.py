@@ -15,10 +15,10 @@ class IssueReason(StrEnum):
 
 
 ISSUES: Final = {
-    IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied cannot be read, so nothing is "
-    "taken off this node but keys under winpool.dev/.",
-    IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and not known "
-    "to be gone either.",
+    IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied cannot be read, so "
+    "nothing is taken off this node but keys under winpool.dev/.",
+    IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "
+    "not known to be gone either.",
     IssueReason.POOL_OVERLAP: "The node is selected by this pool and by another one.",
 }
 """What each reason means, for the reference page."""

@@ -1,0 +1,80 @@
+"""Every command in the documentation works as written, in the order written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.documents import ROOT, Document, documents
+from harness.operator import Operator
+from testbed.cluster import Testbed
+
+DOCUMENTS = list(documents())
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a reader who has done `make up`: a cluster of their own, the operator running."""
+    directory = tmp_path_factory.mktemp("reader")
+    with Testbed.up(
+        directory=directory / "testbed",
+        apply=[ROOT / "crds", ROOT / "deploy" / "base"],
+        windows=12,
+        linux=2,
+    ) as testbed:
+        testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
+        operator = Operator(kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "operator.log")
+        operator.start()
+        environment = {**os.environ, **testbed.environment}
+        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+        # A make of the reader's is not part of the make that runs this.
+        yield {k: v for k, v in environment.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+        operator.close()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.path)
+def test_every_command_of_the_page_works(document: Document, reader: dict[str, str]) -> None:
+    for command in document.commands:
+        done = subprocess.run(
+            ["bash", "-ec", command],
+            cwd=ROOT,
+            env=reader,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+
+
+def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
+    def make(target: str) -> str:
+        return subprocess.run(
+            ["make", "--no-print-directory", target, f"DEMO_DIR={tmp_path / 'up'}"],
+            cwd=ROOT,
+            env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=240,
+            check=True,
+        ).stdout
+
+    printed = make("up")
+    exports = "\n".join(line for line in printed.splitlines() if line.startswith("export "))
+    try:
+        shown = subprocess.run(
+            ["bash", "-ec", f"{exports}\nkubectl apply -f deploy/samples/win-2022.yaml\n"
+             "kubectl wait --for=condition=NodesUpToDate --timeout=60s wnp/win-2022"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        assert shown.returncode == 0, shown.stdout
+    finally:
+        make("down")
+    with pytest.raises(Exception, match="no testbed runs"):
+        Testbed.attach(tmp_path / "up")

@@ -1,0 +1,234 @@
+"""Nodes, pools and snapshots for tests of the pure rooms, and what the API server makes of a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from winpool.api import syntax
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL, PREFIX
+from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
+from winpool.decide import Decision
+from winpool.snapshot import Node, NodePatch, Pool, Snapshot, Taint
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+WINDOWS = {OS_LABEL: OS_WINDOWS}
+RED = {"agentpool": "red"}
+
+Nodes = dict[str, Node]
+Object = dict[str, Any]
+
+
+def a_taint(text: str, *, time_added: str | None = None) -> Taint:
+    """Read a taint as kubectl writes it: ``key=value:Effect`` or ``key:Effect``."""
+    rest, _, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    return Taint(key=key, effect=effect, value=value, time_added=time_added)
+
+
+def taints_of(*texts: str) -> tuple[Taint, ...]:
+    """Read several taints as kubectl writes them."""
+    return tuple(a_taint(text) for text in texts)
+
+
+def a_node(
+    name: str = "w1",
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    taints: Iterable[Taint | str] = (),
+    ready: str = "True",
+    unschedulable: bool = False,
+    deleting: bool = False,
+    os: str | None = OS_WINDOWS,
+) -> Node:
+    """Return a Ready Windows node that a pool of ``a_pool`` selects; ``os=None``: without that label."""
+    system = {} if os is None else {OS_LABEL: os}
+    return Node(
+        name=name,
+        uid=f"uid-of-{name}",
+        resource_version="1",
+        labels={**system, **RED, **(labels or {})},
+        annotations=dict(annotations or {}),
+        taints=tuple(a_taint(taint) if isinstance(taint, str) else taint for taint in taints),
+        unschedulable=unschedulable,
+        ready=ready,
+        deleting=deleting,
+    )
+
+
+def a_spec(
+    *,
+    selector: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[str] = (),
+    mode: str = "Active",
+) -> WindowsNodePoolSpec:
+    """Return a spec that selects the nodes of ``a_node``; ``selector`` is as in a manifest."""
+    return WindowsNodePoolSpec.model_validate(
+        {
+            "nodeSelector": selector or {"matchLabels": RED},
+            "mode": mode,
+            "os": {"version": "2022"},
+            "labels": dict(labels or {}),
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": taint.effect}
+                for taint in map(a_taint, taints)
+            ],
+        }
+    )
+
+
+def a_pool(
+    name: str = "pool",
+    *,
+    selector: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[str] = (),
+    mode: str = "Active",
+    refusal: str = "",
+    age: timedelta = timedelta(hours=1),
+    uid: str | None = None,
+    generation: int = 1,
+    deleting: bool = False,
+    finalizers: tuple[str, ...] = (),
+    status: WindowsNodePoolStatus | None = None,
+) -> Pool:
+    """Return a pool that selects the nodes of ``a_node``; with a ``refusal`` its spec is unreadable."""
+    spec = a_spec(selector=selector, labels=labels, taints=taints, mode=mode)
+    return with_status(
+        Pool(
+            name=name,
+            uid=f"uid-of-{name}" if uid is None else uid,
+            resource_version="1",
+            generation=generation,
+            created=NOON - age,
+            deleting=deleting,
+            finalizers=finalizers,
+            spec=None if refusal else spec,
+            refusal=refusal,
+            status=WindowsNodePoolStatus(),
+            written_status={},
+        ),
+        status or WindowsNodePoolStatus(),
+    )
+
+
+def edited(pool: Pool, spec: WindowsNodePoolSpec) -> Pool:
+    """Return the pool after ``kubectl apply`` of another spec."""
+    return replace(pool, spec=spec, refusal="", generation=pool.generation + 1)
+
+
+def unreadable(pool: Pool, refusal: str = "spec.os: must be given") -> Pool:
+    """Return the pool after an edit that the operator cannot read."""
+    return replace(pool, spec=None, refusal=refusal, generation=pool.generation + 1)
+
+
+def deleted(pool: Pool) -> Pool:
+    """Return the pool after ``kubectl delete``, held by its finalizers."""
+    return replace(pool, deleting=True, generation=pool.generation + 1)
+
+
+def with_status(pool: Pool, status: WindowsNodePoolStatus) -> Pool:
+    """Return the pool with ``status`` standing on it."""
+    return replace(pool, status=status, written_status=status.to_object())
+
+
+def a_snapshot(
+    pool: Pool,
+    nodes: Iterable[Node] | Mapping[str, Node] = (),
+    *,
+    rivals: Iterable[Pool] = (),
+    vanished: Iterable[str] = (),
+    held_back: Iterable[str] = (),
+    missing_permission: str = "",
+    now: datetime = NOON,
+) -> Snapshot:
+    """Return what a pass of ``pool`` sees."""
+    return Snapshot(
+        pool=pool,
+        nodes=tuple(nodes.values() if isinstance(nodes, Mapping) else nodes),
+        rivals=tuple(rivals),
+        vanished_pools=frozenset(vanished),
+        now=now,
+        held_back=frozenset(held_back),
+        missing_permission=missing_permission,
+    )
+
+
+def a_record(
+    uid: str = "uid-of-pool",
+    *,
+    labels: Mapping[str, Owned] | None = None,
+    taints: Mapping[TaintIdentity, Owned] | None = None,
+) -> dict[str, str]:
+    """Return the annotations of a node with this ownership record."""
+    return {APPLIED_ANNOTATION: render(Record(pool_uid=uid, labels=labels or {}, taints=taints or {}))}
+
+
+def record_on(node: Node) -> Record:
+    """Return the record on ``node``, which must be there and readable."""
+    record = parse(node.annotations[APPLIED_ANNOTATION])
+    assert isinstance(record, Record), record
+    return record
+
+
+def patched(node: Node, patch: NodePatch | None) -> Node:
+    """Return ``node`` as the API server keeps it after ``patch``: a JSON merge patch, and its validation.
+
+    Asserts what the API server would refuse: a resourceVersion that is not the node's, a taint
+    twice, a label that is none.
+    """
+    if patch is None:
+        return node
+    assert (patch.node.uid, patch.node.resource_version) == (node.uid, node.resource_version), "409"
+    taints = node.taints if patch.taints is None else patch.taints
+    assert len({taint.identity for taint in taints}) == len(taints), f"422: a taint twice: {taints}"
+    assert all(map(syntax.is_label_value, (taint.value for taint in taints))), f"422: {taints}"
+    labels = _merged(node.labels, patch.labels)
+    assert all(map(syntax.is_key, labels)), f"422: {labels}"
+    assert all(map(syntax.is_label_value, labels.values())), f"422: {labels}"
+    return replace(
+        node,
+        resource_version=str(int(node.resource_version) + 1),
+        labels=labels,
+        annotations=_merged(node.annotations, patch.annotations),
+        taints=taints,
+    )
+
+
+def _merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {key: value for key, value in old.items() if new.get(key, value) is not None}
+    return merged | {key: value for key, value in new.items() if value is not None}
+
+
+def acted(decision: Decision, nodes: Nodes) -> Nodes:
+    """Return the nodes after all patches of ``decision``, of which there must be one per node at most."""
+    names = [patch.node.name for patch in decision.patches]
+    assert len(set(names)) == len(names), f"two patches for one node: {names}"
+    return nodes | {patch.node.name: patched(nodes[patch.node.name], patch) for patch in decision.patches}
+
+
+def relabelled(node: Node, **labels: str | None) -> Node:
+    """Return ``node`` after somebody else's ``kubectl label``; None removes."""
+    return patched(node, NodePatch(node=node, labels=labels, annotations={}, taints=None))
+
+
+def retainted(node: Node, *taints: Taint | str) -> Node:
+    """Return ``node`` after somebody else wrote its whole list of taints."""
+    whole = tuple(a_taint(taint) if isinstance(taint, str) else taint for taint in taints)
+    return patched(node, NodePatch(node=node, labels={}, annotations={}, taints=whole))
+
+
+def carries_ours(node: Node) -> bool:
+    """Whether anything under our own prefix that a pool puts on a node is there."""
+    return POOL_LABEL in node.labels or APPLIED_ANNOTATION in node.annotations
+
+
+def foreign_labels(node: Node) -> dict[str, str]:
+    """Return the labels that are not under our own prefix."""
+    return {key: value for key, value in node.labels.items() if not key.startswith(PREFIX)}

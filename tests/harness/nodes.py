@@ -1,0 +1,51 @@
+"""What a node carries, in a form that tests compare."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from winpool.api.keys import APPLIED_ANNOTATION
+
+Object = dict[str, Any]
+
+
+def labels_of(node: Object) -> dict[str, str]:
+    """Return the labels of a node."""
+    return dict(node["metadata"].get("labels", {}))
+
+
+def annotations_of(node: Object) -> dict[str, str]:
+    """Return the annotations of a node."""
+    return dict(node["metadata"].get("annotations", {}))
+
+
+def taints_of(node: Object) -> set[str]:
+    """Return the taints of a node in kubectl's words: key=value:Effect."""
+    return {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
+
+
+def carried(node: Object) -> Object:
+    """Return all that an operator could have written to a node, whole; the order of taints means nothing."""
+    taints = sorted(node["spec"].get("taints", []), key=lambda taint: (taint["key"], taint["effect"]))
+    return {
+        "labels": labels_of(node),
+        "annotations": annotations_of(node),
+        "taints": taints,
+        "unschedulable": node["spec"].get("unschedulable", False),
+        "finalizers": node["metadata"].get("finalizers", []),
+        "ownerReferences": node["metadata"].get("ownerReferences", []),
+    }
+
+
+def record_of(node: Object) -> Object:
+    """Return the ownership record of a node, parsed."""
+    parsed: Object = json.loads(annotations_of(node)[APPLIED_ANNOTATION])
+    return parsed
+
+
+def is_settled(node: Object) -> bool:
+    """Whether the node is Ready and the control plane is done with what it puts on a new node."""
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+    untainted = not any(taint.startswith("node.kubernetes.io/not-ready") for taint in taints_of(node))
+    return ready and untainted and "node.alpha.kubernetes.io/ttl" in annotations_of(node)

@@ -1,0 +1,52 @@
+"""Pages hang together: links lead somewhere, and what the house rules promise is on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.documents import ROOT, documents, links_of
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    missing = [target for target in links_of(page.read_text()) if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_every_direct_dependency_has_its_line() -> None:
+    text = (ROOT / "docs" / "dependencies.md").read_text().lower()
+    named = [
+        line.strip().strip('",').partition("==")[0].lower()
+        for pyproject in ("pyproject.toml", "tests/testbed/pyproject.toml")
+        for line in (ROOT / pyproject).read_text().splitlines()
+        if line.startswith('  "') and "==" in line
+    ]
+    assert named
+    assert not [name for name in named if name not in text]
+
+
+def test_lock_files_have_hashes_and_no_index() -> None:
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        lines = lock.read_text().splitlines()
+        pins = [line for line in lines if "==" in line and not line.startswith(" ")]
+        assert pins
+        assert all(line.endswith("\\") for line in pins), "a pin without a hash"
+        assert not [line for line in lines if "://" in line or line.startswith("--index")]
+
+
+def test_the_commands_of_the_readme_are_found() -> None:
+    found = {document.path: document.commands for document in documents()}
+    assert "make demo" in found["README.md"]
+    assert "kubectl get wnp" in found["README.md"]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "adr"
+    index = (folder / "README.md").read_text()
+    pages = sorted(page.name for page in folder.glob("0*.md"))
+    assert pages
+    assert not [page for page in pages if f"({page})" not in index]
