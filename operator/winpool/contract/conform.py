@@ -137,8 +137,10 @@ def _put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]
         own, standing = owned.get(key), values.get(key)
         if standing == value and (own is None or own.set != value):
             continue
-        ours[key] = Owned(set=value, before=own.before if own else standing)
         values[key] = value
+        before = own.before if own else standing
+        if before != value:  # a key that is back at what it was before us is not ours any more
+            ours[key] = Owned(set=value, before=before)
     return ours
 
 

@@ -81,9 +81,10 @@ def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collect
         # The annotation was lost or spoilt, the label still names us: what is under winpool.dev/ is ours.
         left = owner is None and node.labels.get(POOL_LABEL) == pool.name
         return Claimed(Claim.LEFT if left else Claim.NONE)
+    if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
+        return Claimed(Claim.RIVAL, rival)
     if owner is not None and owner not in vanished:
-        name = next((rival.name for rival in rivals if rival.uid == owner), "")
-        return Claimed(Claim.RIVAL, name) if name else Claimed(Claim.UNKNOWN)
+        return Claimed(Claim.UNKNOWN)
     first = min((pool, *_asking(rivals, node)), key=lambda each: each.seniority)
     return Claimed(Claim.OURS) if first is pool else Claimed(Claim.RIVAL, first.name)
 

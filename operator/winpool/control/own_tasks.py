@@ -31,7 +31,8 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
 
         def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
             task = asyncio.Task(coro, loop=loop, **options)
-            if not options.get("context", copy_context()).get(_IN_FEED, False):
+            context = options.get("context")
+            if not (copy_context() if context is None else context).get(_IN_FEED, False):
                 self._tasks.add(task)
             return task
 
