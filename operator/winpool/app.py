@@ -17,6 +17,7 @@ from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.reflector import NodeReflector
+from winpool.cluster.strays import list_strays
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
 from winpool.control.clock import Clock
@@ -29,6 +30,7 @@ from winpool.control.pools import Pools
 from winpool.control.reconcile import Reconciler
 from winpool.control.relist import Relister
 from winpool.control.stats import ControlStats
+from winpool.control.sweeper import Sweeper
 from winpool.handlers import Feed, make_registry
 from winpool.serve import metrics
 from winpool.serve.http import Server
@@ -80,7 +82,14 @@ class App:
             stats=self._stats,
         )
         self._dispatcher = Dispatcher(pools=self._pools, wake=self._loops.wake)
-        self._relister = Relister(writer=self._writer, pools=self._pools, after=self._loops.wake_all)
+        self._relister = Relister(writer=self._writer, pools=self._pools, after=self._pools_listed)
+        self._sweeper = Sweeper(
+            pools=self._pools,
+            nodes=self._nodes,
+            executor=self._executor,
+            list_strays=lambda: list_strays(transport),
+            monotonic=self._clock.monotonic,
+        )
         self._feed = Feed(make_registry=self._make_registry, spared=self._own, after_spawn=self._take_signals)
 
     async def run(self) -> int:
@@ -97,6 +106,7 @@ class App:
             asyncio.create_task(self._nodes.run(), name="nodes"),
             asyncio.create_task(self._relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
+            asyncio.create_task(self._sweeper.run(), name="sweeper"),
             loop.create_task(self._feed.run(), name="feed", context=self._own.feed_context()),
         ]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -175,8 +185,14 @@ class App:
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
 
+    def _pools_listed(self) -> None:
+        self._loops.wake_all()
+        self._sweeper.pools_listed()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._dispatcher.node_changed(old, new)
+        if old is not None and new is None:
+            self._sweeper.node_gone(old)
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class LineStream:
     """The lines of an open watch, without their newline. Ends when the server ends it properly."""
 
-    __slots__ = ("_label", "_lines", "_response", "_silence_seconds", "_splitter")
+    __slots__ = ("_content", "_label", "_lines", "_silence_seconds", "_splitter")
 
-    def __init__(self, response: aiohttp.ClientResponse, *, label: str, silence_seconds: float) -> None:
-        self._response = response
+    def __init__(self, content: aiohttp.StreamReader, *, label: str, silence_seconds: float) -> None:
+        self._content = content
         self._label = label
         self._silence_seconds = silence_seconds
         self._splitter = LineSplitter()
@@ -52,7 +52,7 @@ class LineStream:
 
     async def _chunk(self) -> bytes:
         try:
-            return await self._response.content.readany()
+            return await self._content.readany()
         except TimeoutError:
             raise StreamSilent(f"{self._label}: nothing came for {self._silence_seconds:.0f} s") from None
         except (aiohttp.ClientError, OSError) as error:

@@ -23,7 +23,7 @@ from kubernetes.aio.config import ConfigException, incluster_config, kube_config
 
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand
-from winpool.cluster.tokens import Authorization, FixedHeader, TokenFile
+from winpool.cluster.tokens import Authorization, FixedHeader, TokenFile, bearer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,18 +129,9 @@ async def _from_kubeconfig(paths: str, *, context: str | None, clocks: _Clocks) 
         renewed = _take_renewed(merged, context=context, clocks=clocks)
         loader = _KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
-    except (
-        ConfigException,
-        OSError,
-        yaml.YAMLError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        ValueError,
-    ) as error:
-        # The loader trusts the shape of the file and falls over whatever is not of it.
-        raise CredentialsError(f"kubeconfig {paths} is unusable: {error}") from None
-    header = (configuration.api_key.get("BearerToken") or "").strip() or None
+    except _LOADER_FAULTS as error:
+        raise CredentialsError(f"kubeconfig {paths} is unusable: {_fault(error)}") from None
+    header = _fixed(configuration.api_key.get("BearerToken", ""), source=f"the token in kubeconfig {paths}")
     if renewed is None and header is None and configuration.cert_file is None:
         raise CredentialsError(
             f"kubeconfig {paths} has no credentials for its user: a token, tokenFile, exec plugin,"
@@ -149,6 +140,14 @@ async def _from_kubeconfig(paths: str, *, context: str | None, clocks: _Clocks) 
     return _connection(
         configuration, authorization=renewed or FixedHeader(header.strip() if header else None)
     )
+
+
+def _fixed(header: str, *, source: str) -> str | None:
+    """Check the header that the loader made of a token, or of name and password; None where it has neither."""
+    scheme, _, value = header.partition(" ")
+    if scheme == "Bearer" and value.strip():
+        return bearer(value, source=source)
+    return header if value.strip() else None
 
 
 def _fault(error: Exception) -> str:

@@ -193,7 +193,7 @@ def error_of(*, status: int, body: bytes, request: str, retry_after: str | None 
     if kind is Conflict and told.reason == "AlreadyExists":
         kind = AlreadyExists
     error = kind(
-        f"{request}: {status} {words}"[:_MESSAGE_LIMIT],
+        f"{request}: {status} {words.removeprefix(f'{status} ')}"[:_MESSAGE_LIMIT],
         status=status,
         reason=told.reason or "",
         retry_after=parse_retry_after(retry_after),

@@ -79,11 +79,13 @@ class NodeReflector:
         *,
         on_change: Callable[[Node | None, Node | None], None],
         monotonic: Callable[[], float] = time.monotonic,
+        silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self.stats = ReflectorStats()
         self.last_error: ApiError | None = None
         self._transport = transport
         self._monotonic = monotonic
+        self._silence_seconds = silence_seconds
         self._store = NodeStore(on_change)
         self._lister = NodeLister(transport, self._store, stats=self.stats, on_page=self._note_contact)
         self._backoff = Backoff()
@@ -153,7 +155,7 @@ class NodeReflector:
         started = self._monotonic()
         lines = 0
         request = self._watch_request(seconds=min(_uniform(*WATCH_SECONDS), self._relist_at - started))
-        async with self._transport.stream(request, silence_seconds=SILENCE_SECONDS) as stream:
+        async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
             async for line in stream:
                 lines += 1

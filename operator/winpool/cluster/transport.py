@@ -48,6 +48,8 @@ KEEP_ALIVE_SECONDS: Final = 60.0
 request does not meet a connection that is just being closed."""
 
 _LIMITS: Final = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+_GUEST_LIMITS: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+"""A guest has limits of its own; it may be watching. Our own requests always give theirs."""
 _UNAUTHORIZED: Final = 401
 _OK: Final = 200
 _FAILED_FROM: Final = 300
@@ -133,7 +135,7 @@ class Transport:
                     response.close()
                     raise
         try:
-            yield LineStream(response, label=request.label, silence_seconds=silence_seconds)
+            yield LineStream(response.content, label=request.label, silence_seconds=silence_seconds)
         finally:
             response.close()  # not released: what is still to come of a watch is not read
 
@@ -154,7 +156,7 @@ class Transport:
             # Uncompressed: the API server spends more time on gzip than a cluster's network on the bytes.
             headers={hdrs.USER_AGENT: USER_AGENT, hdrs.ACCEPT_ENCODING: "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=_LIMITS,
+            timeout=_GUEST_LIMITS,
             proxy=self._proxy,
             middlewares=middlewares,
         )

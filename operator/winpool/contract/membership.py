@@ -74,7 +74,7 @@ def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collect
     """Say whose ``node`` is, from the point of view of ``pool``."""
     found = record_of(node)
     owner = found.pool_uid if isinstance(found, Record) else None
-    selected = _is_asked_for(node, by=pool)
+    selected = is_asked_for(node, by=pool)
     if owner == pool.uid:
         return Claimed(Claim.OURS if selected else Claim.LEFT)
     if not selected:
@@ -93,17 +93,17 @@ def concerns(node: Node, pool: Pool) -> bool:
     """Whether a change of ``node`` may matter to ``pool``: it selects it, or has something on it."""
     found = record_of(node)
     return (
-        _is_asked_for(node, by=pool)
+        is_asked_for(node, by=pool)
         or node.labels.get(POOL_LABEL) == pool.name
         or (isinstance(found, Record) and found.pool_uid == pool.uid)
     )
 
 
 def _asking(rivals: Collection[Pool], node: Node) -> tuple[Pool, ...]:
-    return tuple(rival for rival in rivals if not rival.deleting and _is_asked_for(node, by=rival))
+    return tuple(rival for rival in rivals if not rival.deleting and is_asked_for(node, by=rival))
 
 
-def _is_asked_for(node: Node, *, by: Pool) -> bool:
+def is_asked_for(node: Node, *, by: Pool) -> bool:
     """Whether the selector takes the node. ``kubernetes.io/os: windows`` is implied, whatever it says."""
     return (
         by.spec is not None

@@ -25,7 +25,7 @@ RELIST_SECONDS: Final = 300.0
 """How often all pools are listed anew: P2 allows one pool list in 5 minutes."""
 
 _LISTS: Final = 2
-"""Complete lists that a UID must be missing from before its pool counts as vanished."""
+"""Complete lists that a UID or name must be missing from before its pool counts as vanished."""
 
 
 def read_pool(body: Mapping[str, Any]) -> Pool:
@@ -72,7 +72,7 @@ class Pools:
     def __init__(self, *, on_change: ChangeHandler) -> None:
         self._pools: dict[str, Pool] = {}
         self._on_change = on_change
-        # The UIDs of the last two complete lists: see `vanished`.
+        # UIDs and names of the last two complete lists: see `is_vanished`.
         self._listed: deque[frozenset[str]] = deque(maxlen=_LISTS)
 
     @property
@@ -88,16 +88,16 @@ class Pools:
         """Return all pools, in no particular order."""
         return tuple(self._pools.values())
 
-    def is_vanished(self, uid: str) -> bool:
-        """Whether no pool has that UID, by two complete lists RELIST_SECONDS apart (P4).
+    def is_vanished(self, identity: str) -> bool:
+        """Whether no pool has that UID or name, by two complete lists RELIST_SECONDS apart (P4).
 
         One list is not enough: a pool that was created a moment ago may have written to a node
         before any list of ours has it.
         """
         if len(self._listed) < _LISTS:
             return False
-        known = any(uid in listed for listed in self._listed)
-        return not known and all(pool.uid != uid for pool in self._pools.values())
+        known = any(identity in listed for listed in self._listed)
+        return not known and not any(identity in (pool.uid, pool.name) for pool in self._pools.values())
 
     def accept(self, body: Mapping[str, Any]) -> None:
         """Take in an object that was read, watched, or returned by a write of ours."""
@@ -120,9 +120,9 @@ class Pools:
 
         Except a pool that we know from a later moment than the list.
         """
-        listed = set()
+        listed: set[str] = set()
         for body in bodies:
-            listed.add(body["metadata"]["uid"])
+            listed |= {body["metadata"]["uid"], body["metadata"]["name"]}
             self.accept(body)
         for pool in self.all():
             if pool.uid not in listed and not is_older(resource_version, than=pool.resource_version):

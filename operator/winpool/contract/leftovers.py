@@ -1,0 +1,49 @@
+"""What a pool left behind that cannot take it off itself any more.
+
+- A *stray* carries our things and is not a Windows node any more, so no pool sees it.
+- An *orphan* carries the things of a pool that is gone: deleted by force, or without its finalizer.
+
+Both are released by their own record, exactly as their pool would have done it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.contract.conform import record_of, release
+from winpool.contract.membership import is_asked_for
+from winpool.contract.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from winpool.snapshot import Node, NodePatch, Pool
+
+
+def release_stray(node: Node) -> NodePatch | None:
+    """Return the patch that takes ours off a node that is not a Windows node; None for one that is."""
+    if node.labels.get(OS_LABEL) == OS_WINDOWS:
+        return None
+    return _release_by_record(node)
+
+
+def release_orphan(
+    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str], bool]
+) -> NodePatch | None:
+    """Return the patch that takes off what a pool that is gone left on a Windows node.
+
+    ``is_vanished`` says of a UID or a name that no pool has it, for certain (P4). A node that a pool
+    selects is left to that pool, which takes it over.
+    """
+    found = record_of(node)
+    owner = found.pool_uid if isinstance(found, Record) else node.labels.get(POOL_LABEL, "")
+    if not owner or not is_vanished(owner) or any(is_asked_for(node, by=pool) for pool in pools):
+        return None
+    return _release_by_record(node)
+
+
+def _release_by_record(node: Node) -> NodePatch | None:
+    found = record_of(node)
+    uid = found.pool_uid if isinstance(found, Record) else ""
+    return release(node, pool_uid=uid, pool_name=node.labels.get(POOL_LABEL, ""))
