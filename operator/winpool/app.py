@@ -82,7 +82,9 @@ class App:
             stats=self._stats,
         )
         self._dispatcher = Dispatcher(pools=self._pools, wake=self._loops.wake)
-        self._relister = Relister(writer=self._writer, pools=self._pools, after=self._pools_listed)
+        self._relister = Relister(
+            writer=self._writer, pools=self._pools, after=self._pools_listed, monotonic=self._clock.monotonic
+        )
         self._sweeper = Sweeper(
             pools=self._pools,
             nodes=self._nodes,
@@ -119,7 +121,7 @@ class App:
     def unready(self) -> list[str]:
         """Return why the operator is not ready, for people; an empty list where it is."""
         reasons = []
-        if not self._pools.synced:
+        if self._relister.problem:
             reasons.append(f"pools: {self._relister.problem}")
         if not self._nodes.synced:
             reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
@@ -164,6 +166,7 @@ class App:
             executor=self._executor,
             writer=self._writer,
             recorder=self._recorder,
+            relister=self._relister,
             clock=self._clock,
         )
 

@@ -21,6 +21,7 @@ import kopf
 
 from winpool.api.keys import CRD_NAME, GROUP, KOPF_FINALIZER, PLURAL, VERSION
 from winpool.cluster.backoff import Backoff
+from winpool.cluster.outage import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -119,31 +120,33 @@ class Feed:
         self._spared = spared
         self._after_spawn = after_spawn
         self.restarts = 0
+        self._outage = Outage(
+            "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="it is started again"
+        )
 
     async def run(self) -> None:
         """Feed until cancelled."""
         backoff = Backoff()
         while True:
-            started = time.monotonic()
-            await self._run_once()
-            if time.monotonic() - started > HEALTHY_SECONDS:
-                backoff.reset()
+            await self._run_once(backoff)
             self.restarts += 1
-            pause = backoff.next()
-            log.warning("the feed of WindowsNodePools ended and is started again in %.0f s", pause)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(backoff.next())
 
-    async def _run_once(self) -> None:
+    async def _run_once(self, backoff: Backoff) -> None:
         tasks = await kopf.spawn_tasks(
             registry=self._make_registry(), settings=make_settings(), clusterwide=True
         )
         self._after_spawn()
         runner = asyncio.create_task(kopf.run_tasks(tasks, ignored=self._spared), name="kopf")
         try:
-            await asyncio.wait({runner})
+            await asyncio.wait({runner}, timeout=HEALTHY_SECONDS)
+            if not runner.done():
+                backoff.reset()
+                self._outage.ended()
+                await asyncio.wait({runner})
         except asyncio.CancelledError:
             runner.cancel()
             await asyncio.wait({runner}, timeout=STOP_SECONDS)
             raise
-        if not runner.cancelled() and (error := runner.exception()):
-            log.warning("the feed of WindowsNodePools failed: %s: %s", type(error).__name__, error)
+        error = None if runner.cancelled() else runner.exception()
+        self._outage.failed(error if isinstance(error, Exception) else RuntimeError("it ended"))

@@ -143,7 +143,7 @@ async def _from_kubeconfig(paths: str, *, context: str | None, clocks: _Clocks) 
 
 
 def _fixed(header: str, *, source: str) -> str | None:
-    """Check the header that the loader made of a token, or of name and password; None where it has neither."""
+    """Check the header that the loader made of a token, or of name and password; None where it has none."""
     scheme, _, value = header.partition(" ")
     if scheme == "Bearer" and value.strip():
         return bearer(value, source=source)

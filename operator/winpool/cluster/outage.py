@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-    from winpool.cluster.errors import ApiError
-
 REMINDER_SECONDS: Final = 300.0
 """An outage that goes on unchanged is mentioned again this often."""
 
@@ -34,16 +32,19 @@ class Outage:
         self._monotonic = monotonic
         self._since: float | None = None
         self._told_at = float("-inf")
-        self._kind: tuple[type[ApiError], str] | None = None
+        self._kind: tuple[type[Exception], str] | None = None
         self._announced = False
 
-    def failed(self, error: ApiError) -> None:
-        """Log a failure, if it is of another kind than the last or that was long ago."""
+    def failed(self, error: Exception) -> None:
+        """Log a failure, if it is of another kind than the last or that was long ago.
+
+        The kind is its type, and its reason where it is an ApiError.
+        """
         now = self._monotonic()
         quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
         if self._since is None:
             self._since = now
-        kind = (type(error), error.reason)
+        kind = (type(error), getattr(error, "reason", ""))
         if kind == self._kind and now - self._told_at < quiet:
             self._logger.debug("%s: %s; %s", self._what, error, self._meanwhile)
             return

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError
+from winpool.cluster.outage import Outage
 from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from winpool.control.stats import ControlStats
 
 log = logging.getLogger(__name__)
+
+NOT_YET_SECONDS: Final = 0.2
+"""How often a loop asks whether everything has been listed once, which is when it may begin."""
 
 GATHER_SECONDS: Final = 0.05
 """Changes come in bursts (nodes joining, our own writes coming back): one pass serves them all. Far
@@ -75,26 +80,33 @@ class PoolLoops:
 
     async def _run(self, name: str, wake: Wake) -> None:
         reconciler, backoff = self._make_reconciler(name), Backoff()
+        outage = Outage(
+            f"pool {name}",
+            logger=log,
+            monotonic=time.monotonic,
+            meanwhile="its passes are repeated with pauses",
+        )
         seconds: float | None = None
         try:
             while self._pools.get(name):
                 await wake.wait(seconds=seconds)
                 if not self._observer.complete:
-                    seconds = None  # woken when it is
+                    seconds = NOT_YET_SECONDS
                     continue
                 await asyncio.sleep(GATHER_SECONDS)
-                seconds = await self._pass(name, reconciler, backoff)
+                seconds = await self._pass(name, reconciler, backoff, outage)
         finally:
             del self._wakes[name]
 
-    async def _pass(self, name: str, reconciler: Reconciler, backoff: Backoff) -> float | None:
+    async def _pass(
+        self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage
+    ) -> float | None:
         try:
             with self._stats.timed():
                 seconds = await reconciler.run()
         except ApiError as error:
-            pause = max(backoff.next(), error.retry_after or 0)
-            log.warning("pool %s: pass ended, next in %.0f s: %s", name, pause, error)
-            await asyncio.sleep(pause)
+            outage.failed(error)
+            await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
             return 0
         except Exception:
             # A bug of ours must not end the loop of this pool, nor that of any other.
@@ -102,4 +114,5 @@ class PoolLoops:
             await asyncio.sleep(backoff.next())
             return 0
         backoff.reset()
+        outage.ended()
         return seconds

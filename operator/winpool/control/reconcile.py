@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from winpool.control.executor import Executor, Outcome
     from winpool.control.observe import Observer
     from winpool.control.pools import Pools
+    from winpool.control.relist import Relister
     from winpool.decide import Decision
     from winpool.report.announce import Announcement
     from winpool.snapshot import Pool, Snapshot
@@ -59,6 +60,7 @@ class Reconciler:
         executor: Executor,
         writer: Writer,
         recorder: EventRecorder,
+        relister: Relister,
         clock: Clock,
     ) -> None:
         self._pool_name = pool_name
@@ -67,6 +69,7 @@ class Reconciler:
         self._executor = executor
         self._writer = writer
         self._recorder = recorder
+        self._relister = relister
         self._clock = clock
         self._pacer = Pacer(monotonic=clock.monotonic)
         self._missing_permission = ""
@@ -85,7 +88,7 @@ class Reconciler:
         except Conflict:  # on the pool itself
             return AFTER_CONFLICT_SECONDS
         except NotFound:
-            self._pools.forget(name=snapshot.pool.name, uid=snapshot.pool.uid)
+            self._relister.ask()
             return None
         except Forbidden as error:
             self._missing_permission = explain(error)

@@ -11,7 +11,9 @@ from winpool.api.keys import CRD_NAME
 from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, NotFound
+from winpool.cluster.outage import Outage
 from winpool.control.pools import RELIST_SECONDS
+from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,15 +26,32 @@ log = logging.getLogger(__name__)
 JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not list in step."""
 
+LEAST_SECONDS: Final = 1.0
+"""Between two lists, however many ask for one."""
+
+_uniform: Final = random.SystemRandom().uniform
+
 
 class Relister:
-    """Lists all pools into the store, for ever. ``problem`` says what keeps it from that, for people."""
+    """Lists all pools into the store. ``problem`` says what is in the way, empty where nothing is."""
 
-    def __init__(self, *, writer: Writer, pools: Pools, after: Callable[[], None]) -> None:
+    def __init__(
+        self, *, writer: Writer, pools: Pools, after: Callable[[], None], monotonic: Callable[[], float]
+    ) -> None:
         self._writer = writer
         self._pools = pools
         self._after = after
-        self.problem = "the pools have not been listed yet"
+        self._wake = Wake()
+        self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self.problem = "not listed yet"
+
+    def ask(self) -> None:
+        """Ask for a list soon: a pool that we know was answered 404.
+
+        That alone does not say that the pool is gone. An API server that has just started answers the
+        same while it does not serve the CRD yet.
+        """
+        self._wake.set()
 
     async def run(self) -> None:
         """List until cancelled."""
@@ -41,26 +60,27 @@ class Relister:
             try:
                 listed = await self._writer.list_pools()
             except ApiError as error:
-                self._say(_explain(error))
+                explained = _explained(error)
+                self.problem = explained.message
+                self._outage.failed(explained)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
                 continue
-            backoff.reset()
             self.problem = ""
+            backoff.reset()
+            self._outage.ended()
             self._pools.replace(listed.items, resource_version=listed.resource_version)
             self._after()
-            await asyncio.sleep(RELIST_SECONDS * random.uniform(1, 1 + JITTER))  # noqa: S311 - no secret
-
-    def _say(self, problem: str) -> None:
-        if problem != self.problem:
-            log.warning("pools cannot be listed, trying again: %s", problem)
-        self.problem = problem
+            await asyncio.sleep(LEAST_SECONDS)
+            await self._wake.wait(seconds=RELIST_SECONDS * _uniform(1, 1 + JITTER))
 
 
-def _explain(error: ApiError) -> str:
+def _explained(error: ApiError) -> ApiError:
     match error:
         case Forbidden():
-            return explain(error)
+            return Forbidden(explain(error), status=error.status)
         case NotFound():
-            return f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds"
+            return NotFound(
+                f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds", status=error.status
+            )
         case _:
-            return error.message
+            return error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict
+from winpool.cluster.outage import Outage
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.control.wake import Wake
 
@@ -63,16 +64,20 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep until cancelled."""
         backoff = Backoff()
+        outage = Outage(
+            "leftovers of vanished pools", logger=log, monotonic=self._monotonic, meanwhile="looking again"
+        )
         while True:
             await self._wake.wait(seconds=max(0.0, self._strays_due - self._monotonic()))
             try:
                 await self._sweep()
             except ApiError as error:
-                log.warning("looking for what vanished pools left behind: %s", error)
+                outage.failed(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
                 self._wake.set()
             else:
                 backoff.reset()
+                outage.ended()
 
     async def _sweep(self) -> None:
         if self._strays_due <= self._monotonic():
