@@ -156,7 +156,8 @@ def _go(
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                last.append(line.rstrip())
+                if is_message(line):
+                    last.append(line.rstrip())
                 each(line.rstrip())
             returncode = process.wait()
         except BaseException:
@@ -164,6 +165,11 @@ def _go(
             raise
     if returncode != 0:
         raise TestbedError(explain(command[1], list(last), environment=environment))
+
+
+def is_message(line: str) -> bool:
+    """Tell what ``go`` has to say from the names of packages that it lists, which hide it in a log."""
+    return not line.startswith(_DOWNLOADING) and any(character in line for character in " :\t")
 
 
 def explain(step: str, output: Sequence[str], *, environment: Mapping[str, str]) -> str:

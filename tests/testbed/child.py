@@ -49,6 +49,16 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def paused(self) -> bool:
+        """Whether the process has been stopped by SIGSTOP and can go on."""
+        if self._process is None or not self.alive:
+            return False
+        try:
+            return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
+
+    @property
     def ending(self) -> str | None:
         """How the process ended; None while it runs or before it was started."""
         if self._process is None or self._process.returncode is None:
@@ -114,11 +124,7 @@ class Child:
             return ComponentState.STARTING
         if not self.alive:
             return ComponentState.EXITED
-        try:
-            paused = psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
-        except psutil.NoSuchProcess:
-            return ComponentState.EXITED
-        if paused:
+        if self.paused:
             return ComponentState.PAUSED
         return ComponentState.RUNNING if healthy else ComponentState.STARTING
 

@@ -82,6 +82,8 @@ class Testbed:
         chosen = (options or Options()).model_copy(update={"windows": windows, "linux": linux})
         layout = Layout(directory.absolute())
         refuse_occupied(layout)
+        if missing := [str(path.absolute()) for path in apply if not path.exists()]:
+            raise TestbedError(f"there is nothing to apply at {', '.join(missing)}")
         binary = ensure_binary(report=report)
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = start_supervisor(layout, options=chosen, binary=binary)
@@ -233,12 +235,19 @@ class Testbed:
         """Wait until at least so many nodes are Ready.
 
         Raises:
-            TestbedError: they are not after that time.
+            TestbedError: they are not after that time, or ``winsim`` has ended.
 
         """
         log = self._layout.log(components.WINSIM)
+
+        def are_ready() -> bool:
+            for status in self.components():
+                if status.name == components.WINSIM and status.exit:
+                    raise TestbedError(f"{status.name} ended ({status.exit}); the end of {log}:\n{tail(log)}")
+            return self._kubectl.ready_nodes() >= count
+
         wait_until(
-            lambda: self._kubectl.ready_nodes() >= count,
+            are_ready,
             what=f"{count} nodes to be Ready",
             timeout_seconds=timeout_seconds,
             explain=lambda: f" ({self._kubectl.ready_nodes()} are); the end of {log}:\n{tail(log)}",

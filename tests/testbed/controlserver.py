@@ -116,4 +116,5 @@ class ControlServer:
         )
 
     async def _is_healthy(self, child: "Child") -> bool:
-        return child.alive and await self._probe.healthy(child.command.health_url)
+        # One that is paused would only be waited for in vain.
+        return child.alive and not child.paused and await self._probe.healthy(child.command.health_url)

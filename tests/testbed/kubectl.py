@@ -93,12 +93,9 @@ class Kubectl:
         """Apply a file, a folder of manifests, or a kustomization.
 
         Raises:
-            KubectlError: the API server refused something.
-            TestbedError: there is nothing at that path.
+            KubectlError: the API server refused something, or there is nothing at that path.
 
         """
-        if not path.exists():
-            raise TestbedError(f"there is nothing to apply at {path.absolute()}")
         is_kustomization = (path / "kustomization.yaml").exists()
         self.run("apply", "-k" if is_kustomization else "-f", str(path))
 

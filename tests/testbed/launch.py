@@ -69,7 +69,7 @@ def await_ready(layout: Layout, process: subprocess.Popen[bytes]) -> State:
             raise TestbedError(f"the testbed did not start:\n{tail(layout.supervisor_log, lines=40)}")
         try:
             return ask(layout.socket, Request(do="status")).ready
-        except (FileNotFoundError, ConnectionError):
+        except OSError:  # not listening yet, or too busy to answer
             return False
 
     wait_until(

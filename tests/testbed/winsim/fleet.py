@@ -49,12 +49,16 @@ class Plan:
 
 
 class Fleet:
-    """The nodes of one plan on one API server; ``ready`` is set once all of them were Ready at one time."""
+    """The nodes of one plan on one API server.
+
+    ``ready`` is set when all of them have been Ready at one time and that has been said.
+    """
 
     def __init__(
         self, plan: Plan, *, server: str, wire: Wire, clock: Clock, say: Callable[[str], None]
     ) -> None:
         self.ready = asyncio.Event()
+        self._complete = asyncio.Event()
         self._plan = plan
         self._names = frozenset(plan.names)
         self._seed = f"{server}|{plan.prefix}"
@@ -64,12 +68,15 @@ class Fleet:
         self._started: set[str] = set()
         self._registered_now: set[str] = set()
         self._ready_now: set[str] = set()
+        troubles = Troubles(clock=clock, say=say)
         self._environment = Environment(
             wire=wire,
-            mirror=Mirror(wire, clock=clock, random=Random(self._seed), on_change=self._changed),
+            mirror=Mirror(
+                wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
+            ),
             clock=clock,
             timing=Timing(),
-            troubles=Troubles(clock=clock, say=say),
+            troubles=troubles,
         )
 
     async def run(self) -> None:
@@ -124,7 +131,7 @@ class Fleet:
             if node.ready and name in self._started:
                 self._ready_now.add(name)
         if len(self._ready_now) == len(self._names):
-            self.ready.set()
+            self._complete.set()
 
     async def _tell_progress(self) -> None:
         """Say how far the bring-up is, once a second while that changes, until all are Ready."""
@@ -136,11 +143,12 @@ class Fleet:
             if text != told:
                 self._say(f"{text} after {self._clock.monotonic() - started:.1f} s")
                 told = text
-            if self.ready.is_set():
+            if self._complete.is_set():
                 self._say(f"{total} nodes Ready")
+                self.ready.set()
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.ready.wait(), _PROGRESS_SECONDS)
+                await asyncio.wait_for(self._complete.wait(), _PROGRESS_SECONDS)
 
     async def remove_nodes(self) -> frozenset[str]:
         """Delete the nodes of the plan, as a cloud does with machines that are gone; return those left.

@@ -51,7 +51,7 @@ class Environment:
 
 
 class Kubelet:
-    """The kubelet of one machine. ``random`` spreads its heartbeats; seeded by name, it is repeatable."""
+    """The kubelet of one machine. Its jitter is drawn from its name, so that runs can be repeated."""
 
     def __init__(self, machine: Machine, *, environment: Environment) -> None:
         self._machine = machine

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from testbed.winsim.clock import Clock
+    from testbed.winsim.troubles import Troubles
     from testbed.winsim.wire import Wire
 
 NODES: Final = "/api/v1/nodes"
@@ -57,10 +58,17 @@ class Mirror:
     """A local copy of all nodes; ``on_change`` is told the name and the new state, None for gone."""
 
     def __init__(
-        self, wire: Wire, *, clock: Clock, random: Random, on_change: Callable[[str, Node | None], None]
+        self,
+        wire: Wire,
+        *,
+        clock: Clock,
+        random: Random,
+        troubles: Troubles,
+        on_change: Callable[[str, Node | None], None],
     ) -> None:
         self.synced = asyncio.Event()
         self._wire = wire
+        self._troubles = troubles
         self._clock = clock
         self._random = random
         self._on_change = on_change
@@ -83,8 +91,13 @@ class Mirror:
                 version = await self._list()
                 backoff = Backoff(random=self._random)
                 await self._follow(version)
-            except (UnreachableError, ApiError):
-                await self._clock.sleep(backoff.next())
+            except UnreachableError:
+                pass
+            except ApiError as error:
+                self._troubles.report(SIMULATOR.user, "watching nodes", error)
+            else:
+                continue
+            await self._clock.sleep(backoff.next())
 
     async def _list(self) -> str:
         found, version = await list_nodes(self._wire)

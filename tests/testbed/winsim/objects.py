@@ -30,7 +30,6 @@ class Metadata(_Part, frozen=True):
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()

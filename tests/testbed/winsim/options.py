@@ -67,9 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--server", required=True, metavar="URL", help="URL of the API server")
-    parser.add_argument("--ca", required=True, type=Path, metavar="FILE", help="CA of the API server")
-    parser.add_argument("--cert", required=True, type=Path, metavar="FILE", help="front-proxy certificate")
-    parser.add_argument("--key", required=True, type=Path, metavar="FILE", help="key of that certificate")
+    parser.add_argument("--ca", required=True, type=_file, metavar="FILE", help="CA of the API server")
+    parser.add_argument("--cert", required=True, type=_file, metavar="FILE", help="front-proxy certificate")
+    parser.add_argument("--key", required=True, type=_file, metavar="FILE", help="key of that certificate")
     parser.add_argument("--windows", type=_count, default=12, metavar="N", help="Windows nodes (default 12)")
     parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
     parser.add_argument(
@@ -109,6 +109,13 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes (0, 1, 2 ...)")
     return int(text)
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return path
 
 
 def _prefix(text: str) -> str:

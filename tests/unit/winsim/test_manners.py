@@ -12,7 +12,7 @@ from testbed.winsim.options import parse_options
 from testbed.winsim.troubles import Troubles
 from testbed.winsim.wire import ApiError, pause_before_retry
 
-FILES = ["--server", "https://127.0.0.1:6443", "--ca", "ca", "--cert", "cert", "--key", "key"]
+FILES = ["--server", "https://127.0.0.1:6443", *(f"--{name}={__file__}" for name in ("ca", "cert", "key"))]
 
 
 class HandClock:
@@ -99,6 +99,7 @@ def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
         (["--windows", "-1"], "'-1' is not a number of nodes"),
         (["--prefix", "Win"], "'Win' does not make node names"),
         (["--prefix", "x" * 60], "is 64 long; at most 63 fit"),
+        (["--key", "/nowhere/key"], "argument --key: there is no file /nowhere/key"),
         (["--label", "agentpool"], "'agentpool' is not KEY=VALUE"),
         (["--taint", "os=windows"], "'os=windows' is not KEY[=VALUE]:EFFECT"),
         (["--taint", "os=windows:Never"], "NoSchedule, PreferNoSchedule, NoExecute"),

@@ -1,0 +1,366 @@
+"""The simulated nodes on a real control plane: that they are what kubelets make, and no more."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from testbed.cluster import Testbed
+from testbed.waiting import wait_until
+from testbed.winsim.clock import SystemClock
+from testbed.winsim.identities import node_identity
+from testbed.winsim.wire import STRATEGIC_MERGE, ApiError, Wire, tls_context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Fourteen nodes take 0.4 s on a quiet machine.
+BRING_UP_SECONDS: Final = 60.0
+# A process that has been told to end does so in 0.1 s on a quiet machine.
+END_SECONDS: Final = 20.0
+# Two heartbeat intervals of 10 s, and patience.
+HEARTBEAT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """One winsim process and the nodes that it simulates."""
+
+    testbed: Testbed
+    prefix: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        found = json.loads(self.testbed.kubectl("get", "--raw", "/api/v1/nodes").stdout)["items"]
+        return {
+            node["metadata"]["name"]: node
+            for node in found
+            if node["metadata"]["name"].startswith(f"{self.prefix}-")
+        }
+
+    def get(self, name: str) -> dict[str, Any]:
+        return self.all()[f"{self.prefix}-{name}"]
+
+    def leases(self) -> dict[str, dict[str, Any]]:
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        found = json.loads(self.testbed.kubectl("get", "--raw", path).stdout)["items"]
+        return {
+            lease["metadata"]["name"]: lease
+            for lease in found
+            if lease["metadata"]["name"].startswith(f"{self.prefix}-")
+        }
+
+    def end(self) -> int:
+        """Tell the process to end, as its supervisor does, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(END_SECONDS)
+
+
+@contextmanager
+def simulated(
+    testbed: Testbed,
+    directory: Path,
+    *extra: str,
+    windows: int,
+    linux: int = 0,
+    prefix: str | None = None,
+) -> Iterator[Nodes]:
+    """Run winsim with a prefix that no other test uses, and hand it over when its nodes are Ready."""
+    name = prefix or f"t{uuid.uuid4().hex[:8]}"
+    run = uuid.uuid4().hex[:8]
+    ready, log = directory / f"{run}.ready", directory / f"{run}.log"
+    arguments = ["--prefix", name, "--ready-file", str(ready), *extra]
+    command = testbed.winsim_command(windows=windows, linux=linux, extra=arguments)
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            wait_until(
+                lambda: ready.exists() or process.poll() is not None,
+                what=f"{windows + linux} simulated nodes to be Ready",
+                timeout_seconds=BRING_UP_SECONDS,
+                explain=log.read_text,
+            )
+            assert process.poll() is None, log.read_text()
+            yield Nodes(testbed, name, process, log)
+        finally:
+            process.kill()
+            testbed.kubectl(
+                "delete", "node", "--ignore-not-found", *_names(name, windows=windows, linux=linux)
+            )
+
+
+def _names(prefix: str, *, windows: int, linux: int) -> Sequence[str]:
+    return [
+        *(f"{prefix}-w{number:02d}" for number in range(1, windows + 1)),
+        *(f"{prefix}-l{number:02d}" for number in range(1, linux + 1)),
+    ]
+
+
+def condition(node: dict[str, Any], kind: str) -> dict[str, Any]:
+    found = [each for each in node["status"]["conditions"] if each["type"] == kind]
+    assert len(found) == 1, f"{kind} in {node['status']['conditions']}"
+    return dict(found[0])
+
+
+def taints(node: dict[str, Any]) -> set[str]:
+    return {taint["key"] for taint in node["spec"].get("taints", [])}
+
+
+def test_twelve_windows_and_two_linux_nodes_are_ready_and_look_real(testbed: Testbed, tmp_path: Path) -> None:
+    extra = ("--label", "agentpool=win22", "--taint", "os=windows:NoSchedule")
+    with simulated(testbed, tmp_path, *extra, windows=12, linux=2) as nodes:
+        assert "14 nodes Ready" in nodes.log.read_text().splitlines()
+        wait_until(
+            lambda: all(taints(node) == {"os"} for node in nodes.all().values()),
+            what="the controller manager to take the not-ready taint off",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        found = nodes.all()
+        assert sorted(found) == sorted(_names(nodes.prefix, windows=12, linux=2))
+        assert all(condition(node, "Ready")["status"] == "True" for node in found.values())
+        kernels = [node["status"]["nodeInfo"]["kernelVersion"] for node in found.values()]
+        assert (kernels.count("10.0.20348.4052"), kernels.count("10.0.20348.1607")) == (6, 6)
+        addresses = {node["status"]["addresses"][0]["address"] for node in found.values()}
+        assert len(addresses) == 14
+        assert all(address.startswith("127.") for address in addresses)
+        windows = nodes.get("w01")
+        assert windows["metadata"]["labels"]["agentpool"] == "win22"
+        assert windows["metadata"]["labels"]["node.kubernetes.io/windows-build"] == "10.0.20348"
+        assert windows["status"]["nodeInfo"]["osImage"] == "Windows Server 2022 Datacenter"
+        assert 6_500 < len(json.dumps(windows, separators=(",", ":"))) < 8_500
+
+
+def test_each_node_speaks_for_itself_and_is_silent_but_for_its_lease(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    started = datetime.now(UTC)
+    with simulated(testbed, tmp_path, windows=3, linux=1) as nodes:
+        wait_until(lambda: len(nodes.leases()) == 4, what="four Leases", timeout_seconds=HEARTBEAT_SECONDS)
+        first = nodes.leases()
+        calm = datetime.now(UTC)
+
+        def renewed_twice() -> bool:
+            counts = [
+                len(testbed.audit.writes(user=f"system:node:{name}", since=calm, resource="leases"))
+                for name in first
+            ]
+            return min(counts) >= 2
+
+        wait_until(renewed_twice, what="two renewals of every Lease", timeout_seconds=HEARTBEAT_SECONDS)
+        testbed.settle_audit()
+        for name, node in nodes.all().items():
+            user = f"system:node:{name}"
+            writes = testbed.audit.writes(user=user, since=started, until=calm)
+            assert [(each.verb, each.resource, each.subresource, each.code) for each in writes] == [
+                ("create", "nodes", "", 201),
+                ("patch", "nodes", "status", 200),
+                ("create", "leases", "", 201),
+            ]
+            later = testbed.audit.requests(user=user, since=calm)
+            assert {(each.verb, each.resource, each.name, each.code) for each in later} == {
+                ("update", "leases", name, 200)
+            }
+            lease = nodes.leases()[name]
+            assert lease["spec"]["renewTime"] > first[name]["spec"]["renewTime"]
+            assert lease["spec"]["leaseDurationSeconds"] == 40
+            assert lease["metadata"]["ownerReferences"] == [
+                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+            ]
+
+
+@pytest.mark.parametrize(
+    ("target", "subresource", "patch", "sentence"),
+    [
+        pytest.param(
+            "w01",
+            "",
+            {"metadata": {"labels": {"node-restriction.kubernetes.io/team": "x"}}},
+            "is not allowed to modify labels: node-restriction.kubernetes.io/team",
+            id="restricted label",
+        ),
+        pytest.param(
+            "w01",
+            "/status",
+            {"metadata": {"labels": {"example.k8s.io/x": "y"}}},
+            "is not allowed to modify labels: example.k8s.io/x",
+            id="unknown Kubernetes label, by way of the status",
+        ),
+        pytest.param(
+            "w01",
+            "",
+            {"spec": {"taints": [{"key": "os", "effect": "NoSchedule"}]}},
+            "is not allowed to modify taints",
+            id="own taints",
+        ),
+        pytest.param(
+            "w02",
+            "/status",
+            {"status": {"phase": "Running"}},
+            "is not allowed to modify node",
+            id="status of another node",
+        ),
+    ],
+)
+async def test_a_node_may_not_do_what_node_restriction_forbids(
+    testbed: Testbed, tmp_path: Path, target: str, subresource: str, patch: dict[str, Any], sentence: str
+) -> None:
+    certificate, key = testbed.front_proxy
+    tls = tls_context(ca=testbed.ca_file, certificate=certificate, key=key)
+    with simulated(testbed, tmp_path, windows=2) as nodes:
+        async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
+            with pytest.raises(ApiError, match=sentence) as refused:
+                await wire.request(
+                    "PATCH",
+                    f"/api/v1/nodes/{nodes.prefix}-{target}{subresource}",
+                    identity=node_identity(f"{nodes.prefix}-w01"),
+                    body=patch,
+                    content_type=STRATEGIC_MERGE,
+                )
+        assert refused.value.code == 403
+
+
+async def test_a_node_may_not_delete_itself(testbed: Testbed, tmp_path: Path) -> None:
+    certificate, key = testbed.front_proxy
+    tls = tls_context(ca=testbed.ca_file, certificate=certificate, key=key)
+    with simulated(testbed, tmp_path, windows=1) as nodes:
+        name = f"{nodes.prefix}-w01"
+        async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
+            with pytest.raises(ApiError, match="cannot delete resource") as refused:
+                await wire.request("DELETE", f"/api/v1/nodes/{name}", identity=node_identity(name))
+        assert refused.value.code == 403
+        assert name in nodes.all()
+
+
+def test_a_kubelet_puts_right_what_is_its_own_and_leaves_the_rest(testbed: Testbed, tmp_path: Path) -> None:
+    with simulated(testbed, tmp_path, windows=1) as nodes:
+        name = f"{nodes.prefix}-w01"
+        testbed.kubectl(
+            "label", "node", name, "kubernetes.io/os-", "node.kubernetes.io/windows-build-", "mine=1"
+        )
+        # A merge patch of conditions, the classic mistake, wipes all the kubelet's own.
+        testbed.kubectl(
+            *("patch", "node", name, "--subresource=status", "--type=merge", "--patch"),
+            '{"status": {"conditions": [{"type": "Foreign", "status": "True", "reason": "Test"}]}}',
+        )
+        wait_until(
+            lambda: (
+                "kubernetes.io/os" in nodes.get("w01")["metadata"]["labels"]
+                and len(nodes.get("w01")["status"]["conditions"]) == 5
+            ),
+            what="the kubelet to put its label and its conditions back",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        node = nodes.get("w01")
+        assert condition(node, "Ready")["status"] == "True"
+        assert condition(node, "Foreign")["reason"] == "Test"
+        assert node["metadata"]["labels"]["mine"] == "1"
+        # A running kubelet insists on os and arch only; the build comes back when it restarts.
+        assert "node.kubernetes.io/windows-build" not in node["metadata"]["labels"]
+
+
+def test_a_deleted_node_stays_away_until_somebody_makes_it_again(testbed: Testbed, tmp_path: Path) -> None:
+    with simulated(testbed, tmp_path, windows=2) as nodes:
+        name = f"{nodes.prefix}-w01"
+        testbed.kubectl("delete", "node", name)
+        deleted = datetime.now(UTC)
+        wait_until(
+            lambda: f"{name}: reporting its status: 404" in nodes.log.read_text(),
+            what="the kubelet to find its Node gone",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        wait_until(
+            lambda: name not in nodes.leases(),
+            what="the Lease to follow its Node",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        testbed.settle_audit()
+        written = testbed.audit.writes(user=f"system:node:{name}", since=deleted)
+        assert {each.verb for each in written if each.resource == "nodes"} <= {"patch"}
+        assert sorted(nodes.all()) == [f"{nodes.prefix}-w02"]
+
+        testbed.kubectl(
+            "create",
+            "-f",
+            "-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}),
+        )
+        wait_until(
+            lambda: name in nodes.leases() and "conditions" in nodes.get("w01")["status"],
+            what="the kubelet to take the new Node for its own",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        assert condition(nodes.get("w01"), "Ready")["status"] == "True"
+
+
+def test_a_restarted_kubelet_reconciles_its_node(testbed: Testbed, tmp_path: Path) -> None:
+    with simulated(testbed, tmp_path, windows=1) as before:
+        assert before.end() == 0
+        name, prefix = f"{before.prefix}-w01", before.prefix
+        old = before.get("w01")
+        testbed.kubectl(
+            "label", "node", name, "--overwrite", "node.kubernetes.io/windows-build=10.0.17763", "mine=1"
+        )
+        testbed.kubectl("taint", "node", name, "mine=1:NoSchedule")
+        with simulated(testbed, tmp_path, windows=1, prefix=prefix) as after:
+            new = after.get("w01")
+            assert new["metadata"]["uid"] == old["metadata"]["uid"]
+            assert new["metadata"]["labels"] == {**old["metadata"]["labels"], "mine": "1"}
+            assert "mine" in taints(new)
+            assert new["status"]["addresses"] == old["status"]["addresses"]
+
+
+def test_nodes_stay_after_the_end_unless_told_otherwise(testbed: Testbed, tmp_path: Path) -> None:
+    with simulated(testbed, tmp_path, windows=3) as nodes:
+        assert nodes.end() == 0
+        assert len(nodes.all()) == 3
+    with simulated(testbed, tmp_path, "--delete-on-exit", windows=3, linux=1) as nodes:
+        assert len(nodes.all()) == 4
+        assert nodes.end() == 0
+        assert nodes.all() == {}
+        wait_until(lambda: nodes.leases() == {}, what="the Leases to go", timeout_seconds=HEARTBEAT_SECONDS)
+
+
+def test_told_to_end_while_nodes_come_up_it_leaves_none(testbed: Testbed, tmp_path: Path) -> None:
+    prefix = f"t{uuid.uuid4().hex[:8]}"
+    log = tmp_path / "log"
+    command = testbed.winsim_command(windows=60, linux=0, extra=["--prefix", prefix, "--delete-on-exit"])
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        nodes = Nodes(testbed, prefix, process, log)
+        wait_until(lambda: len(nodes.all()) > 0, what="a first node", timeout_seconds=BRING_UP_SECONDS)
+        assert nodes.end() == 0
+        assert nodes.all() == {}
+
+
+def test_nodes_outlive_an_outage_of_the_api_server(tmp_path: Path) -> None:
+    with (
+        Testbed.up(directory=tmp_path / "own") as testbed,
+        simulated(testbed, tmp_path, windows=3) as nodes,
+    ):
+        server = testbed.component("apiserver")
+        server.kill()
+        wait_until(
+            lambda: "does not answer" in nodes.log.read_text(),
+            what="the simulator to notice",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        server.start()
+        server.wait_ready()
+        returned = datetime.now(UTC).isoformat()
+        wait_until(
+            lambda: all(lease["spec"]["renewTime"] > returned for lease in nodes.leases().values()),
+            what="every Lease to be renewed after the outage",
+            timeout_seconds=HEARTBEAT_SECONDS,
+        )
+        assert "answers again" in nodes.log.read_text()
+        assert all(condition(node, "Ready")["status"] == "True" for node in nodes.all().values())
+        assert nodes.process.poll() is None
