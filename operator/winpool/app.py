@@ -64,7 +64,9 @@ class App:
         self._clock = Clock()
         self._writer = Writer(transport)
         self._pools = Pools(on_change=self._pool_changed)
-        self._nodes = NodeReflector(transport, on_change=self._node_changed)
+        self._nodes = NodeReflector(
+            transport, on_change=self._node_changed, relist_seconds=settings.node_relist_seconds
+        )
         self._recorder = EventRecorder(
             transport, reporting_instance=socket.gethostname(), now=self._clock.now
         )
@@ -83,7 +85,11 @@ class App:
         )
         self._dispatcher = Dispatcher(pools=self._pools, wake=self._loops.wake)
         self._relister = Relister(
-            writer=self._writer, pools=self._pools, after=self._pools_listed, monotonic=self._clock.monotonic
+            writer=self._writer,
+            pools=self._pools,
+            period_seconds=settings.pool_relist_seconds,
+            after=self._pools_listed,
+            monotonic=self._clock.monotonic,
         )
         self._sweeper = Sweeper(
             pools=self._pools,

@@ -35,7 +35,25 @@ class Settings(BaseSettings):
     )
     port: Annotated[
         int,
-        Field(ge=0, le=65535, description="Port that they are served on; 0 takes a free one and logs it."),
+        Field(ge=0, le=65535, description="Port for them; 0 takes a free one and logs it."),
     ] = 8080
+    pool_relist_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=3600,
+            description="How often all pools are listed, beside being watched: a pool that went unnoticed is "
+            "dropped then.",
+        ),
+    ] = 300
+    node_relist_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=7200,
+            description="How often all Windows nodes are listed, beside being watched: what the watch lost is "
+            "found then.",
+        ),
+    ] = 600
     log_format: Annotated[LogFormat, Field(description="text for people, json for programs.")] = "text"
     log_level: Annotated[LogLevel, Field(description="The least severe messages to log.")] = "info"

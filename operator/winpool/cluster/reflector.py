@@ -46,8 +46,11 @@ SILENCE_SECONDS: Final = 70.0
 """The API server sends a bookmark every minute, so a watch without a line for this long is dead. Below the
 75 s for which it keeps events in memory, so that going on where we were would still be possible."""
 
-RELIST_SECONDS: Final = (600.0, 660.0)
+RELIST_SECONDS: Final = 600.0
 """A list anew heals what a watch lost without a trace. Not more often than every 10 minutes (P2)."""
+
+RELIST_JITTER: Final = 0.1
+"""The period is longer by up to this share, never shorter, so that operators do not list in step."""
 
 RELIST_RETRY_SECONDS: Final = 60.0
 """When such a list has failed: meanwhile the watch goes on, it is the better of the two."""
@@ -80,12 +83,14 @@ class NodeReflector:
         on_change: Callable[[Node | None, Node | None], None],
         monotonic: Callable[[], float] = time.monotonic,
         silence_seconds: float = SILENCE_SECONDS,
+        relist_seconds: float = RELIST_SECONDS,
     ) -> None:
         self.stats = ReflectorStats()
         self.last_error: ApiError | None = None
         self._transport = transport
         self._monotonic = monotonic
         self._silence_seconds = silence_seconds
+        self._relist_seconds = relist_seconds
         self._store = NodeStore(on_change)
         self._lister = NodeLister(transport, self._store, stats=self.stats, on_page=self._note_contact)
         self._backoff = Backoff()
@@ -148,7 +153,7 @@ class NodeReflector:
             log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
             return
         self._position = self._seen = version
-        self._relist_at = self._monotonic() + _uniform(*RELIST_SECONDS)
+        self._relist_at = self._monotonic() + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
         self._synced = True
 
     async def _watch(self) -> None:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RELIST_SECONDS: Final = 300.0
-"""How often all pools are listed anew: P2 allows one pool list in 5 minutes."""
-
 _LISTS: Final = 2
 """Complete lists that a UID or name must be missing from before its pool counts as vanished."""
 
@@ -89,7 +86,7 @@ class Pools:
         return tuple(self._pools.values())
 
     def is_vanished(self, identity: str) -> bool:
-        """Whether no pool has that UID or name, by two complete lists RELIST_SECONDS apart (P4).
+        """Whether no pool has that UID or name, by two complete lists, a period of ``relist`` apart (P4).
 
         One list is not enough: a pool that was created a moment ago may have written to a node
         before any list of ours has it.

@@ -1,4 +1,7 @@
-"""The complete list of pools: at start, and every five minutes to drop what the feed never reported."""
+"""The complete list of pools: at start, and every five minutes to drop what the feed never reported.
+
+P2 allows one such list in five minutes, which is the default of the setting.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, NotFound
 from winpool.cluster.outage import Outage
-from winpool.control.pools import RELIST_SECONDS
 from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
@@ -36,8 +38,15 @@ class Relister:
     """Lists all pools into the store. ``problem`` says what is in the way, empty where nothing is."""
 
     def __init__(
-        self, *, writer: Writer, pools: Pools, after: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        *,
+        writer: Writer,
+        pools: Pools,
+        period_seconds: float,
+        after: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
+        self._period_seconds = period_seconds
         self._writer = writer
         self._pools = pools
         self._after = after
@@ -71,7 +80,7 @@ class Relister:
             self._pools.replace(listed.items, resource_version=listed.resource_version)
             self._after()
             await asyncio.sleep(LEAST_SECONDS)
-            await self._wake.wait(seconds=RELIST_SECONDS * _uniform(1, 1 + JITTER))
+            await self._wake.wait(seconds=self._period_seconds * _uniform(1, 1 + JITTER))
 
 
 def _explained(error: ApiError) -> ApiError:
