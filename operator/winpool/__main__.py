@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
 from pydantic_settings import BaseSettings, CliApp, CliSubCommand, SettingsConfigDict, get_subcommand
 
 from winpool import __version__
@@ -59,8 +60,21 @@ class Winpool(BaseSettings):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command named in ``arguments`` (default: those of the process); return the exit code."""
-    command = get_subcommand(CliApp.run(Winpool, cli_args=list(arguments) if arguments is not None else None))
+    """Run the command named in ``arguments`` (default: those of the process); return the exit code.
+
+    2 where a flag or an environment variable has a value that cannot be used.
+    """
+    try:
+        given = CliApp.run(Winpool, cli_args=list(arguments) if arguments is not None else None)
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            name = str(fault["loc"][-1])
+            variable = f"{Settings.model_config['env_prefix']}{name.upper()}"
+            sys.stderr.write(
+                f"winpool: --{name.replace('_', '-')} (or {variable}) is {fault['input']!r}: {fault['msg']}\n"
+            )
+        return 2
+    command = get_subcommand(given)
     assert isinstance(command, Run | Crd | Version)
     return command.execute()
 

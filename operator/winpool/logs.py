@@ -35,4 +35,6 @@ def configure(settings: Settings) -> None:
     logging.getLogger("kopf").setLevel(logging.WARNING)
     for name in KOPF_NOISE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # The official client warns of a missing kubeconfig; our own error says the same and ends the process.
+    logging.getLogger("kubernetes").setLevel(logging.ERROR)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

@@ -51,9 +51,11 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=7200,
-            description="How often all Windows nodes are listed, beside being watched: what the watch lost is "
+            description="How often all Windows nodes are listed, beside being watched: what a watch lost is "
             "found then.",
         ),
     ] = 600
-    log_format: Annotated[LogFormat, Field(description="text for people, json for programs.")] = "text"
+    log_format: Annotated[LogFormat, Field(description="How to log: text for people, json for programs.")] = (
+        "text"
+    )
     log_level: Annotated[LogLevel, Field(description="The least severe messages to log.")] = "info"
