@@ -67,7 +67,7 @@ def specs(*, modes: st.SearchStrategy[Mode] | None = None) -> st.SearchStrategy[
         st.sampled_from(SELECTORS),
         st.dictionaries(st.sampled_from(LABEL_KEYS), values),
         st.dictionaries(st.sampled_from(TAINT_IDENTITIES), values),
-        modes or st.just(Mode.ACTIVE),
+        st.just(Mode.ACTIVE) if modes is None else modes,
     )
 
 

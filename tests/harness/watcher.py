@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import threading
@@ -21,6 +22,7 @@ class Watcher:
     Args:
         testbed: whose API server.
         what: arguments of ``kubectl get`` that name the objects, all of one kind.
+
     """
 
     def __init__(self, testbed: Testbed, *what: str) -> None:
@@ -65,7 +67,7 @@ class Watcher:
         """Return how often the value at ``path`` (such as "metadata", "labels") changed, by name."""
         with self._lock:
             return {
-                name: sum(_at(a, path) != _at(b, path) for a, b in zip(seen, seen[1:], strict=False))
+                name: sum(_at(a, path) != _at(b, path) for a, b in itertools.pairwise(seen))
                 for name, seen in self.states.items()
             }
 

@@ -6,17 +6,17 @@ import json
 import secrets
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.gate import WriteGate
 from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
-from harness.waiting import GUARD_SECONDS, eventually
+from harness.waiting import eventually
 from harness.watcher import Watcher
-from testbed.audit import AuditRecord, AuditTail
+from testbed.audit import AuditRecord
 from testbed.cluster import Testbed
 from winpool.api.keys import REPORTING_CONTROLLER
 
@@ -162,7 +162,7 @@ class World:
             conditions = {each["type"]: each for each in status.get("conditions", [])}
             current = status.get("observedGeneration") == pool["metadata"]["generation"]
             done = conditions.get("NodesUpToDate", {}).get("status") == "True"
-            right = nodes is None or status["upToDateNodes"] == status["nodes"] == nodes
+            right = nodes is None or status.get("upToDateNodes") == status.get("nodes") == nodes
             return status if current and done and right else None
 
         return eventually(check, what=f"pool {name} up to date", seconds=seconds) or {}
@@ -173,17 +173,9 @@ class World:
 
     # The operator
 
-    def start_operator_and_kill_it_after(self, *, node_patches: int) -> None:
-        """Start the operator; SIGKILL it as soon as the audit log has so many answered PATCHes of nodes."""
-        log = AuditTail(self.testbed.audit.path)
-        seen = 0
-        self.operator.start(wait=False)
-        deadline = time.monotonic() + GUARD_SECONDS
-        while seen < node_patches:
-            assert self.operator.running, self.operator.log_text()[-2000:]
-            assert time.monotonic() < deadline, f"{seen} PATCHes of nodes within {GUARD_SECONDS:.0f} s"
-            seen += sum(is_node_patch(record) for record in log.read() if record.user == USER)
-        self.operator.kill()
+    def write_gate(self, *, passes: int) -> WriteGate:
+        """Return what holds all writes of the operator to nodes but so many; use it with ``with``."""
+        return WriteGate(self.testbed, passes=passes, node=min(self.nodes()))
 
     def requests(self, *, since: datetime, until: datetime | None = None) -> list[AuditRecord]:
         """Return what the operator asked of the API server, by the audit log; nothing is left out."""

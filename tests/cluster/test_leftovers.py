@@ -1,0 +1,106 @@
+"""What a pool cannot take off itself any more is taken off all the same, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+from harness.nodes import taints_of
+from harness.operator import Operator
+from harness.waiting import eventually, holds
+from harness.world import World
+
+TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
+
+
+def _carries_ours(node: dict[str, object]) -> bool:
+    text = json.dumps(node)
+    return "winpool.dev/" in text or '"payments"' in text
+
+
+def _impatient(world: World) -> Operator:
+    """An operator that lists all pools every second, so that a vanished one is known soon."""
+    return Operator(
+        kubeconfig=world.testbed.kubeconfig("winpool"),
+        log_file=world.directory / "operator.log",
+        environment={"WINPOOL_POOL_RELIST_SECONDS": "1"},
+    )
+
+
+def _let_go_by_force(world: World, name: str) -> None:
+    """Delete the pool and take its finalizer off by hand, as people in a hurry do."""
+    world.delete(name, wait=False)
+    world.kubectl("patch", "wnp", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    eventually(lambda: name not in world.pools(), what="the pool is gone")
+
+
+def test_a_node_that_stops_being_windows_is_released(world: World) -> None:
+    first, second = world.fleet(windows=2)
+    world.operator.start()
+    name = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
+    world.wait_up_to_date(name, nodes=2)
+    # The simulated kubelet would put the label back, as a real one does when it registers again.
+    world.kubectl("label", "node", first, "kubernetes.io/os=linux", "--overwrite")
+    eventually(lambda: not _carries_ours(world.node(first)) or None, what="the node is released")
+    assert _carries_ours(world.node(second))
+    assert taints_of(world.node(second)) == {"os=windows:NoSchedule"}
+
+
+def test_a_node_that_stopped_being_windows_while_the_operator_was_down_is_released(world: World) -> None:
+    (only,) = world.fleet(windows=1)
+    world.operator.start()
+    name = world.apply(world.pool(labels={"team": "payments"}))
+    world.wait_up_to_date(name, nodes=1)
+    world.operator.kill()
+    world.kubectl("label", "node", only, "kubernetes.io/os=linux", "--overwrite")
+    world.operator.start()
+    eventually(lambda: not _carries_ours(world.node(only)) or None, what="the node is released")
+
+
+def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None:
+    names = world.fleet(windows=2)
+    world.operator.start()
+    name = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
+    world.wait_up_to_date(name, nodes=2)
+    world.operator.kill()
+    world.kubectl("label", "node", names[0], "team=mine", "--overwrite")
+    _let_go_by_force(world, name)
+    world.operator = _impatient(world)
+    world.operator.start()
+    eventually(lambda: not taints_of(world.node(names[1])), what="the nodes are swept")
+    eventually(lambda: not taints_of(world.node(names[0])), what="the nodes are swept")
+    assert world.node(names[0])["metadata"]["labels"]["team"] == "mine"
+    assert not any("winpool.dev/" in json.dumps(node) for node in world.nodes().values())
+
+
+def test_what_a_pool_deleted_by_force_left_behind_is_taken_over_by_the_next(world: World) -> None:
+    names = world.fleet(windows=2)
+    world.operator.start()
+    first = world.apply(world.pool("first", labels={"team": "payments"}, taints=[TAINT]))
+    world.wait_up_to_date(first, nodes=2)
+    world.operator.kill()
+    _let_go_by_force(world, first)
+    second = world.apply(world.pool("second", labels={"tier": "web"}))
+    world.operator = _impatient(world)
+    world.operator.start()
+    world.wait_up_to_date(second, nodes=2)
+    for name in names:
+        node = world.node(name)
+        assert node["metadata"]["labels"]["winpool.dev/pool"] == second
+        assert node["metadata"]["labels"]["tier"] == "web"
+        assert "team" not in node["metadata"]["labels"]
+        assert taints_of(node) == set()
+
+
+def test_one_list_without_a_pool_is_not_enough_to_sweep_its_nodes(world: World) -> None:
+    (only,) = world.fleet(windows=1)
+    world.operator.start()
+    name = world.apply(world.pool(labels={"team": "payments"}))
+    world.wait_up_to_date(name, nodes=1)
+    world.operator.kill()
+    _let_go_by_force(world, name)
+    world.operator.start()  # lists once, and then not for five minutes
+    holds(lambda: _carries_ours(world.node(only)), seconds=5)
+    world.operator.kill()
+    world.operator = _impatient(world)
+    world.operator.start()
+    eventually(lambda: not _carries_ours(world.node(only)) or None, what="swept after a second list")
