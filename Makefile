@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
 
-.PHONY: help install check test demo up down generate lock format
+.PHONY: help install check test breaks demo up down generate lock format
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files
 test: check ## Everything: the fast half, then the tests on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q tests/cluster
+
+breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python tests/breaks/__main__.py
 
 demo: $(INSTALLED) ## The whole story on a real control plane, step by step; ends by itself
 	@$(BIN)/python -m demo

@@ -40,7 +40,7 @@ class Operator:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "winpool", "run"],
             env={
-                "PATH": os.environ["PATH"],
+                **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
                 "WINPOOL_KUBECONFIG": str(self._kubeconfig),
                 "WINPOOL_HOST": "127.0.0.1",
                 "WINPOOL_PORT": "0",

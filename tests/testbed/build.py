@@ -25,6 +25,7 @@ from testbed.progress import Report, progress, say
 from testbed.toolchain import environment_for, find_go
 
 MODULE_DIRECTORY: Final = Path(__file__).parent / "controlplane"
+MODULE: Final = "winpool.dev/testbed/controlplane"
 SOURCES: Final = ("go.mod", "go.sum", "main.go")
 BINARY: Final = "controlplane"
 TAIL_LINES: Final = 25
@@ -111,8 +112,9 @@ def _build(binary: Path, *, cache: Path, module: Path, report: Report) -> None:
 
             def count(line: str) -> None:
                 nonlocal compiled
-                compiled += 1
-                advance(compiled, line)
+                # Packages that are cached are not named; our own comes last, and after it only the linker.
+                compiled = packages if line == MODULE else compiled + 1
+                advance(compiled, "linking" if line == MODULE else line)
 
             _go([str(go), "build", *arguments, "."], cwd=module, environment=environment, each=count)
         temporary.replace(binary)

@@ -47,9 +47,13 @@ class EventRecord:
     type: Literal["Normal", "Warning"] = "Normal"
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What makes two records the same event: object, reason, action."""
-        return (self.uid, self.reason, self.action)
+    def key(self) -> tuple[str, str, str, str]:
+        """What makes two records the same event: object, reason, action, and what is said.
+
+        The note too, since it cannot be changed in an Event that exists: a label that was put back must
+        not hide behind a taint that was put back a moment before.
+        """
+        return (self.uid, self.reason, self.action, self.note)
 
 
 @dataclass(slots=True)

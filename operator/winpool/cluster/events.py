@@ -87,7 +87,7 @@ class EventRecorder:
         self._queue: deque[Series] = deque()
         # Written events that have happened again since, each to be written again when it is due.
         self._repeated: list[Series] = []
-        self._recent: OrderedDict[tuple[str, str, str], Series] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str, str, str], Series] = OrderedDict()
         self._in_hand: Series | None = None
         self._work = asyncio.Event()
 

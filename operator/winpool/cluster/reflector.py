@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Gone
+from winpool.cluster.errors import ApiError, Gone, StreamCut
 from winpool.cluster.lister import (
     NODES_PATH,
     WINDOWS_SELECTOR,
@@ -168,8 +168,7 @@ class NodeReflector:
                 if self._monotonic() >= self._relist_at + OVERTIME_SECONDS:
                     break
         if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
-            self.stats.restarts += 1
-            await asyncio.sleep(self._backoff.next())
+            raise StreamCut("watch nodes: the API server ended it at once, without anything")
 
     def _watch_request(self, *, seconds: float) -> Request:
         query = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winpool.contract.conform import Wanted, conform, record_of, release
-from winpool.contract.membership import Claim, claim
+from winpool.contract.membership import Claim, asking, claim, may_share
 from winpool.contract.record import Record
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ class Assessment:
     """What the contract says of one node. ``patch`` is None where the node is as it should be.
 
     ``compared`` is False where there was no readable spec to compare it with. ``rival`` names the
-    other pool where the claim is RIVAL; ``drifted`` what somebody undid; ``unreadable`` says why the
-    ownership record gives no rights.
+    other pool that has the node or asks for it too; ``drifted`` what somebody undid;
+    ``unreadable`` says why the ownership record gives no rights.
     """
 
     node: Node
@@ -56,7 +56,8 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     if pool.spec is None:
         return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
     wanted = wanted_by(pool)
-    assessed = (_assessed(node, wanted=wanted, snapshot=snapshot) for node in nodes)
+    rivals = _rivals(snapshot)
+    assessed = (_assessed(node, wanted=wanted, snapshot=snapshot, rivals=rivals) for node in nodes)
     return tuple(each for each in assessed if each.claim is not Claim.NONE)
 
 
@@ -70,13 +71,24 @@ def _is_held(node: Node, pool: Pool) -> bool:
     return isinstance(found, Record) and found.pool_uid == pool.uid
 
 
-def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot) -> Assessment:
-    found = claim(node, pool=snapshot.pool, rivals=snapshot.rivals, vanished=snapshot.vanished_pools)
+def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
+    """Return the pools that may have a say in whose a node is: they can select it, or have it."""
+    owners = {found.pool_uid for node in snapshot.nodes if isinstance(found := record_of(node), Record)}
+    return tuple(other for other in snapshot.rivals if other.uid in owners or may_share(snapshot.pool, other))
+
+
+def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[Pool, ...]) -> Assessment:
+    found = claim(node, pool=snapshot.pool, rivals=rivals, vanished=snapshot.vanished_pools)
     match found.claim:
         case Claim.OURS:
-            state = conform(node, wanted=wanted)
+            state, others = conform(node, wanted=wanted), asking(rivals, node)
             return Assessment(
-                node, Claim.OURS, state.patch, drifted=state.drifted, unreadable=state.unreadable
+                node,
+                Claim.OURS,
+                state.patch,
+                rival=others[0].name if others else "",
+                drifted=state.drifted,
+                unreadable=state.unreadable,
             )
         case Claim.LEFT:
             return _released(node, snapshot.pool)

@@ -17,7 +17,7 @@ from winpool.contract.conform import record_of
 from winpool.contract.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from winpool.api.v1alpha1 import NodeSelector, SelectorRequirement
     from winpool.snapshot import Node, Pool
@@ -74,19 +74,35 @@ def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collect
     """Say whose ``node`` is, from the point of view of ``pool``."""
     found = record_of(node)
     owner = found.pool_uid if isinstance(found, Record) else None
-    selected = is_asked_for(node, by=pool)
-    if owner == pool.uid:
-        return Claimed(Claim.OURS if selected else Claim.LEFT)
-    if not selected:
+    if not is_asked_for(node, by=pool):
         # The annotation was lost or spoilt, the label still names us: what is under winpool.dev/ is ours.
-        left = owner is None and node.labels.get(POOL_LABEL) == pool.name
+        left = owner == pool.uid or (owner is None and node.labels.get(POOL_LABEL) == pool.name)
         return Claimed(Claim.LEFT if left else Claim.NONE)
+    if owner == pool.uid:
+        return Claimed(Claim.OURS)
     if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
         return Claimed(Claim.RIVAL, rival)
     if owner is not None and owner not in vanished:
         return Claimed(Claim.UNKNOWN)
-    first = min((pool, *_asking(rivals, node)), key=lambda each: each.seniority)
+    first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
     return Claimed(Claim.OURS) if first is pool else Claimed(Claim.RIVAL, first.name)
+
+
+def asking(pools: Iterable[Pool], node: Node) -> tuple[Pool, ...]:
+    """Return those of ``pools`` that select ``node``, the first in line first."""
+    found = (pool for pool in pools if not pool.deleting and is_asked_for(node, by=pool))
+    return tuple(sorted(found, key=lambda pool: pool.seniority))
+
+
+def may_share(pool: Pool, other: Pool) -> bool:
+    """Whether a node can have the labels that both ask for, as far as their ``matchLabels`` tell.
+
+    Most pools differ in the value of one label, and need not be asked about every single node.
+    """
+    if pool.spec is None or other.spec is None:
+        return False
+    theirs = other.spec.node_selector.match_labels
+    return all(theirs.get(key, value) == value for key, value in pool.spec.node_selector.match_labels.items())
 
 
 def concerns(node: Node, pool: Pool) -> bool:
@@ -97,10 +113,6 @@ def concerns(node: Node, pool: Pool) -> bool:
         or node.labels.get(POOL_LABEL) == pool.name
         or (isinstance(found, Record) and found.pool_uid == pool.uid)
     )
-
-
-def _asking(rivals: Collection[Pool], node: Node) -> tuple[Pool, ...]:
-    return tuple(rival for rival in rivals if not rival.deleting and is_asked_for(node, by=rival))
 
 
 def is_asked_for(node: Node, *, by: Pool) -> bool:

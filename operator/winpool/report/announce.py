@@ -38,6 +38,8 @@ def on_transition(
         if now and _is(now, status, reason) and not (was and _is(was, status, reason)):
             if event in _NOT_AT_FIRST and was is None:
                 continue
+            if event in _OF_A_NEW_SPEC and was and was.observed_generation == now.observed_generation:
+                continue
             yield event, now.message
 
 
@@ -52,6 +54,9 @@ _TRANSITIONS = (
 
 _NOT_AT_FIRST = (EventReason.POOL_RESUMED, EventReason.ROLLOUT_STARTED)
 """What is news only after something else had been reported: a new pool has not been resumed."""
+
+_OF_A_NEW_SPEC = (EventReason.ROLLOUT_STARTED,)
+"""What only a changed spec is reason for: a node that joins or drifted is brought up to date silently."""
 
 
 def _is(condition: Condition, status: str, reason: Reason | None) -> bool:

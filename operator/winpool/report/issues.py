@@ -55,10 +55,11 @@ def _of_node(each: Assessment) -> Iterable[_Finding]:
             f"annotation {APPLIED_ANNOTATION} cannot be read: {each.unreadable}",
             "check labels and taints of the node by hand: what the pool had put there counts as foreign now",
         )
-    if each.claim is Claim.RIVAL:
+    if each.rival:
+        said = "pool {} selects it too" if each.claim is Claim.OURS else "belongs to pool {}"
         yield _Finding(
             IssueReason.POOL_OVERLAP,
-            f"belongs to pool {each.rival}, which selects it too",
+            said.format(each.rival),
             "change nodeSelector of one of the two pools so that they exclude each other",
         )
     if each.claim is Claim.UNKNOWN:

@@ -1,0 +1,157 @@
+"""HTTP answers become errors that callers can name and people can read."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from winpool.cluster import errors
+from winpool.cluster.access import explain, rule_text
+from winpool.cluster.errors import Forbidden, Permission, error_of, parse_permission, parse_retry_after
+
+FORBIDDEN = (
+    'nodes "w1" is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot patch resource'
+    ' "nodes/status" in API group "" at the cluster scope'
+)
+
+
+def status(**fields: object) -> bytes:
+    return json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind"),
+    [
+        (400, "BadRequest", errors.Invalid),
+        (401, "Unauthorized", errors.Unauthorized),
+        (403, "Forbidden", errors.Forbidden),
+        (404, "NotFound", errors.NotFound),
+        (409, "Conflict", errors.Conflict),
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (410, "Expired", errors.Gone),
+        (413, "RequestEntityTooLarge", errors.Invalid),
+        (422, "Invalid", errors.Invalid),
+        (429, "TooManyRequests", errors.TooManyRequests),
+        (500, "InternalError", errors.Unavailable),
+        (503, "ServiceUnavailable", errors.Unavailable),
+        (504, "Timeout", errors.Unavailable),
+        (405, "MethodNotAllowed", errors.ApiError),
+        (302, "", errors.ApiError),
+    ],
+)
+def test_the_status_decides_the_type(code: int, reason: str, kind: type[errors.ApiError]) -> None:
+    error = error_of(status=code, body=status(reason=reason, message="words"), request="patch nodes w1")
+    assert type(error) is kind
+    assert error.status == code
+    assert error.reason == (reason or kind.__name__)
+    assert error.message == f"patch nodes w1: {code} words"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"404 page not found\n", "list windowsnodepools: 404 page not found"),
+        (b"<html><body>Bad Gateway</body></html>", "list windowsnodepools: 404 no explanation given"),
+        (b"", "list windowsnodepools: 404 no explanation given"),
+        (b"\xff\xfe\x00", "list windowsnodepools: 404 \ufffd\ufffd\x00"),
+        (b'{"kind":"Status"}', "list windowsnodepools: 404 no explanation given"),
+        (b'{"kind":"Pod","message":"nope"}', "list windowsnodepools: 404 no explanation given"),
+        (b'{"kind":"Status","message":7}', "list windowsnodepools: 404 no explanation given"),
+    ],
+)
+def test_an_answer_that_is_no_status_object_still_reads_well(body: bytes, text: str) -> None:
+    assert error_of(status=404, body=body, request="list windowsnodepools").message == text
+
+
+def test_a_message_is_one_line_of_bounded_length() -> None:
+    error = error_of(status=500, body=status(message="line\n" * 10_000), request="get x")
+    assert "\n" not in error.message
+    assert len(error.message) <= 1024
+
+
+def test_a_403_names_the_missing_permission_and_the_rule() -> None:
+    error = error_of(status=403, body=status(message=FORBIDDEN), request="patch nodes/status w1")
+    assert isinstance(error, Forbidden)
+    assert error.permission == Permission(
+        verb="patch",
+        resource="nodes/status",
+        group="",
+        namespace=None,
+        user="system:serviceaccount:winpool-system:winpool",
+    )
+    assert explain(error) == (
+        "system:serviceaccount:winpool-system:winpool may not patch nodes/status in the whole cluster:"
+        ' add the rule {apiGroups: [""], resources: ["nodes/status"], verbs: ["patch"]}'
+        " to a ClusterRole that is bound to it"
+    )
+
+
+def test_a_403_in_a_namespace_asks_for_a_role_there() -> None:
+    message = (
+        'events.events.k8s.io is forbidden: User "u" cannot create resource "events"'
+        ' in API group "events.k8s.io" in the namespace "default"'
+    )
+    error = error_of(status=403, body=status(message=message), request="create events")
+    assert isinstance(error, Forbidden)
+    assert explain(error) == (
+        "u may not create events.events.k8s.io in namespace default: add the rule"
+        ' {apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create"]}'
+        " to a Role in namespace default that is bound to it"
+    )
+
+
+def test_a_403_that_is_not_from_rbac_keeps_the_servers_words() -> None:
+    message = 'nodes "w1" is forbidden: ValidatingAdmissionPolicy "fence" denied request: not yours'
+    error = error_of(status=403, body=status(message=message), request="patch nodes w1")
+    assert isinstance(error, Forbidden)
+    assert error.permission is None
+    assert explain(error) == f"patch nodes w1: 403 {message}"
+
+
+def test_permissions_of_odd_sentences_are_not_guessed() -> None:
+    assert parse_permission("") is None
+    assert parse_permission('User "u" cannot get path "/metrics"') is None
+
+
+def test_a_rule_is_written_as_a_role_takes_it() -> None:
+    permission = Permission(
+        verb="patch", resource="windowsnodepools/status", group="winpool.dev", namespace=None, user="u"
+    )
+    assert rule_text(permission) == (
+        '{apiGroups: ["winpool.dev"], resources: ["windowsnodepools/status"], verbs: ["patch"]}'
+    )
+
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("1", 1.0),
+        (" 30 ", 30.0),
+        ("0", 0.0),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("Sun, 01 Nov 2026 12:01:00 GMT", 60.0),
+        ("Sun, 01 Nov 2026 11:00:00 GMT", 0.0),
+        ("²", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value, now=lambda: NOON) == seconds
+
+
+def test_retry_after_reaches_the_error() -> None:
+    error = error_of(status=429, body=b"", request="list nodes", retry_after="7")
+    assert error.retry_after == 7.0
+    now = datetime.now(UTC)
+    later = (now + timedelta(hours=1)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    told = error_of(status=503, body=b"", request="list nodes", retry_after=later).retry_after
+    assert told is not None
+    assert 3500 < told <= 3600

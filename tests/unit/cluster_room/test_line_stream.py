@@ -1,0 +1,92 @@
+"""What a watch can do to us, on aiohttp's own stream: lines, ends, breaks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+from aiohttp.base_protocol import BaseProtocol
+
+from winpool.cluster.answers import LineStream, describe, translated
+from winpool.cluster.errors import ApiError, NotFound, StreamCut, StreamSilent, TooLarge, Unavailable
+from winpool.cluster.lines import LINE_LIMIT
+from winpool.cluster.retry import is_worth_repeating
+
+
+def a_stream() -> tuple[aiohttp.StreamReader, LineStream]:
+    loop = asyncio.get_running_loop()
+    content = aiohttp.StreamReader(BaseProtocol(loop), 2**23, loop=loop)
+    return content, LineStream(content, label="watch nodes", silence_seconds=70)
+
+
+async def test_lines_come_one_by_one_and_a_proper_end_ends() -> None:
+    content, stream = a_stream()
+    content.feed_data(b'{"a":1}\n{"b"')
+    content.feed_data(b":2}\n")
+    content.feed_eof()
+    assert [line async for line in stream] == [b'{"a":1}', b'{"b":2}']
+
+
+async def test_an_end_in_the_middle_of_a_line_is_a_cut() -> None:
+    content, stream = a_stream()
+    content.feed_data(b'{"a":1}\n{"b"')
+    content.feed_eof()
+    assert await anext(stream) == b'{"a":1}'
+    with pytest.raises(StreamCut, match=r"^watch nodes: the stream ended in the middle of a line$"):
+        await anext(stream)
+
+
+async def test_a_broken_connection_is_a_cut_after_the_lines_before_it() -> None:
+    content, stream = a_stream()
+    content.feed_data(b'{"a":1}\n')
+    content.set_exception(aiohttp.ClientPayloadError("whatever"))
+    with pytest.raises(StreamCut, match="the answer broke off"):
+        _ = [line async for line in stream]
+
+
+async def test_silence_is_told_apart() -> None:
+    content, stream = a_stream()
+    content.set_exception(aiohttp.SocketTimeoutError())
+    with pytest.raises(StreamSilent, match=r"^watch nodes: nothing came for 70 s$"):
+        await anext(stream)
+
+
+async def test_a_line_without_an_end_is_given_up() -> None:
+    content, stream = a_stream()
+    for _ in range(LINE_LIMIT // 65536 + 1):
+        content.feed_data(b"x" * 65536)
+    with pytest.raises(TooLarge, match="more than 4194304 bytes"):
+        await anext(stream)
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason", "repeat"),
+    [
+        (TimeoutError(), "Timeout", False),
+        (aiohttp.ServerTimeoutError(), "Timeout", False),
+        (aiohttp.ConnectionTimeoutError(), "Timeout", False),
+        (aiohttp.ServerDisconnectedError(), "NoConnection", True),
+        (aiohttp.ClientOSError(104, "Connection reset by peer"), "NoConnection", True),
+        (ConnectionResetError(104, "Connection reset by peer"), "NoConnection", True),
+    ],
+)
+def test_what_the_network_raises_becomes_unavailable(raised: Exception, reason: str, repeat: bool) -> None:
+    with pytest.raises(Unavailable) as caught, translated("list nodes", seconds=30):
+        raise raised
+    assert caught.value.reason == reason
+    assert caught.value.status is None
+    assert caught.value.message.startswith("list nodes: ")
+    assert is_worth_repeating(caught.value) is repeat
+
+
+def test_our_own_errors_pass_through_as_they_are() -> None:
+    error = NotFound("gone", status=404)
+    with pytest.raises(ApiError) as caught, translated("list nodes", seconds=30):
+        raise error
+    assert caught.value is error
+
+
+def test_a_description_is_never_empty() -> None:
+    assert describe(aiohttp.ClientError()) == "ClientError"
+    assert describe(OSError(113, "No route to host")) == "[Errno 113] No route to host"

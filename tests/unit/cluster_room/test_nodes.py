@@ -1,0 +1,245 @@
+"""Nodes are read from whatever comes, and nothing unreadable ever reads as an absence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
+from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
+from winpool.snapshot import Node, NodePatch, Taint
+
+Object = dict[str, Any]
+
+
+def a_node_object(name: str = "w1", **changes: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "7",
+            "creationTimestamp": "2026-11-01T12:00:00Z",
+            "labels": {"kubernetes.io/os": "windows"},
+            "annotations": {"winpool.dev/applied": "{}", "volumes.kubernetes.io/attach-detach": "true"},
+            "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:metadata": {}}}],
+        },
+        "spec": {
+            "unschedulable": True,
+            "providerID": "sim://w1",
+            "taints": [
+                {"key": "os", "value": "windows", "effect": "NoSchedule"},
+                {
+                    "key": "node.kubernetes.io/unschedulable",
+                    "effect": "NoSchedule",
+                    "timeAdded": "2026-11-01T12:00:00Z",
+                },
+            ],
+        },
+        "status": {
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": "True"},
+            ],
+            "nodeInfo": {"kernelVersion": "10.0.20348.4052"},
+        },
+        **changes,
+    }
+
+
+W1 = Node(
+    name="w1",
+    uid="uid-w1",
+    resource_version="7",
+    labels={"kubernetes.io/os": "windows"},
+    annotations={"winpool.dev/applied": "{}"},
+    taints=(
+        Taint(key="os", effect="NoSchedule", value="windows"),
+        Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule", time_added="2026-11-01T12:00:00Z"),
+    ),
+    unschedulable=True,
+    ready="True",
+)
+
+
+def line(type_: str, object_: Object) -> bytes:
+    return json.dumps({"type": type_, "object": object_}).encode()
+
+
+def page(*items: Object, kind: str = "NodeList", **metadata: str) -> bytes:
+    return json.dumps(
+        {"kind": kind, "metadata": {"resourceVersion": "9", **metadata}, "items": items}
+    ).encode()
+
+
+@pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
+def test_an_event_is_read_to_the_wanted_fields(type_: str) -> None:
+    event = decode_event(line(type_, a_node_object()))
+    assert (event.type, event.resource_version, event.error) == (type_, "7", None)
+    assert event.node == W1
+    assert event.node is not None
+    assert event.node.resource_version == "7"
+
+
+def test_a_bare_node_has_defaults() -> None:
+    bare = {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "1"}}
+    node = decode_event(line("ADDED", bare)).node
+    assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
+
+
+def test_nulls_read_like_absences() -> None:
+    nulls = {
+        "metadata": {
+            "name": "w1", "uid": "u", "resourceVersion": "1",
+            "labels": None, "annotations": None, "deletionTimestamp": None,
+        },
+        "spec": {"taints": None, "unschedulable": None},
+        "status": {"conditions": None},
+    }  # fmt: skip
+    node = decode_event(line("ADDED", nulls)).node
+    assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
+
+
+def test_a_node_being_deleted_says_so() -> None:
+    going = a_node_object()
+    going["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
+    node = decode_event(line("MODIFIED", going)).node
+    assert node is not None
+    assert node.deleting
+
+
+def test_a_bookmark_moves_on_and_an_unknown_type_is_let_by() -> None:
+    bookmark = {"kind": "Node", "metadata": {"resourceVersion": "12"}, "spec": {}, "status": {}}
+    assert decode_event(line("BOOKMARK", bookmark)).resource_version == "12"
+    unknown = decode_event(line("SHINY", {"metadata": {"resourceVersion": "13"}}))
+    assert (unknown.node, unknown.error) == (None, None)
+
+
+@pytest.mark.parametrize(("code", "kind"), [(410, Gone), (500, Unavailable), (504, Unavailable)])
+def test_an_error_event_is_an_error_like_any_other(code: int, kind: type[Exception]) -> None:
+    told = {"kind": "Status", "status": "Failure", "code": code, "reason": "Expired", "message": "too old"}
+    error = decode_event(line("ERROR", {"metadata": {}, **told})).error
+    assert type(error) is kind
+    assert str(error) == f"watch nodes: {code} too old"
+
+
+WRONG: list[Object] = [
+    {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7", "labels": {"a": 5}}},
+    {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7", "labels": ["a"]}},
+    {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"}, "spec": {"taints": "all"}},
+    {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"}, "status": {"conditions": [7]}},
+    {"metadata": {"name": "w1", "uid": "u"}},
+    {"metadata": {"name": "w1", "resourceVersion": "7"}},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_unreadable_node_is_named_and_is_not_gone(wrong: Object) -> None:
+    with pytest.raises(UndecodableNodeError) as caught:
+        decode_event(line("MODIFIED", wrong))
+    assert caught.value.name == "w1"
+    found = decode_page(page(a_node_object("w0"), wrong, a_node_object("w2")))
+    assert [node.name for node in found.nodes] == ["w0", "w2"]
+    assert [error.name for error in found.undecodable] == ["w1"]
+
+
+def test_the_deletion_of_an_unreadable_node_is_still_a_deletion() -> None:
+    event = decode_event(line("DELETED", WRONG[0]))
+    assert event.node is not None
+    assert (event.node.name, event.node.uid, event.node.resource_version) == ("w1", "u", "7")
+
+
+@pytest.mark.parametrize("wrong", [{"metadata": {"name": 5}}, {"metadata": "x"}, 7, None, "w1", []])
+def test_a_node_without_a_readable_name_is_reported_as_such(wrong: Any) -> None:
+    found = decode_page(page(a_node_object(), wrong))
+    assert [node.name for node in found.nodes] == ["w1"]
+    assert [error.name for error in found.undecodable] == [""]
+
+
+GARBAGE = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b"{}",
+    b"<html>502</html>",
+    b'{"kind":"NodeList"}',
+    b'{"kind":"NodeList","items":[]}',
+    b'{"kind":"NodeList","metadata":{},"items":[]}',
+    b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":{}}',
+    b'{"kind":"Status","status":"Failure","code":500}',
+    b'{"type":"MODIFIED"}',
+    b'{"type":5,"object":{}}',
+    b'{"type":"MODIFIED","object":{"metadata":{"name":"w1","uid":"u","resourceVersion":"7"}}} trailing',
+    b"[" * 100_000,
+    b'{"type":"MODIFIED","object":' + b"[" * 100_000,
+    page(a_node_object())[:-40],
+    line("MODIFIED", a_node_object())[:-40],
+]
+
+
+@pytest.mark.parametrize("body", GARBAGE)
+def test_garbage_says_nothing_at_all(body: bytes) -> None:
+    with pytest.raises(StreamGarbled):
+        decode_page(body)
+    with pytest.raises(StreamGarbled):
+        decode_event(body)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_are_too_strange(data: bytes) -> None:
+    with pytest.raises(StreamGarbled):
+        decode_page(data)
+    with pytest.raises(StreamGarbled):
+        decode_event(data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["metadata", "spec", "status"]), st.text(max_size=12), JSON, st.booleans())
+def test_any_field_may_be_anything(part: str, field: str, value: Any, known: bool) -> None:
+    """Whatever one field holds, the node is read or reported, never garbled and never silently gone."""
+    strange = a_node_object()
+    fields = {"metadata": "labels", "spec": "taints", "status": "conditions"}
+    strange[part][fields[part] if known else field] = value
+    found = decode_page(page(strange))
+    assert len(found.nodes) + len(found.undecodable) == 1
+
+
+def test_a_page_tells_where_it_goes_on() -> None:
+    found = decode_page(page(a_node_object(), **{"continue": "token"}))
+    assert (found.resource_version, found.continue_token) == ("9", "token")
+    assert found.nodes == (W1,)
+    assert decode_page(page()).nodes == ()
+    assert decode_page(b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":null}').nodes == ()
+
+
+def test_a_written_node_is_the_answer_and_what_was_sent() -> None:
+    taint = Taint(key="os", effect="NoSchedule", value="linux")
+    patch = NodePatch(node=W1, labels={"a": "b"}, annotations={}, taints=(taint,))
+    answer = {
+        "kind": "PartialObjectMetadata",
+        "metadata": {"name": "w1", "uid": "uid-w1", "resourceVersion": "8", "labels": {"a": "b"}},
+    }
+    node = decode_written(json.dumps(answer).encode(), patch=patch)
+    assert node == Node("w1", "uid-w1", "8", {"a": "b"}, {}, (taint,), unschedulable=True, ready="True")
+    assert node.resource_version == "8"
+    untouched = NodePatch(node=W1, labels={"a": "b"}, annotations={}, taints=None)
+    assert decode_written(json.dumps(answer).encode(), patch=untouched).taints == W1.taints
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":8}}'])
+def test_an_unreadable_answer_to_a_write_is_no_node(body: bytes) -> None:
+    with pytest.raises(StreamGarbled, match="patch nodes w1"):
+        decode_written(body, patch=NodePatch(node=W1, labels={"a": "b"}, annotations={}, taints=None))

@@ -1,0 +1,99 @@
+"""The same thing again and again is one line in the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from winpool.cluster.errors import Forbidden, Unavailable
+from winpool.cluster.notices import Notices, parse_warnings
+from winpool.cluster.outage import Outage
+
+log = logging.getLogger("winpool.test")
+
+
+class Seconds:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("header", "texts"),
+    [
+        ('299 - "spec: Invalid value"', ["spec: Invalid value"]),
+        (r'299 - "a \"quoted\" word", 299 - "another"', ['a "quoted" word', "another"]),
+        ("nonsense", []),
+        ("", []),
+    ],
+)
+def test_warnings_are_read_as_rfc_7234_writes_them(header: str, texts: list[str]) -> None:
+    assert parse_warnings(header) == texts
+
+
+def test_a_warning_is_logged_once_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Seconds()
+    notices = Notices(monotonic=clock)
+    for _ in range(3):
+        notices.take(['299 - "deprecated"'], request="list x")
+    assert caplog.messages == ["the API server warns on list x: deprecated"]
+    clock.now += 3600
+    notices.take(['299 - "deprecated"'], request="list x")
+    assert caplog.messages[1:] == [
+        "the API server warns on list x: deprecated (3 times since it was last reported)"
+    ]
+
+
+def test_endless_new_warnings_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) -> None:
+    notices = Notices(monotonic=Seconds())
+    for number in range(101):
+        notices.take([f'299 - "number {number}"'], request="x")
+    caplog.clear()
+    notices.take(['299 - "number 100"'], request="x")
+    assert caplog.messages == []
+    notices.take(['299 - "number 0"'], request="x")
+    assert len(caplog.messages) == 1, "the first ones were forgotten"
+
+
+def test_an_outage_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Seconds()
+    outage = Outage("nodes", logger=log, monotonic=clock, meanwhile="kept")
+    outage.ended()
+    for _ in range(5):
+        outage.failed(Unavailable("refused", reason="NoConnection"))
+        clock.now += 10
+    outage.ended()
+    outage.ended()
+    assert caplog.messages == ["nodes: refused; kept", "nodes: working again after 50.0 s"]
+
+
+def test_an_outage_of_another_kind_is_told_and_a_long_one_again(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Seconds()
+    outage = Outage("nodes", logger=log, monotonic=clock, meanwhile="kept")
+    outage.failed(Unavailable("refused", reason="NoConnection"))
+    outage.failed(Forbidden("not allowed"))
+    clock.now += 299
+    outage.failed(Forbidden("not allowed"))
+    clock.now += 1
+    outage.failed(Forbidden("not allowed"))
+    assert caplog.messages == ["nodes: refused; kept", "nodes: not allowed; kept", "nodes: not allowed; kept"]
+
+
+def test_flapping_is_not_told_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Seconds()
+    outage = Outage("nodes", logger=log, monotonic=clock, meanwhile="kept")
+    for _ in range(6):
+        outage.failed(Unavailable("cut", reason="StreamCut"))
+        outage.ended()
+        clock.now += 5
+    assert caplog.messages == ["nodes: cut; kept", "nodes: working again after 0.0 s"]
+    clock.now += 60
+    outage.failed(Unavailable("cut", reason="StreamCut"))
+    assert len(caplog.messages) == 3

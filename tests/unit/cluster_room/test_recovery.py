@@ -1,0 +1,34 @@
+"""After which trouble the reflector lists anew, and after which it goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from winpool.cluster import errors
+from winpool.cluster.recovery import Recovery, recovery_after
+
+GO_ON = Recovery(relist=False)
+LIST = Recovery(relist=True)
+LIST_AT_ONCE = Recovery(relist=True, pause=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "again"),
+    [
+        (errors.Gone("410", status=410), LIST_AT_ONCE, LIST),
+        (errors.StreamSilent("silent"), LIST, LIST),
+        (errors.TooLarge("4 MiB"), LIST, LIST),
+        (errors.StreamCut("cut"), GO_ON, GO_ON),
+        (errors.StreamGarbled("garbage"), GO_ON, LIST),
+        (errors.Unavailable("refused"), GO_ON, GO_ON),
+        (errors.Unavailable("503", status=503), GO_ON, GO_ON),
+        (errors.TooManyRequests("429", status=429), GO_ON, GO_ON),
+        (errors.Unauthorized("401", status=401), GO_ON, GO_ON),
+        (errors.Forbidden("403", status=403), GO_ON, GO_ON),
+        (errors.CredentialsError("no token"), GO_ON, GO_ON),
+        (errors.NotFound("404", status=404), GO_ON, GO_ON),
+    ],
+)
+def test_what_is_done(error: errors.ApiError, first: Recovery, again: Recovery) -> None:
+    assert recovery_after(error, progressed=True) == first
+    assert recovery_after(error, progressed=False) == again

@@ -1,0 +1,126 @@
+"""The name of a build, and what a failed one says."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from testbed import build, gomod
+from testbed.errors import TestbedError
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    copy = tmp_path / "controlplane"
+    copy.mkdir()
+    for name in build.SOURCES:
+        shutil.copy(build.MODULE_DIRECTORY / name, copy / name)
+    return copy
+
+
+def test_the_same_module_has_the_same_key(module: Path) -> None:
+    assert build.key(module) == build.key()
+
+
+@pytest.mark.parametrize("name", build.SOURCES)
+def test_every_source_file_decides_the_key(module: Path, name: str) -> None:
+    with (module / name).open("a") as file:
+        file.write("// one line more\n")
+    assert build.key(module) != build.key()
+
+
+def test_a_line_moved_from_one_file_to_the_next_changes_the_key(module: Path) -> None:
+    (module / "go.sum").write_text("a b\nc d\n")
+    (module / "main.go").write_text("x\n")
+    before = build.key(module)
+    (module / "go.sum").write_text("a b\n")
+    (module / "main.go").write_text("c d\nx\n")
+    assert build.key(module) != before
+
+
+def test_linker_flags_stamp_the_version_for_server_and_client(module: Path) -> None:
+    flags = build.linker_flags(build.kubernetes_version(module)).split()
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        assert f"{package}.gitVersion=v1.36.3" in flags
+        assert f"{package}.gitMajor=1" in flags
+        assert f"{package}.gitMinor=36" in flags
+
+
+def test_a_module_without_kubernetes_is_refused(module: Path) -> None:
+    (module / "go.mod").write_text("module x\n\ngo 1.26.0\n")
+    with pytest.raises(TestbedError, match=r"does not require k8s\.io/kubernetes"):
+        build.kubernetes_version(module)
+
+
+def test_the_module_names_no_toolchain_and_restates_every_staging_module() -> None:
+    text = (build.MODULE_DIRECTORY / "go.mod").read_text()
+    assert re.search(r"^go 1\.26\.0$", text, re.MULTILINE)
+    assert not re.search(r"^toolchain ", text, re.MULTILINE)
+    replaced = dict(re.findall(r"^\t(\S+) => \1 (\S+)$", text, re.MULTILINE))
+    assert {"k8s.io/api", "k8s.io/apiserver", "k8s.io/kubectl"} <= replaced.keys()
+    assert set(replaced.values()) == {"v0.36.3"}
+
+
+def test_upstreams_staging_modules_become_replaces() -> None:
+    upstream = gomod.parse_upstream(
+        {
+            "Require": [{"Path": gomod.ETCD_MODULE, "Version": "v3.9.1"}],
+            "Replace": [
+                {"Old": {"Path": "k8s.io/b"}, "New": {"Path": "./staging/src/k8s.io/b"}},
+                {"Old": {"Path": "k8s.io/a"}, "New": {"Path": "./staging/src/k8s.io/a"}},
+                {
+                    "Old": {"Path": "example.org/fork"},
+                    "New": {"Path": "example.org/other", "Version": "v1.0.0"},
+                },
+            ],
+        },
+        kubernetes="v1.40.2",
+    )
+    text = gomod.render(upstream)
+    assert "\tk8s.io/a => k8s.io/a v0.40.2\n\tk8s.io/b => k8s.io/b v0.40.2\n)" in text
+    assert f"\t{gomod.ETCD_MODULE} v3.9.1\n\tk8s.io/kubernetes v1.40.2\n" in text
+    assert "example.org" not in text
+
+
+@pytest.mark.parametrize("module", [{}, {"Require": [{"Path": gomod.ETCD_MODULE, "Version": "v3.9.1"}]}])
+def test_an_upstream_of_another_shape_is_refused(module: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"v1\.40\.2 names no"):
+        gomod.parse_upstream(module, kubernetes="v1.40.2")
+
+
+@pytest.mark.parametrize(
+    ("step", "output", "sentence"),
+    [
+        ("list", ["dial tcp: lookup proxy: no such host"], "cannot download the Go modules"),
+        ("build", ["./main.go:1:1: syntax error"], "the control plane does not compile"),
+        ("build", ["write $WORK/b001/a.out: no space left on device"], "no disk space left"),
+        ("list", ["mkdir /m: no space left on device"], "no disk space left"),
+    ],
+)
+def test_a_failed_step_says_why_and_shows_the_end_of_its_output(
+    step: str, output: list[str], sentence: str, tmp_path: Path
+) -> None:
+    text = build.explain(step, output, environment={"GOCACHE": str(tmp_path)})
+    assert text.startswith(sentence)
+    assert output[-1] in text
+
+
+def test_lack_of_space_names_the_places_to_look_at(tmp_path: Path) -> None:
+    text = build.explain("build", ["no space left on device"], environment={"GOCACHE": str(tmp_path)})
+    assert re.search(rf"GOCACHE: {re.escape(str(tmp_path))}: [\d.]+ GiB free", text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("k8s.io/kubectl/pkg/cmd/util\n", False),
+        ("go: downloading k8s.io/api v0.36.3\n", False),
+        ("main.go:18:2: module lookup disabled by GOPROXY=off\n", True),
+        ("# k8s.io/kubectl/pkg/cmd\n", True),
+        ("./main.go:47:6: assignment mismatch\n", True),
+        ("\tmultiple-value in assignment\n", True),
+    ],
+)
+def test_what_go_says_is_told_from_what_it_lists(line: str, *, message: bool) -> None:
+    assert build.is_message(line) is message
