@@ -75,11 +75,11 @@ def conform(node: Node, *, wanted: Wanted) -> Conformity:
     labels, taints = _undo(node, old, keep_labels=keep.labels, keep_taints=keep.taints)
     kept = old if old.pool_uid == wanted.pool_uid else Record(pool_uid=wanted.pool_uid)
     own_labels = _put(labels, wanted.labels, kept.labels)
-    own_taints = _put(taints, wanted.taints, kept.taints)
+    own_taints = _with_times(node, _put(taints, wanted.taints, kept.taints), kept.taints)
     text = records.render(Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints))
     labels[POOL_LABEL] = wanted.pool_name
 
-    patch = _difference(node, labels=labels, taints=taints, applied=text)
+    patch = _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=text)
     unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
     return Conformity(
         patch=patch, drifted=_drifted(node, patch) if unchanged and patch else (), unreadable=unreadable
@@ -102,7 +102,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
     labels, taints = _undo(node, old, keep_labels={}, keep_taints={})
     if labels.get(POOL_LABEL) == pool_name:
         del labels[POOL_LABEL]
-    return _difference(node, labels=labels, taints=taints, applied=None)
+    return _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=None)
 
 
 def _undo(
@@ -140,41 +140,56 @@ def _put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]
         values[key] = value
         before = own.before if own else standing
         if before != value:  # a key that is back at what it was before us is not ours any more
-            ours[key] = Owned(set=value, before=before)
+            ours[key] = replace(own, set=value) if own else Owned(set=value, before=before)
     return ours
 
 
 def _difference(
-    node: Node, *, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str], applied: str | None
+    node: Node, *, labels: Mapping[str, str], taints: tuple[Taint, ...], applied: str | None
 ) -> NodePatch | None:
     changed: dict[str, str | None] = {k: v for k, v in labels.items() if node.labels.get(k) != v}
     changed.update(dict.fromkeys(node.labels.keys() - labels.keys()))
-    whole = _as_list(node, taints)
     annotated = node.annotations.get(APPLIED_ANNOTATION) != applied
-    if not changed and not annotated and whole == node.taints:
+    if not changed and not annotated and taints == node.taints:
         return None
     return NodePatch(
         node=node,
         labels=changed,
         annotations={APPLIED_ANNOTATION: applied} if annotated else {},
-        taints=None if whole == node.taints else whole,
+        taints=None if taints == node.taints else taints,
     )
 
 
-def _as_list(node: Node, taints: Mapping[TaintIdentity, str]) -> tuple[Taint, ...]:
+def _with_times(
+    node: Node, ours: Mapping[TaintIdentity, Owned], owned: Mapping[TaintIdentity, Owned]
+) -> dict[TaintIdentity, Owned]:
+    """Note on taints that we take now when those that give way had been added."""
+    added = {taint.identity: taint.time_added for taint in node.taints}
+    return {
+        identity: own if identity in owned else replace(own, before_time=added.get(identity))
+        for identity, own in ours.items()
+    }
+
+
+def _as_list(node: Node, taints: Mapping[TaintIdentity, str], old: Record) -> tuple[Taint, ...]:
     """Return the list to stand on the node: those that are there in their order, then new ones."""
-    standing = {taint.identity for taint in node.taints}
+    standing = {taint.identity: taint for taint in node.taints}
     stay = [
-        taint
-        if taint.value == taints[taint.identity]
-        else Taint(taint.key, taint.effect, taints[taint.identity])
-        for taint in node.taints
-        if taint.identity in taints
+        taint if taint.value == taints[identity] else _changed(taint, taints[identity], old)
+        for identity, taint in standing.items()
+        if identity in taints
     ]
     new = [
         Taint(key, effect, value) for (key, effect), value in taints.items() if (key, effect) not in standing
     ]
     return (*stay, *new)
+
+
+def _changed(taint: Taint, value: str, old: Record) -> Taint:
+    """Return the taint with another value; with the old time, where that is what stood there before us."""
+    own = old.taints.get(taint.identity)
+    time = own.before_time if own and own.before == value else None
+    return Taint(taint.key, taint.effect, value, time)
 
 
 def _drifted(node: Node, patch: NodePatch) -> tuple[str, ...]:

@@ -10,9 +10,11 @@ cannot be read gives us no right at all.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from winpool.api.syntax import (
     MAX_VALUE_LENGTH,
@@ -30,16 +32,23 @@ MAX_BYTES: Final = 16 * 1024
 """A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
 record could be longer is not accepted (``fits``)."""
 
+_TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
+"""How the API server writes a metav1.Time."""
+
 TaintIdentity = tuple[str, str]
 """Key and effect of a taint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """One label or taint of ours: the value we set, and the value that stood there before, if any."""
+    """One label or taint of ours: the value we set, and the value that stood there before, if any.
+
+    ``before_time`` is the timeAdded of a taint that stood there before, as the API server wrote it.
+    """
 
     set: str
     before: str | None = None
+    before_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,13 @@ def render(record: Record) -> str:
             "pool": record.pool_uid,
             "labels": {key: {"set": own.set, "before": own.before} for key, own in record.labels.items()},
             "taints": [
-                {"key": key, "effect": effect, "value": own.set, "before": own.before}
+                {
+                    "key": key,
+                    "effect": effect,
+                    "value": own.set,
+                    "before": own.before,
+                    **({"beforeTimeAdded": own.before_time} if own.before_time else {}),
+                }
                 for (key, effect), own in sorted(record.taints.items())
             ],
         },
@@ -82,7 +97,10 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
         pool_uid="x"
         * 36,  # a UUID, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
         labels={key: Owned(set=value, before=longest) for key, value in labels.items()},
-        taints={identity: Owned(set=value, before=longest) for identity, value in taints.items()},
+        taints={
+            identity: Owned(set=value, before=longest, before_time="2026-01-01T00:00:00Z")
+            for identity, value in taints.items()
+        },
     )
     return len(render(largest)) <= MAX_BYTES
 
@@ -128,17 +146,28 @@ def _read_taints(taints: list[Any]) -> dict[TaintIdentity, Owned]:
         if not isinstance(entry, dict):
             continue
         key, effect = entry.get("key"), entry.get("effect")
-        owned = _owned(entry.get("value"), entry.get("before"))
+        owned = _owned(entry.get("value"), entry.get("before"), entry.get("beforeTimeAdded"))
         if owned and isinstance(key, str) and is_taint_key_allowed(key) and effect in TAINT_EFFECTS:
             read[key, effect] = owned
     return read
 
 
-def _owned(value: object, before: object) -> Owned | None:
+def _owned(value: object, before: object, before_time: object = None) -> Owned | None:
     if not isinstance(value, str) or not is_label_value(value):
         return None
     if before is None:
         return Owned(set=value)
     if isinstance(before, str) and is_label_value(before):
-        return Owned(set=value, before=before)
+        return Owned(set=value, before=before, before_time=before_time if _is_time(before_time) else None)
     return None
+
+
+def _is_time(text: object) -> TypeGuard[str]:
+    """Whether the API server will take ``text`` as a time: one that it refused would hold up the release."""
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
