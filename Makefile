@@ -28,11 +28,18 @@ $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	@touch $@
 
 check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (under a minute)
-	@$(BIN)/ruff format --check --quiet . || { echo "ruff format: run make format" >&2; exit 1; }
-	@$(BIN)/ruff check --quiet .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-unit check-lint check-imports
+
+.PHONY: check-types check-unit check-lint check-imports
+check-types: $(INSTALLED)
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports | tail -n 3
+check-unit: $(INSTALLED)
 	@$(BIN)/pytest -q tests/unit
+check-lint: $(INSTALLED)
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+check-imports: $(INSTALLED)
+	@$(BIN)/lint-imports | tail -n 2
 
 test: check ## Everything: the fast half, then the tests on a real control plane
 	@$(BIN)/python -m testbed build

@@ -51,7 +51,11 @@ class Winpool(BaseSettings):
     """The Kubernetes operator for the lifecycle of Windows node pools."""
 
     model_config = SettingsConfigDict(
-        cli_prog_name="winpool", cli_kebab_case=True, cli_implicit_flags=True, cli_enforce_required=True
+        cli_prog_name="winpool",
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_enforce_required=True,
+        cli_hide_none_type=True,
     )
 
     run: CliSubCommand[Run]

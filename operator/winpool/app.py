@@ -98,7 +98,9 @@ class App:
             list_strays=lambda: list_strays(transport),
             monotonic=self._clock.monotonic,
         )
-        self._feed = Feed(make_registry=self._make_registry, spared=self._own, after_spawn=self._take_signals)
+        self._feed = Feed(
+            make_registry=self._make_registry, own_tasks=self._own, after_spawn=self._take_signals
+        )
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; return the exit code: 1 where a part of ours broke."""
@@ -115,7 +117,7 @@ class App:
             asyncio.create_task(self._relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._sweeper.run(), name="sweeper"),
-            loop.create_task(self._feed.run(), name="feed", context=self._own.feed_context()),
+            asyncio.create_task(self._feed.run(), name="feed"),
         ]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         broken = [task for task in tasks[1:] if task.done()]

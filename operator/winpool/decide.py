@@ -62,7 +62,7 @@ def decide(snapshot: Snapshot) -> Decision:
         patches=patches,
         node_events=_node_events(assessed, pool) if patches else {},
         status=reported,
-        pool_events=_pool_events(pool, reported, finalizers=finalizers),
+        pool_events=_pool_events(snapshot, reported, finalizers=finalizers),
     )
 
 
@@ -95,8 +95,9 @@ def _node_events(assessed: Sequence[Assessment], pool: Pool) -> dict[str, Announ
 
 
 def _pool_events(
-    pool: Pool, reported: WindowsNodePoolStatus, *, finalizers: tuple[str, ...] | None
+    snapshot: Snapshot, reported: WindowsNodePoolStatus, *, finalizers: tuple[str, ...] | None
 ) -> tuple[Announcement, ...]:
+    pool = snapshot.pool
     if pool.deleting:
         if finalizers is None:
             return ()
@@ -104,5 +105,9 @@ def _pool_events(
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
     return tuple(
         Announcement(reason, note, pool.name, pool.uid)
-        for reason, note in on_transition(before=pool.status, after=reported)
+        for reason, note in on_transition(
+            before=pool.status,
+            after=reported,
+            wrote=snapshot.written_generation == pool.generation,
+        )
     )

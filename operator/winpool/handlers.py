@@ -24,9 +24,11 @@ from winpool.cluster.backoff import Backoff
 from winpool.cluster.outage import Outage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     import aiohttp
+
+    from winpool.control.own_tasks import OwnTasks
 
 log = logging.getLogger(__name__)
 
@@ -107,17 +109,16 @@ class Feed:
         self,
         *,
         make_registry: Callable[[], kopf.OperatorRegistry],
-        spared: Collection[asyncio.Task[object]],
+        own_tasks: OwnTasks,
         after_spawn: Callable[[], None],
     ) -> None:
         """Make a feed.
 
-        ``spared`` is a live collection of tasks: when Kopf ends it cancels every task of the loop that
-        is younger than itself, but those. ``after_spawn`` takes back the signal handlers that Kopf
-        installs for itself.
+        ``own_tasks`` are those that Kopf has to leave alone. ``after_spawn`` takes back the signal
+        handlers that Kopf installs for itself.
         """
         self._make_registry = make_registry
-        self._spared = spared
+        self._own_tasks = own_tasks
         self._after_spawn = after_spawn
         self.restarts = 0
         self._outage = Outage(
@@ -133,11 +134,8 @@ class Feed:
             await asyncio.sleep(backoff.next())
 
     async def _run_once(self, backoff: Backoff) -> None:
-        tasks = await kopf.spawn_tasks(
-            registry=self._make_registry(), settings=make_settings(), clusterwide=True
-        )
-        self._after_spawn()
-        runner = asyncio.create_task(kopf.run_tasks(tasks, ignored=self._spared), name="kopf")
+        context = self._own_tasks.feed_context()
+        runner = asyncio.get_running_loop().create_task(self._kopf(), name="kopf", context=context)
         try:
             await asyncio.wait({runner}, timeout=HEALTHY_SECONDS)
             if not runner.done():
@@ -150,3 +148,10 @@ class Feed:
             raise
         error = None if runner.cancelled() else runner.exception()
         self._outage.failed(error if isinstance(error, Exception) else RuntimeError("it ended"))
+
+    async def _kopf(self) -> None:
+        tasks = await kopf.spawn_tasks(
+            registry=self._make_registry(), settings=make_settings(), clusterwide=True
+        )
+        self._after_spawn()
+        await kopf.run_tasks(tasks, ignored=self._own_tasks)

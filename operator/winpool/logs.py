@@ -11,9 +11,10 @@ from pythonjsonlogger.json import JsonFormatter
 if TYPE_CHECKING:
     from winpool.settings import Settings
 
-KOPF_NOISE: Final = ("kopf._cogs.clients", "kopf._core.reactor.running")
-"""Kopf logs each retry of a request at ERROR with a page of text, and every end of itself. What matters
-of it, that the feed ended and is started again, is logged once by its supervisor."""
+KOPF_OBJECTS: Final = "kopf.objects"
+"""Where Kopf logs that a handler failed, which would be a bug of ours. All else it logs is about requests
+that it repeats and about its own end, at ERROR and with a page of text each time; what matters of that, that
+the feed ended and is started again, its supervisor says once."""
 
 
 def configure(settings: Settings) -> None:
@@ -32,9 +33,8 @@ def configure(settings: Settings) -> None:
             logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S")
         )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
-    logging.getLogger("kopf").setLevel(logging.WARNING)
-    for name in KOPF_NOISE:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("kopf").setLevel(logging.CRITICAL)
+    logging.getLogger(KOPF_OBJECTS).setLevel(logging.WARNING)
     # The official client warns of a missing kubeconfig; our own error says the same and ends the process.
     logging.getLogger("kubernetes").setLevel(logging.ERROR)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

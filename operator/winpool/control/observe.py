@@ -31,7 +31,12 @@ class Observer:
         return self._pools.synced and self._nodes.synced
 
     def snapshot(
-        self, pool_name: str, *, held_back: frozenset[str] = frozenset(), missing_permission: str = ""
+        self,
+        pool_name: str,
+        *,
+        held_back: frozenset[str],
+        written_generation: int,
+        missing_permission: str,
     ) -> Snapshot | None:
         """Return the picture for a pass of that pool, or None where there is no such pool."""
         pool = self._pools.get(pool_name)
@@ -45,6 +50,7 @@ class Observer:
             vanished_pools=self._vanished(nodes),
             now=self._now(),
             held_back=held_back,
+            written_generation=written_generation,
             missing_permission=missing_permission,
         )
 

@@ -9,10 +9,13 @@ context that is marked.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 from weakref import WeakSet
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -20,14 +23,15 @@ _IN_FEED: ContextVar[bool] = ContextVar("in_feed", default=False)
 
 
 class OwnTasks(Collection["asyncio.Task[Any]"]):
-    """All tasks that were made outside the feed since ``watch``."""
+    """All tasks that were made outside the feed: those there are at ``watch``, and all later ones."""
 
     def __init__(self) -> None:
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._outside = copy_context()
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take note of each task that ``loop`` makes from now on."""
+        """Take note of each task that ``loop`` has, and of each that it makes from now on."""
+        self._tasks.update(asyncio.all_tasks(loop))
 
         def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
             task = asyncio.Task(coro, loop=loop, **options)
@@ -37,6 +41,7 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
             return task
 
         loop.set_task_factory(factory)
+        loop.set_exception_handler(self._on_lost_exception)
 
     def feed_context(self) -> Context:
         """Return the context to run the feed in."""
@@ -47,6 +52,14 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
     def outside(self, function: Callable[[], T]) -> T:
         """Call ``function`` as if from outside the feed: the tasks that it makes are ours."""
         return self._outside.copy().run(function)
+
+    def _on_lost_exception(self, loop: asyncio.AbstractEventLoop, lost: dict[str, Any]) -> None:
+        """Report an exception that nobody asked for, unless a task of Kopf's had it: those it abandons."""
+        task = lost.get("future") or lost.get("task")
+        if isinstance(task, asyncio.Task) and task not in self:
+            log.debug("a task of the feed was abandoned: %s", lost.get("exception"))
+        else:
+            loop.default_exception_handler(lost)
 
     def __contains__(self, task: object) -> bool:
         return task in self._tasks

@@ -72,6 +72,8 @@ class Reconciler:
         self._relister = relister
         self._clock = clock
         self._pacer = Pacer(monotonic=clock.monotonic)
+        self._generation = 0
+        self._written_generation = 0
         self._missing_permission = ""
         self._status_written_at = float("-inf")
 
@@ -80,9 +82,12 @@ class Reconciler:
 
         Raises ApiError where the API server fails or refuses: the caller waits and tries again.
         """
-        snapshot = self._look()
-        if snapshot is None:
+        pool = self._pools.get(self._pool_name)
+        if pool is None:
             return None
+        self._forgive(pool)
+        snapshot = self._look()
+        assert snapshot is not None, "nothing was awaited since the pool was there"
         try:
             return await self._act(snapshot.pool, decide(snapshot))
         except Conflict:  # on the pool itself
@@ -105,6 +110,8 @@ class Reconciler:
         if outcome.error is not None:
             raise outcome.error
         self._missing_permission = ""
+        if outcome.written:
+            self._written_generation = pool.generation
         waits = [await self._report(), self._pacer.seconds_to_next(), 0 if outcome.remaining else None]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -116,10 +123,17 @@ class Reconciler:
         for patch in outcome.failed:
             self._pacer.note(patch.node.uid)
 
+    def _forgive(self, pool: Pool) -> None:
+        """Start patience anew for a changed spec or a deletion: pauses are between repairs of the same."""
+        if pool.generation != self._generation:
+            self._generation = pool.generation
+            self._pacer = Pacer(monotonic=self._clock.monotonic)
+
     def _look(self) -> Snapshot | None:
         return self._observer.snapshot(
             self._pool_name,
             held_back=self._pacer.held_back(),
+            written_generation=self._written_generation,
             missing_permission=self._missing_permission,
         )
 

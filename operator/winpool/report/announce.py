@@ -30,17 +30,38 @@ class Announcement:
 
 
 def on_transition(
-    *, before: WindowsNodePoolStatus, after: WindowsNodePoolStatus
+    *, before: WindowsNodePoolStatus, after: WindowsNodePoolStatus, wrote: bool
 ) -> Iterator[tuple[EventReason, str]]:
-    """Yield the events of a pool whose status goes from ``before`` to ``after``, with their notes."""
+    """Yield the events of a pool whose status goes from ``before`` to ``after``, with their notes.
+
+    ``wrote`` says that nodes were written for the generation of ``after``.
+    """
     for type_, status, reason, event in _TRANSITIONS:
         was, now = before.condition(type_), after.condition(type_)
-        if now and _is(now, status, reason) and not (was and _is(was, status, reason)):
-            if event in _NOT_AT_FIRST and was is None:
-                continue
-            if event in _OF_A_NEW_SPEC and was and was.observed_generation == now.observed_generation:
-                continue
+        entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
+        if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, now.message
+    yield from _of_rollouts(
+        before.condition(ConditionType.NODES_UP_TO_DATE),
+        after.condition(ConditionType.NODES_UP_TO_DATE),
+        wrote=wrote,
+    )
+
+
+def _of_rollouts(
+    was: Condition | None, now: Condition | None, *, wrote: bool
+) -> Iterator[tuple[EventReason, str]]:
+    """Yield start and completion: both at once where a rollout was quicker than its first report."""
+    if now is None:
+        return
+    generation = f"generation {now.observed_generation}"
+    new_spec = was is not None and was.observed_generation != now.observed_generation
+    under_way = _is(now, "False", Reason.ROLLOUT_IN_PROGRESS)
+    done = _is(now, "True", Reason.UP_TO_DATE)
+    if new_spec and (under_way or (done and wrote)):
+        yield EventReason.ROLLOUT_STARTED, f"{generation} is being brought to the nodes"
+    if done and (was is None or was.status != "True" or (new_spec and wrote)):
+        yield EventReason.ROLLOUT_COMPLETED, f"{generation} is complete: {now.message}"
 
 
 _TRANSITIONS = (
@@ -48,15 +69,10 @@ _TRANSITIONS = (
     (ConditionType.PAUSED, "False", None, EventReason.POOL_RESUMED),
     (ConditionType.ACCEPTED, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
     (ConditionType.READY, "False", Reason.POOL_OVERLAP, EventReason.POOL_OVERLAP),
-    (ConditionType.NODES_UP_TO_DATE, "False", Reason.ROLLOUT_IN_PROGRESS, EventReason.ROLLOUT_STARTED),
-    (ConditionType.NODES_UP_TO_DATE, "True", Reason.UP_TO_DATE, EventReason.ROLLOUT_COMPLETED),
 )
 
-_NOT_AT_FIRST = (EventReason.POOL_RESUMED, EventReason.ROLLOUT_STARTED)
+_NOT_AT_FIRST = (EventReason.POOL_RESUMED,)
 """What is news only after something else had been reported: a new pool has not been resumed."""
-
-_OF_A_NEW_SPEC = (EventReason.ROLLOUT_STARTED,)
-"""What only a changed spec is reason for: a node that joins or drifted is brought up to date silently."""
 
 
 def _is(condition: Condition, status: str, reason: Reason | None) -> bool:

@@ -1,0 +1,205 @@
+"""The operator as a process: how it starts, what it serves and logs, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from harness.operator import Operator
+from harness.waiting import eventually, holds
+from harness.world import World
+
+if TYPE_CHECKING:
+    from testbed.cluster import Testbed
+
+SPEC: dict[str, Any] = {"labels": {"example.com/team": "payments"}}
+JWT = re.compile(r"eyJ[\w-]+\.eyJ")
+
+
+def test_it_serves_health_readiness_and_metrics_of_its_pools(world: World) -> None:
+    names = world.fleet(windows=3)
+    pool = world.apply(world.pool(**SPEC))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=3)
+    assert world.operator.get("/healthz")[0] == 200
+    assert world.operator.get("/readyz")[0] == 200
+    assert world.operator.get("/")[0] == 404
+    eventually(
+        lambda: world.operator.metric("winpool_nodes", pool=pool, state="up_to_date") == 3,
+        what="winpool_nodes of the pool",
+    )
+    code, text = world.operator.get("/metrics")
+    assert code == 200
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert [name for name in families if not name.startswith(("winpool_", "process_", "python_"))] == []
+    assert [name for name, family in families.items() if not family.documentation] == []
+    assert [name for name in names if name in text] == [], (
+        "series per node: their number must not grow with nodes"
+    )
+
+    world.delete(pool)
+    eventually(
+        lambda: pool not in world.operator.get("/metrics")[1], what="the series of a deleted pool gone"
+    )
+
+
+def test_its_json_log_parses_and_holds_no_token_even_at_debug(world: World) -> None:
+    world.fleet(windows=2)
+    operator = Operator(
+        kubeconfig=world.testbed.kubeconfig("winpool"),
+        log_file=world.directory / "debug.log",
+        environment={"WINPOOL_LOG_LEVEL": "debug"},
+    )
+    token = world.testbed.layout.token.read_text().strip()
+    try:
+        pool = world.apply(world.pool(**SPEC))
+        operator.start()
+        world.wait_up_to_date(pool, nodes=2)
+        world.delete(pool)
+        assert operator.stop() == 0
+    finally:
+        operator.close()
+    text = operator.log_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert len(lines) > 3
+    assert [line for line in lines if not {"time", "level", "logger", "message"} <= line.keys()] == []
+    assert "DEBUG" in {line["level"] for line in lines}
+    assert JWT.match(token)
+    assert token not in text
+    assert not JWT.search(text)
+    assert [line for line in lines if line["level"] in ("WARNING", "ERROR", "CRITICAL")] == []
+
+
+def test_sigterm_ends_it_within_2_seconds_with_exit_code_0(world: World) -> None:
+    world.fleet(windows=2)
+    pool = world.apply(world.pool(**SPEC))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    assert world.operator.stop(seconds=2) == 0
+    world.operator.start(wait=False)
+    eventually(lambda: world.operator.get("/healthz")[0], what="it answers")
+    assert world.operator.stop(seconds=2) == 0
+    assert "Traceback" not in world.operator.log_text()
+
+
+def test_sigterm_in_the_middle_of_a_write_ends_it_within_2_seconds_too(world: World) -> None:
+    world.fleet(windows=2)
+    pool = world.apply(world.pool(**SPEC))
+    with world.write_gate(passes=1) as gate:
+        world.operator.start(wait=False)
+        eventually(lambda: gate.held, what="a write to a node is held")
+        assert world.operator.stop(seconds=2) == 0
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+
+
+def test_without_api_server_or_token_it_stays_alive_unready_and_clear_and_still_ends_at_once(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    token_file = tmp_path / "no-such-token"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+        kubeconfigs = {
+            nobody: copy_kubeconfig(testbed, tmp_path / "nobody-listens", server=f"https://{nobody}"),
+            str(token_file): copy_kubeconfig(testbed, tmp_path / "no-token", token_file=token_file),
+        }
+        operators = {
+            fault: Operator(kubeconfig=kubeconfig, log_file=tmp_path / f"{kubeconfig.name}.log")
+            for fault, kubeconfig in kubeconfigs.items()
+        }
+        try:
+            for operator in operators.values():
+                operator.start(wait=False)
+            eventually(
+                lambda: {each.get("/healthz")[0] for each in operators.values()} == {200},
+                what="/healthz says 200",
+            )
+            # Longer than it takes the framework below to give up for good, which is after 8 s.
+            holds(lambda: all(each.running for each in operators.values()), seconds=12)
+            for fault, operator in operators.items():
+                assert operator.get("/healthz")[0] == 200
+                assert operator.get("/readyz")[0] == 503
+                warnings = [
+                    line for line in operator.log_lines() if line.get("level") in ("WARNING", "ERROR")
+                ]
+                assert [line for line in warnings if fault in str(line["message"])] != []
+                assert operator.stop(seconds=2) == 0
+        finally:
+            for operator in operators.values():
+                operator.close()
+    for operator in operators.values():
+        assert "Traceback" not in operator.log_text()
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(None, id="no such file"),
+        pytest.param("{ not yaml: [\n", id="not YAML"),
+        pytest.param("apiVersion: v1\nkind: Config\n", id="no cluster"),
+    ],
+)
+def test_a_wrong_kubeconfig_is_one_clear_sentence_and_exit_code_1(
+    tmp_path: Path, content: str | None, log_format: str
+) -> None:
+    kubeconfig = tmp_path / "my-kubeconfig"
+    if content is not None:
+        kubeconfig.write_text(content)
+    done = run("run", kubeconfig=kubeconfig, log_format=log_format)
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    assert len(lines) == 1, lines
+    assert "Traceback" not in lines[0]
+    assert str(kubeconfig) in lines[0]
+
+
+def test_a_wrong_setting_is_named_and_not_run_with(tmp_path: Path) -> None:
+    done = run("run", kubeconfig=tmp_path / "any", log_format="xml")
+    said = done.stdout + done.stderr
+    assert done.returncode not in (0, -9)
+    assert "Traceback" not in said
+    assert "log" in said.lower()
+    assert "format" in said.lower()
+    assert "json" in said, "what is allowed is not said"
+
+
+def run(*arguments: str, kubeconfig: Path, log_format: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "winpool", *arguments],
+        env={
+            "PATH": os.environ["PATH"],
+            "WINPOOL_KUBECONFIG": str(kubeconfig),
+            "WINPOOL_HOST": "127.0.0.1",
+            "WINPOOL_PORT": "0",
+            "WINPOOL_LOG_FORMAT": log_format,
+        },
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def copy_kubeconfig(
+    testbed: Testbed, path: Path, *, server: str | None = None, token_file: Path | None = None
+) -> Path:
+    """Copy the operator's kubeconfig with another server or another token file."""
+    config = yaml.safe_load(testbed.kubeconfig("winpool").read_text())
+    if server:
+        config["clusters"][0]["cluster"]["server"] = server
+    if token_file:
+        config["users"][0]["user"]["tokenFile"] = str(token_file)
+    path.write_text(yaml.safe_dump(config))
+    return path
