@@ -43,7 +43,7 @@ check-imports: $(INSTALLED)
 
 test: check ## Everything: the fast half, then the tests on a real control plane
 	@$(BIN)/python -m testbed build
-	@$(BIN)/pytest -q tests/cluster
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
 	@$(BIN)/python -m testbed build
