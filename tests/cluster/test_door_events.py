@@ -71,7 +71,7 @@ async def test_an_event_of_a_pool_shows_in_describe_and_repetitions_are_counted(
         for _ in range(3):
             recorder.record(about(pool, reason="PoolOverlap", note="too long " * 300))
         await until(lambda: recorder.posted == 2, what="one event, and one repetition for two")
-        recorder.record(about(pool, reason="PoolOverlap"))
+        recorder.record(about(pool, reason="PoolOverlap", note="too long " * 300))
         await until(lambda: recorder.posted == 3, what="a later repetition")
         assert recorder.dropped == {}
     (event,) = world.events(kind="WindowsNodePool", name=name)

@@ -45,17 +45,6 @@ def test_a_node_that_stops_being_windows_is_released(world: World) -> None:
     assert taints_of(world.node(second)) == {"os=windows:NoSchedule"}
 
 
-def test_a_node_that_stopped_being_windows_while_the_operator_was_down_is_released(world: World) -> None:
-    (only,) = world.fleet(windows=1)
-    world.operator.start()
-    name = world.apply(world.pool(labels={"team": "payments"}))
-    world.wait_up_to_date(name, nodes=1)
-    world.operator.kill()
-    world.kubectl("label", "node", only, "kubernetes.io/os=linux", "--overwrite")
-    world.operator.start()
-    eventually(lambda: not _carries_ours(world.node(only)) or None, what="the node is released")
-
-
 def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None:
     names = world.fleet(windows=2)
     world.operator.start()
