@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.contract.conform import record_of, release
-from winpool.contract.membership import is_asked_for
+from winpool.contract.membership import asking
 from winpool.contract.record import Record
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def release_orphan(
     """Return the patch that takes off what a pool that is gone left on a Windows node.
 
     ``is_vanished`` says of a UID or a name that no pool has it, for certain (P4). A node that a pool
-    selects is left to that pool, which takes it over.
+    selects is left to that pool, which takes it over, unless it is being deleted itself.
     """
     found = record_of(node)
     owner = found.pool_uid if isinstance(found, Record) else node.labels.get(POOL_LABEL, "")
-    if not owner or not is_vanished(owner) or any(is_asked_for(node, by=pool) for pool in pools):
+    if not owner or not is_vanished(owner) or asking(pools, node):
         return None
     return _release_by_record(node)
 

@@ -9,7 +9,6 @@ while its watch was down).
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
@@ -69,13 +68,14 @@ class Pools:
     def __init__(self, *, on_change: ChangeHandler) -> None:
         self._pools: dict[str, Pool] = {}
         self._on_change = on_change
-        # UIDs and names of the last two complete lists: see `is_vanished`.
-        self._listed: deque[frozenset[str]] = deque(maxlen=_LISTS)
+        self._synced = False
+        # How many complete lists lacked a UID or name that was asked about. As many as nodes can name.
+        self._absences: dict[str, int] = {}
 
     @property
     def synced(self) -> bool:
         """Whether a complete list has been seen: before that, nobody knows who shares a node with whom."""
-        return bool(self._listed)
+        return self._synced
 
     def get(self, name: str) -> Pool | None:
         """Return the pool of that name, or None."""
@@ -86,15 +86,15 @@ class Pools:
         return tuple(self._pools.values())
 
     def is_vanished(self, identity: str) -> bool:
-        """Whether no pool has that UID or name, by two complete lists, a period of ``relist`` apart (P4).
+        """Whether no pool has that UID or name, by two complete lists a period apart (P4).
 
-        One list is not enough: a pool that was created a moment ago may have written to a node
-        before any list of ours has it.
+        Lists count from the first time that somebody asks about it: the pool of a name that was never
+        heard before may be younger than any list we have.
         """
-        if len(self._listed) < _LISTS:
+        if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
+            self._absences.pop(identity, None)
             return False
-        known = any(identity in listed for listed in self._listed)
-        return not known and not any(identity in (pool.uid, pool.name) for pool in self._pools.values())
+        return self._absences.setdefault(identity, 0) >= _LISTS
 
     def accept(self, body: Mapping[str, Any]) -> None:
         """Take in an object that was read, watched, or returned by a write of ours."""
@@ -112,10 +112,13 @@ class Pools:
             del self._pools[name]
             self._on_change(name, for_rivals=True)
 
-    def replace(self, bodies: Iterable[Mapping[str, Any]], *, resource_version: str) -> None:
+    def replace(
+        self, bodies: Iterable[Mapping[str, Any]], *, resource_version: str, counts: bool = True
+    ) -> None:
         """Take in a complete list, made at ``resource_version``: who is not on it is gone.
 
-        Except a pool that we know from a later moment than the list.
+        Except a pool that we know from a later moment than the list. ``counts`` says whether the list is
+        far enough from the last one to count towards ``is_vanished``.
         """
         listed: set[str] = set()
         for body in bodies:
@@ -125,7 +128,10 @@ class Pools:
             if pool.uid not in listed and not is_older(resource_version, than=pool.resource_version):
                 log.info("pool %s is gone", pool.name)
                 self.forget(name=pool.name, uid=pool.uid)
-        self._listed.append(frozenset(listed))
+        self._synced = True
+        self._absences = {
+            identity: lists + counts for identity, lists in self._absences.items() if identity not in listed
+        }
 
 
 def _claims(pool: Pool) -> tuple[str, int, bool]:

@@ -51,6 +51,8 @@ class Relister:
         self._pools = pools
         self._after = after
         self._wake = Wake()
+        self._monotonic = monotonic
+        self._counted_at = float("-inf")
         self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="trying again")
         self.problem = "not listed yet"
 
@@ -77,10 +79,20 @@ class Relister:
             self.problem = ""
             backoff.reset()
             self._outage.ended()
-            self._pools.replace(listed.items, resource_version=listed.resource_version)
+            self._pools.replace(
+                listed.items, resource_version=listed.resource_version, counts=self._is_a_period_later()
+            )
             self._after()
             await asyncio.sleep(LEAST_SECONDS)
             await self._wake.wait(seconds=self._period_seconds * _uniform(1, 1 + JITTER))
+
+    def _is_a_period_later(self) -> bool:
+        """Whether this list comes a period after the last that counted, and is the next to count."""
+        now = self._monotonic()
+        if now - self._counted_at < self._period_seconds:
+            return False
+        self._counted_at = now
+        return True
 
 
 def _explained(error: ApiError) -> ApiError:
