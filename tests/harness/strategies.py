@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from harness.builders import Object, a_node, a_pool, a_spec, a_taint
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
+from winpool.contract.conform import Wanted
 from winpool.snapshot import Node, Pool, Taint
 
 SELECTORS: Final[tuple[Object, ...]] = (
@@ -32,6 +33,8 @@ TAINT_IDENTITIES: Final = (
 POOL_VALUES: Final = ("p1", "p2", "same", "")
 FOREIGN_VALUES: Final = ("f1", "f2", "same", "")
 
+TIME: Final = "2026-10-31T08:00:00Z"
+
 PROTECTED_LABELS: Final = {
     "kubernetes.io/arch": "amd64",
     "node.kubernetes.io/windows-build": "10.0.20348",
@@ -41,8 +44,8 @@ PROTECTED_LABELS: Final = {
 }
 """Labels that no pool of these strategies asks for: no decision may ever touch them."""
 PROTECTED_TAINTS: Final = (
-    Taint("node.kubernetes.io/unreachable", "NoExecute", time_added="2026-10-31T08:00:00Z"),
-    Taint("node.kubernetes.io/unschedulable", "NoSchedule", time_added="2026-10-31T08:00:00Z"),
+    Taint("node.kubernetes.io/unreachable", "NoExecute", time_added=TIME),
+    Taint("node.kubernetes.io/unschedulable", "NoSchedule", time_added=TIME),
     a_taint("ToBeDeletedByClusterAutoscaler=1761900000:NoSchedule"),
     a_taint("karpenter.sh/disrupted:NoSchedule"),
     a_taint("os=f1:NoExecute"),
@@ -71,15 +74,32 @@ def specs(*, modes: st.SearchStrategy[Mode] | None = None) -> st.SearchStrategy[
     )
 
 
-def foreign_taints() -> st.SearchStrategy[tuple[Taint, ...]]:
+def wishes() -> st.SearchStrategy[Wanted]:
+    """Return what the pool of ``a_pool`` may want on a node."""
+    values = st.sampled_from(POOL_VALUES)
+    return st.builds(
+        Wanted,
+        pool_name=st.just("pool"),
+        pool_uid=st.just("uid-of-pool"),
+        labels=st.dictionaries(st.sampled_from(LABEL_KEYS), values),
+        taints=st.dictionaries(st.sampled_from(TAINT_IDENTITIES), values),
+    )
+
+
+def taint_lists() -> st.SearchStrategy[tuple[Taint, ...]]:
     """Return lists of taints as others write them, in any order, each identity once."""
     values = st.sampled_from(FOREIGN_VALUES)
-    shared = st.builds(lambda at, value: Taint(at[0], at[1], value), st.sampled_from(TAINT_IDENTITIES), values)
+    shared = st.builds(
+        lambda at, value, time: Taint(at[0], at[1], value, time),
+        st.sampled_from(TAINT_IDENTITIES),
+        values,
+        st.sampled_from((None, TIME)),
+    )
     some = st.sampled_from(PROTECTED_TAINTS) | shared
     return st.lists(some, max_size=5, unique_by=lambda taint: taint.identity).map(tuple)
 
 
-def foreign_labels() -> st.SearchStrategy[dict[str, str]]:
+def label_maps() -> st.SearchStrategy[dict[str, str]]:
     """Return labels as others write them: protected ones, and such as pools also want."""
     shared = st.dictionaries(st.sampled_from(LABEL_KEYS), st.sampled_from(FOREIGN_VALUES))
     agentpool = st.sampled_from(({"agentpool": "red"}, {"agentpool": "blue"}))
@@ -92,8 +112,8 @@ def nodes(draw: st.DrawFn, name: str = "w1", *, windows: bool = True) -> Node:
     return a_node(
         name,
         os="windows" if windows else draw(st.sampled_from(("linux", "Windows", "", None))),
-        labels=draw(foreign_labels()),
-        taints=draw(foreign_taints()),
+        labels=draw(label_maps()),
+        taints=draw(taint_lists()),
         ready=draw(READY),
         unschedulable=draw(st.booleans()),
         deleting=draw(st.booleans()),
@@ -127,9 +147,13 @@ def _json() -> st.SearchStrategy[Any]:
 
 def _entries() -> tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]:
     """Return labels and taints of a record by somebody who wants us to harm the node."""
-    keys = st.sampled_from((*LABEL_KEYS, *PROTECTED_LABELS, OS_LABEL, POOL_LABEL, "agentpool", "", "a b", "x/"))
+    keys = st.sampled_from(
+        (*LABEL_KEYS, *PROTECTED_LABELS, OS_LABEL, POOL_LABEL, "agentpool", "", "a b", "x/")
+    )
     protected = {*PROTECTED_LABELS.values(), *(taint.value for taint in PROTECTED_TAINTS), "windows"}
-    values = st.sampled_from((*POOL_VALUES, *FOREIGN_VALUES, *sorted(protected), "not a value", "\ud800", None))
+    values = st.sampled_from(
+        (*POOL_VALUES, *FOREIGN_VALUES, *sorted(protected), "not a value", "\ud800", None)
+    )
     owned = st.fixed_dictionaries({"set": values}, optional={"before": values}) | _json()
     identities = st.sampled_from(
         (*TAINT_IDENTITIES, *(taint.identity for taint in PROTECTED_TAINTS), ("os", "Nonsense"), ("", ""))
@@ -159,7 +183,7 @@ def hostile_records(*, uid: str = "uid-of-pool") -> st.SearchStrategy[str]:
 def haunted_nodes(name: str = "w1", *, uid: str = "uid-of-pool") -> st.SearchStrategy[Node]:
     """Return nodes whose record was written by a stranger, with or without the label of the pool."""
     return st.builds(
-        lambda node, record, label: _haunted(node, record, label),
+        _haunted,
         nodes(name),
         hostile_records(uid=uid),
         st.sampled_from((None, "pool", "stranger")),

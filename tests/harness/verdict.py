@@ -1,0 +1,67 @@
+"""What must be true of the cluster of ``harness.model``: at any moment, and once everything is quiet."""
+
+from __future__ import annotations
+
+from harness.model import Model, mode_of
+from harness.others import SHARED_KEYS, owned_on, owner_of, value_on
+from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS
+from harness.writes import carries_ours
+from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
+from winpool.api.v1alpha1 import Mode
+from winpool.snapshot import Node, Pool
+
+
+def check_protected(model: Model) -> None:
+    """Assert that nothing has changed that no pool may touch, in value, in time and in order."""
+    for name, node in model.nodes.items():
+        others = model.others[name]
+        assert {key: node.labels.get(key) for key in PROTECTED_LABELS} == others.labels
+        assert [taint for taint in node.taints if taint in PROTECTED_TAINTS] == others.taints
+
+
+def check_settled(model: Model) -> None:
+    """Assert that every node is what the specs say, and otherwise what others wrote."""
+    for node in model.nodes.values():
+        owner = next((pool for pool in model.pools.values() if pool.uid == owner_of(node)), None)
+        if owner is None:
+            _check_free(model, node)
+        elif mode_of(owner) is Mode.ACTIVE:
+            _check_contract(model, node, owner)
+        _check_rest(model, node)
+
+
+def _check_free(model: Model, node: Node) -> None:
+    """A node that nobody has waits for nobody but for a pool that may not write now."""
+    selecting = model.selecting(node)
+    named = model.pools.get(node.labels.get(POOL_LABEL, ""))
+    if any(mode_of(pool) is not Mode.ACTIVE for pool in (*selecting, *([named] if named else []))):
+        return
+    assert not selecting, f"{node.name} is not taken by {[pool.name for pool in selecting]}"
+    assert is_clean(model, node), f"left behind on {node.name}"
+
+
+def is_clean(model: Model, node: Node) -> bool:
+    """Whether nothing of ours is on the node; an annotation that others made up is not ours."""
+    return POOL_LABEL not in node.labels if model.others[node.name].haunted else not carries_ours(node)
+
+
+def _check_contract(model: Model, node: Node, owner: Pool) -> None:
+    assert owner in model.selecting(node), f"{node.name} is kept by {owner.name}"
+    assert owner.spec is not None
+    assert RELEASE_FINALIZER in owner.finalizers
+    assert node.labels[POOL_LABEL] == owner.name
+    wanted = dict(owner.spec.labels) | {taint.identity: taint.value for taint in owner.spec.taints}
+    assert {key: value_on(node, key) for key in wanted} == wanted
+    assert owned_on(node) <= wanted.keys()
+
+
+def _check_rest(model: Model, node: Node) -> None:
+    others = model.others[node.name]
+    if others.haunted:
+        return
+    for key in SHARED_KEYS:
+        if key in owned_on(node):
+            continue
+        value = value_on(node, key)
+        assert value in others.ever[key], f"{key} on {node.name} was never {value} by others"
+        assert value == others.due.get(key, value), f"{key} on {node.name} is not as others left it"

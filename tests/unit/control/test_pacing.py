@@ -1,0 +1,114 @@
+"""Repairs: at once, then after 2, 4, 8 … 300 seconds; ten quiet minutes end it. All by a clock of our own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.control.pacing import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, Pacer
+
+PAUSES = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+
+
+@dataclass
+class Clock:
+    """Monotonic time that passes when told."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pacer(clock: Clock) -> Pacer:
+    return Pacer(monotonic=clock)
+
+
+def test_the_numbers_are_those_of_the_design() -> None:
+    assert (FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, QUIET_SECONDS) == (2, 300, 600)
+
+
+def test_the_first_repair_waits_for_nothing(pacer: Pacer) -> None:
+    assert pacer.held_back() == frozenset()
+    assert pacer.seconds_to_next() is None
+
+
+def test_each_further_repair_waits_twice_as_long_up_to_the_longest(pacer: Pacer, clock: Clock) -> None:
+    """Each repair comes the moment it may."""
+    for pause in PAUSES:
+        pacer.note("w1")
+        assert pacer.seconds_to_next() == pytest.approx(pause)
+        clock.now += pause - 0.01
+        assert pacer.held_back() == {"w1"}
+        assert pacer.seconds_to_next() == pytest.approx(0.01)
+        clock.now += 0.02
+        assert pacer.held_back() == frozenset()
+        assert pacer.seconds_to_next() is None
+
+
+def test_ten_quiet_minutes_end_it(pacer: Pacer, clock: Clock) -> None:
+    for pause in PAUSES:
+        pacer.note("w1")
+        clock.now += pause
+    clock.now += QUIET_SECONDS
+    pacer.note("w1")
+    assert pacer.seconds_to_next() == pytest.approx(FIRST_PAUSE_SECONDS)
+
+
+def test_less_than_ten_quiet_minutes_end_nothing(pacer: Pacer, clock: Clock) -> None:
+    for _ in range(3):
+        pacer.note("w1")
+        clock.now += QUIET_SECONDS - 1
+    pacer.note("w1")
+    assert pacer.seconds_to_next() == pytest.approx(16)
+
+
+def test_each_node_has_a_patience_of_its_own(pacer: Pacer, clock: Clock) -> None:
+    pacer.note("w1")
+    clock.now += 3
+    pacer.note("w1")
+    pacer.note("w2")
+    assert pacer.held_back() == {"w1", "w2"}
+    assert pacer.seconds_to_next() == pytest.approx(2)
+    clock.now += 2.5
+    assert pacer.held_back() == {"w1"}
+    assert pacer.seconds_to_next() == pytest.approx(1.5)
+
+
+def test_asking_changes_nothing(pacer: Pacer, clock: Clock) -> None:
+    pacer.note("w1")
+    clock.now += 1
+    assert [pacer.held_back() for _ in range(3)] == [{"w1"}] * 3
+    assert [pacer.seconds_to_next() for _ in range(3)] == [pytest.approx(1)] * 3
+
+
+def test_a_war_of_years_does_not_overflow(pacer: Pacer, clock: Clock) -> None:
+    for _ in range(5000):
+        pacer.note("w1")
+        clock.now += LONGEST_PAUSE_SECONDS
+    pacer.note("w1")
+    assert pacer.seconds_to_next() == pytest.approx(LONGEST_PAUSE_SECONDS)
+
+
+@given(st.lists(st.tuples(st.sampled_from(("w1", "w2")), st.floats(0, 1000)), max_size=30))
+def test_no_node_waits_longer_than_the_longest_pause(story: list[tuple[str, float]]) -> None:
+    clock = Clock()
+    pacer = Pacer(monotonic=clock)
+    for uid, quiet in story:
+        pacer.note(uid)
+        assert uid in pacer.held_back()
+        wait = pacer.seconds_to_next()
+        assert wait is not None
+        assert 0 < wait <= LONGEST_PAUSE_SECONDS
+        clock.now += quiet
+    clock.now += LONGEST_PAUSE_SECONDS
+    assert pacer.held_back() == frozenset()

@@ -1,0 +1,283 @@
+"""The pools that are known, from three sources out of step: the newest wins, and gone is gone for certain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.control.pools import Pools
+
+Object = dict[str, Any]
+SPEC: Object = {"nodeSelector": {"matchLabels": {"agentpool": "red"}}, "os": {"version": "2022"}}
+
+
+def a_body(
+    name: str = "pool", *, uid: str | None = None, version: int = 1, generation: int = 1, **more: Any
+) -> Object:
+    return {
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": "WindowsNodePool",
+        "metadata": {
+            "name": name,
+            "uid": uid or f"uid-of-{name}",
+            "resourceVersion": str(version),
+            "generation": generation,
+            "creationTimestamp": "2026-11-01T12:00:00Z",
+            **more,
+        },
+        "spec": SPEC,
+    }
+
+
+class Changes:
+    """Notes what is told of changes."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, bool]] = []
+
+    def __call__(self, name: str, *, for_rivals: bool) -> None:
+        self.all.append((name, for_rivals))
+
+    def taken(self) -> list[tuple[str, bool]]:
+        """Return what was told since the last call."""
+        told, self.all = self.all, []
+        return told
+
+
+@pytest.fixture
+def changes() -> Changes:
+    return Changes()
+
+
+@pytest.fixture
+def pools(changes: Changes) -> Pools:
+    return Pools(on_change=changes)
+
+
+def version_of(pools: Pools, name: str = "pool") -> str | None:
+    pool = pools.get(name)
+    return None if pool is None else pool.resource_version
+
+
+# Accepting
+
+
+def test_a_pool_is_known_by_its_name(pools: Pools) -> None:
+    pools.accept(a_body("a"))
+    pools.accept(a_body("b"))
+    assert {pool.name for pool in pools.all()} == {"a", "b"}
+    found = pools.get("a")
+    assert found is not None
+    assert found.uid == "uid-of-a"
+    assert pools.get("c") is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "held"), [(1, 2, "2"), (2, 1, "2"), (9, 10, "10"), (10, 9, "10")]
+)
+def test_the_newest_version_wins_whoever_comes_last(pools: Pools, first: int, second: int, held: str) -> None:
+    """Versions are numbers, not texts: 10 is newer than 9."""
+    pools.accept(a_body(version=first))
+    pools.accept(a_body(version=second))
+    assert version_of(pools) == held
+
+
+@given(st.permutations(range(1, 8)))
+def test_the_order_of_arrival_does_not_matter(versions: list[int]) -> None:
+    pools = Pools(on_change=Changes())
+    for version in versions:
+        pools.accept(a_body(version=version))
+    assert version_of(pools) == "7"
+
+
+def test_what_is_no_news_wakes_nobody(pools: Pools, changes: Changes) -> None:
+    pools.accept(a_body(version=5))
+    changes.taken()
+    pools.accept(a_body(version=5))
+    pools.accept(a_body(version=4, generation=9))
+    assert changes.taken() == []
+
+
+@pytest.mark.parametrize(
+    ("news", "for_rivals"),
+    [
+        (a_body(version=2), False),
+        (a_body(version=2) | {"status": {"observedGeneration": 1}}, False),
+        (a_body(version=2, finalizers=["winpool.dev/release-nodes"]), False),
+        (a_body(version=2, generation=2), True),
+        (a_body(version=2, generation=1, deletionTimestamp="2026-11-01T13:00:00Z"), True),
+        (a_body(version=2, uid="another"), True),
+    ],
+    ids=["metadata", "status", "finalizer", "spec", "deletion", "another object"],
+)
+def test_rivals_hear_of_what_decides_on_nodes_only(
+    pools: Pools, changes: Changes, news: Object, for_rivals: bool
+) -> None:
+    pools.accept(a_body(version=1))
+    assert changes.taken() == [("pool", True)]
+    pools.accept(news)
+    assert changes.taken() == [("pool", for_rivals)]
+
+
+# Forgetting
+
+
+def test_a_deleted_pool_is_forgotten_and_rivals_hear_of_it(pools: Pools, changes: Changes) -> None:
+    pools.accept(a_body())
+    changes.taken()
+    pools.forget(name="pool", uid="uid-of-pool")
+    assert pools.get("pool") is None
+    assert pools.all() == ()
+    assert changes.taken() == [("pool", True)]
+
+
+def test_a_late_deletion_does_not_take_the_successor_of_the_same_name(pools: Pools, changes: Changes) -> None:
+    pools.accept(a_body(uid="second", version=9))
+    changes.taken()
+    pools.forget(name="pool", uid="first")
+    assert version_of(pools) == "9"
+    assert changes.taken() == []
+
+
+def test_forgetting_who_is_not_known_wakes_nobody(pools: Pools, changes: Changes) -> None:
+    pools.forget(name="pool", uid="uid-of-pool")
+    assert changes.taken() == []
+
+
+def test_a_pool_created_again_is_taken_in(pools: Pools) -> None:
+    pools.accept(a_body(uid="first", version=3))
+    pools.accept(a_body(uid="second", version=8))
+    found = pools.get("pool")
+    assert found is not None
+    assert found.uid == "second"
+
+
+# Complete lists
+
+
+def test_nothing_is_certain_before_the_first_complete_list(pools: Pools) -> None:
+    assert not pools.synced
+    pools.accept(a_body())
+    assert not pools.synced
+    pools.replace([], resource_version="1")
+    assert pools.synced
+
+
+def test_who_is_not_on_a_complete_list_is_dropped(pools: Pools, changes: Changes) -> None:
+    pools.accept(a_body("a", version=3))
+    pools.accept(a_body("b", version=4))
+    changes.taken()
+    pools.replace([a_body("b", version=4), a_body("c", version=6)], resource_version="7")
+    assert {pool.name for pool in pools.all()} == {"b", "c"}
+    assert sorted(changes.taken()) == [("a", True), ("c", True)]
+
+
+def test_who_is_newer_than_the_list_is_kept(pools: Pools) -> None:
+    """Created after the list was made, and heard of before the list arrived."""
+    pools.accept(a_body("young", version=12))
+    pools.replace([a_body("old", version=3)], resource_version="9")
+    assert {pool.name for pool in pools.all()} == {"old", "young"}
+
+
+def test_a_list_does_not_bring_back_what_is_older(pools: Pools) -> None:
+    pools.accept(a_body(version=12, generation=4))
+    pools.replace([a_body(version=8, generation=3)], resource_version="9")
+    assert version_of(pools) == "12"
+
+
+def test_a_list_that_says_nothing_new_wakes_nobody(pools: Pools, changes: Changes) -> None:
+    bodies = [a_body("a", version=3), a_body("b", version=4)]
+    pools.replace(bodies, resource_version="7")
+    changes.taken()
+    pools.replace(bodies, resource_version="9")
+    assert changes.taken() == []
+
+
+def test_a_pool_on_the_list_that_cannot_be_read_is_not_dropped(pools: Pools) -> None:
+    pools.accept(a_body(version=3))
+    pools.replace([a_body(version=5) | {"spec": {}}], resource_version="7")
+    found = pools.get("pool")
+    assert found is not None
+    assert (found.spec, found.resource_version) == (None, "5")
+
+
+# Vanished: known to be gone, and not merely unknown
+
+
+def listed(pools: Pools, *bodies: Object, version: int) -> None:
+    pools.replace(bodies, resource_version=str(version))
+
+
+def test_an_unknown_pool_is_not_gone_before_two_complete_lists(pools: Pools) -> None:
+    assert not pools.is_vanished("stranger")
+    listed(pools, version=1)
+    assert not pools.is_vanished("stranger")
+    listed(pools, version=2)
+    assert pools.is_vanished("stranger")
+
+
+def test_a_pool_that_was_deleted_is_gone_after_two_more_lists(pools: Pools) -> None:
+    for version in (1, 2, 3):
+        listed(pools, a_body(), version=version)
+    pools.forget(name="pool", uid="uid-of-pool")
+    assert not pools.is_vanished("uid-of-pool")
+    listed(pools, version=4)
+    assert not pools.is_vanished("uid-of-pool")
+    listed(pools, version=5)
+    assert pools.is_vanished("uid-of-pool")
+
+
+def test_a_pool_that_is_known_is_never_gone(pools: Pools) -> None:
+    """Heard of from the feed, and too young for any list."""
+    pools.accept(a_body(version=99))
+    for version in (1, 2, 3):
+        listed(pools, version=version)
+        assert not pools.is_vanished("uid-of-pool")
+        assert not pools.is_vanished("pool")
+
+
+def test_a_pool_that_turns_up_again_is_not_gone(pools: Pools) -> None:
+    assert not pools.is_vanished("uid-of-pool")
+    for version in (1, 2):
+        listed(pools, version=version)
+    assert pools.is_vanished("uid-of-pool")
+    pools.accept(a_body(version=3))
+    assert not pools.is_vanished("uid-of-pool")
+
+
+def test_the_predecessor_of_the_same_name_is_gone_though_the_name_is_not(pools: Pools) -> None:
+    assert not pools.is_vanished("first")
+    for version in (1, 2):
+        listed(pools, a_body(uid="second", version=1), version=version)
+    assert pools.is_vanished("first")
+    assert not pools.is_vanished("second")
+    assert not pools.is_vanished("pool")
+
+
+def test_lists_made_before_a_pool_was_first_named_say_nothing_of_it(pools: Pools) -> None:
+    """It may have been created since, and seen on a node before it is seen itself (P4, two leaders)."""
+    for version in (1, 2, 3):
+        listed(pools, version=version)
+    assert not pools.is_vanished("young")
+    listed(pools, version=4)
+    assert not pools.is_vanished("young")
+    listed(pools, version=5)
+    assert pools.is_vanished("young")
+
+
+@given(st.lists(st.sampled_from(("accept", "forget", "list", "empty")), max_size=12))
+def test_who_is_there_is_never_gone_and_never_doubled(story: list[str]) -> None:
+    pools = Pools(on_change=Changes())
+    for version, step in enumerate(story, start=1):
+        if step == "accept":
+            pools.accept(a_body(version=version))
+        elif step == "forget":
+            pools.forget(name="pool", uid="uid-of-pool")
+        else:
+            listed(pools, *([a_body(version=version)] if step == "list" else []), version=version)
+        known = pools.get("pool")
+        assert pools.all() == (() if known is None else (known,))
+        assert known is None or not pools.is_vanished(known.uid)

@@ -1,0 +1,260 @@
+"""Every condition with every reason of the table, from a world that calls for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, by_name, deleted, edited, unreadable
+from harness.writes import settled
+from winpool.api.conditions import CONDITIONS
+from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.v1alpha1 import Condition, Mode
+from winpool.decide import decide
+from winpool.snapshot import Snapshot
+
+LABELS = {"team": "a"}
+
+
+def three() -> Nodes:
+    return by_name(*(a_node(f"w{number}") for number in range(3)))
+
+
+def up_to_date() -> Snapshot:
+    return a_snapshot(*settled(a_pool(labels=LABELS), three()))
+
+
+def rollout() -> Snapshot:
+    return a_snapshot(a_pool(labels=LABELS), three())
+
+
+def in_mode(mode: str) -> Snapshot:
+    return a_snapshot(a_pool(labels=LABELS, mode=mode), three())
+
+
+def without_nodes() -> Snapshot:
+    return a_snapshot(a_pool(labels=LABELS))
+
+
+def rejected() -> Snapshot:
+    pool, nodes = settled(a_pool(labels=LABELS), three())
+    return a_snapshot(unreadable(pool), nodes)
+
+
+def without_permission() -> Snapshot:
+    rule = 'apiGroups: [""], resources: [nodes], verbs: [patch]'
+    return a_snapshot(a_pool(labels=LABELS), three(), missing_permission=rule)
+
+
+def all_taken() -> Snapshot:
+    rival = a_pool("rival")
+    nodes = [a_node(f"w{number}", annotations=a_record(rival.uid)) for number in range(3)]
+    return a_snapshot(a_pool(labels=LABELS), nodes, rivals=[rival])
+
+
+def too_few_ready() -> Snapshot:
+    sick = [a_node("sick1", ready="False"), a_node("sick2", ready="Unknown")]
+    return a_snapshot(*settled(a_pool(labels=LABELS), three() | by_name(*sick)))
+
+
+def releasing() -> Snapshot:
+    pool, nodes = settled(a_pool(labels=LABELS, finalizers=(RELEASE_FINALIZER,)), three())
+    return a_snapshot(deleted(pool), nodes)
+
+
+WORLDS: dict[str, Callable[[], Snapshot]] = {
+    "up to date": up_to_date,
+    "rollout": rollout,
+    "paused": lambda: in_mode("Paused"),
+    "dry run": lambda: in_mode("DryRun"),
+    "no nodes": without_nodes,
+    "rejected": rejected,
+    "without permission": without_permission,
+    "all taken": all_taken,
+    "too few ready": too_few_ready,
+    "releasing": releasing,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a world is to be reported as: the reason of each condition, and which are True."""
+
+    world: str
+    reasons: dict[str, str]
+    true: set[str] = field(default_factory=set)
+
+
+HEALTHY = {
+    "Ready": "UpToDate",
+    "Accepted": "Accepted",
+    "Available": "NodesAvailable",
+    "NodesUpToDate": "UpToDate",
+    "Reconciling": "Settled",
+    "Paused": "NotPaused",
+    "Deleting": "NotDeleting",
+}
+GOOD = {"Ready", "Accepted", "Available", "NodesUpToDate"}
+CASES = [
+    Case("up to date", HEALTHY, GOOD),
+    Case(
+        "rollout",
+        HEALTHY
+        | {
+            "Ready": "RolloutInProgress",
+            "NodesUpToDate": "RolloutInProgress",
+            "Reconciling": "RolloutInProgress",
+        },
+        (GOOD - {"NodesUpToDate"}) | {"Reconciling"},
+    ),
+    Case(
+        "paused",
+        HEALTHY | {"Ready": "Paused", "NodesUpToDate": "Paused", "Paused": "PausedBySpec"},
+        (GOOD - {"NodesUpToDate"}) | {"Paused"},
+    ),
+    Case(
+        "dry run",
+        HEALTHY | {"Ready": "DryRun", "NodesUpToDate": "DryRun"},
+        GOOD - {"NodesUpToDate"},
+    ),
+    Case(
+        "no nodes", HEALTHY | dict.fromkeys(("Ready", "Available", "NodesUpToDate"), "NoNodesSelected"), GOOD
+    ),
+    Case(
+        "rejected",
+        HEALTHY | dict.fromkeys(("Ready", "Accepted", "NodesUpToDate"), "SpecRejected"),
+        {"Available"},
+    ),
+    Case(
+        "too few ready",
+        HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
+        {"Accepted", "NodesUpToDate"},
+    ),
+]
+
+
+def reported(snapshot: Snapshot) -> dict[str, Condition]:
+    return {condition.type: condition for condition in decide(snapshot).status.conditions}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.world)
+def test_a_pool_is_reported_as_it_is(case: Case) -> None:
+    found = reported(WORLDS[case.world]())
+    assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
+    assert {kind for kind, condition in found.items() if condition.status == "True"} == case.true
+    assert {condition.status for condition in found.values()} == {"True", "False"}
+
+
+def test_a_missing_permission_says_the_exact_rule() -> None:
+    snapshot = without_permission()
+    found = reported(snapshot)
+    assert found["Accepted"].reason == found["Ready"].reason == "MissingPermission"
+    assert found["Accepted"].status == found["Ready"].status == "False"
+    assert snapshot.missing_permission in found["Accepted"].message
+    assert (found["Reconciling"].status, found["Reconciling"].reason) == ("False", "Settled")
+
+
+def test_a_pool_that_owns_none_of_the_nodes_it_selects_says_so() -> None:
+    found = reported(all_taken())
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", "PoolOverlap")
+    assert "3 nodes" in found["Ready"].message
+    assert (found["Accepted"].status, found["Reconciling"].status) == ("True", "False")
+
+
+def test_a_pool_that_owns_one_of_the_nodes_it_selects_is_ready() -> None:
+    """One shared node is an issue and freezes nobody."""
+    rival = a_pool("rival")
+    shared = [a_node(f"w{number}", annotations=a_record(rival.uid)) for number in range(3)]
+    pool, nodes = settled(a_pool(labels=LABELS), by_name(a_node("mine")))
+    found = reported(a_snapshot(pool, [*nodes.values(), *shared], rivals=[rival]))
+    assert (found["Ready"].status, found["Ready"].reason) == ("True", "UpToDate")
+
+
+def test_a_pool_under_deletion_is_not_ready_and_says_how_many_nodes_are_left() -> None:
+    found = reported(releasing())
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", "Deleting")
+    for kind in ("Deleting", "Reconciling"):
+        assert (found[kind].status, found[kind].reason) == ("True", "ReleasingNodes")
+    assert "3 nodes" in found["Deleting"].message
+
+
+def test_a_rejected_spec_is_quoted_with_the_reason() -> None:
+    found = reported(rejected())
+    assert "spec.os: must be given" in found["Accepted"].message
+
+
+def test_the_worlds_above_show_every_meaning_of_the_table() -> None:
+    seen = {
+        (kind, condition.status, condition.reason)
+        for world in WORLDS.values()
+        for kind, condition in reported(world()).items()
+    }
+    table = {(kind.type, meaning.status, meaning.reason) for kind in CONDITIONS for meaning in kind.meanings}
+    assert table - seen == set()
+
+
+# Each condition by itself
+
+
+@pytest.mark.parametrize(("sick", "available"), [(0, "True"), (1, "True"), (2, "False"), (3, "False")])
+@pytest.mark.parametrize(
+    "how", [{"ready": "False"}, {"ready": "Unknown"}, {"unschedulable": True}, {"deleting": True}]
+)
+def test_all_but_one_node_must_be_available(how: dict[str, Any], sick: int, available: str) -> None:
+    nodes = [a_node(f"w{n}", **(how if n < sick else {})) for n in range(4)]
+    found = reported(a_snapshot(*settled(a_pool(labels=LABELS), by_name(*nodes))))
+    assert (found["Available"].status, found["Ready"].status) == (available, available)
+
+
+def test_the_only_node_may_be_unavailable() -> None:
+    """Where `upgrade` is absent, Available counts with maxUnavailable 1."""
+    assert reported(a_snapshot(a_pool(), [a_node(ready="False")]))["Available"].status == "True"
+
+
+@pytest.mark.parametrize(("mode", "paused"), [("Paused", "True"), ("DryRun", "False"), ("Active", "False")])
+def test_only_paused_is_paused(mode: str, paused: str) -> None:
+    assert reported(in_mode(mode))["Paused"].status == paused
+
+
+@pytest.mark.parametrize("mode", ["Paused", "DryRun"])
+def test_a_pool_that_is_up_to_date_says_so_in_every_mode(mode: str) -> None:
+    pool, nodes = settled(a_pool(labels=LABELS), three())
+    assert pool.spec is not None
+    held = edited(pool, pool.spec.model_copy(update={"mode": Mode(mode)}))
+    found = reported(a_snapshot(held, nodes))
+    assert (found["NodesUpToDate"].status, found["NodesUpToDate"].reason) == ("True", "UpToDate")
+    assert (found["Ready"].status, found["Ready"].reason) == ("True", mode)
+
+
+@pytest.mark.parametrize("mode", ["Paused", "DryRun"])
+def test_tools_do_not_wait_for_an_operator_that_may_not_act(mode: str) -> None:
+    assert reported(in_mode(mode))["Reconciling"].status == "False"
+
+
+def test_a_node_that_is_held_back_is_still_at_work() -> None:
+    """The operator will write it by itself, only later."""
+    snapshot = a_snapshot(a_pool(labels=LABELS), three(), held_back=[node.uid for node in three().values()])
+    found = reported(snapshot)
+    assert (found["Reconciling"].status, found["NodesUpToDate"].status) == ("True", "False")
+
+
+def test_a_node_that_has_left_is_at_work_until_it_is_released() -> None:
+    pool, nodes = settled(a_pool(labels=LABELS), three())
+    nodes["w0"] = a_node(
+        "w0", labels={**nodes["w0"].labels, "agentpool": "blue"}, annotations=nodes["w0"].annotations
+    )
+    found = reported(a_snapshot(pool, nodes))
+    assert (found["NodesUpToDate"].status, found["Reconciling"].status) == ("False", "True")
+
+
+def test_a_spec_whose_record_would_not_fit_is_rejected_with_the_fix() -> None:
+    long = {f"{'a' * 240}.{n:03d}/{'x' * 63}": "x" * 63 for n in range(32)}
+    taints = [f"{key}={value}:NoSchedule" for key, value in list(long.items())[:16]]
+    snapshot = a_snapshot(a_pool(labels=long, taints=taints), three())
+    found = reported(snapshot)
+    assert (found["Accepted"].status, found["Accepted"].reason) == ("False", "SpecRejected")
+    assert "label" in found["Accepted"].message
+    assert decide(snapshot).patches == ()

@@ -1,0 +1,79 @@
+"""The shape of the house: where the source root is, what may be loaded by what, how long a module is."""
+
+from __future__ import annotations
+
+import json
+import operator
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import winpool
+
+ROOM = Path(winpool.__file__).parent
+SOURCE = ROOM.parent
+PURE = ("api", "contract", "report")
+ENGINES = ("kopf", "aiohttp", "kubernetes")
+"""What opens sockets or runs loops: only `cluster/`, `handlers.py`, `app.py` and `serve/` know of it."""
+
+MAX_LINES = 300
+
+MODULES = sorted(ROOM.rglob("*.py"))
+
+
+def test_the_source_root_is_no_package() -> None:
+    """The standard library has a module called operator."""
+    assert SOURCE.name == "operator"
+    assert not (SOURCE / "__init__.py").exists()
+
+
+def test_operator_is_the_standard_library() -> None:
+    assert operator.__file__ is not None
+    assert SOURCE not in Path(operator.__file__).parents
+    assert operator.add(1, 2) == 3
+
+
+def loaded_after(*modules: str) -> set[str]:
+    """Return the top-level packages that a fresh interpreter has loaded after importing ``modules``."""
+    program = "\n".join(
+        [
+            "import importlib, json, sys",
+            f"sys.path.insert(0, {str(SOURCE)!r})",
+            f"for name in {modules!r}: importlib.import_module(name)",
+            "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))",
+        ]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    found: list[str] = json.loads(done.stdout)
+    return set(found)
+
+
+def dotted(path: Path) -> str:
+    name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def test_deciding_needs_no_client_and_no_framework() -> None:
+    """A pure room that could reach the network would not be one."""
+    pure = [dotted(path) for path in MODULES if path.relative_to(ROOM).parts[0] in PURE]
+    loaded = loaded_after(*pure, "winpool.decide", "winpool.snapshot")
+    assert "winpool" in loaded
+    assert loaded.isdisjoint(ENGINES)
+
+
+def test_operator_is_the_standard_library_in_a_fresh_interpreter_too() -> None:
+    """Also where the source root is first in the path, as it is for ``python -m winpool`` from there."""
+    program = "import sys; import operator; print(operator.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=SOURCE, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert SOURCE not in Path(done.stdout.strip()).parents
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOM)))
+def test_a_module_is_short_enough_to_be_read_at_once(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES

@@ -1,0 +1,152 @@
+"""Settings by flag and by environment, and the command line around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pydantic_settings import CliApp
+
+import winpool
+from winpool.__main__ import Winpool, main
+from winpool.api import crd
+from winpool.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"WINPOOL_{name.upper()}", raising=False)
+
+
+def by_flags(*flags: str) -> Settings:
+    """Return the settings of ``winpool run`` with these flags."""
+    parsed = CliApp.run(Winpool, cli_args=["run", *flags])
+    assert isinstance(parsed.run, Settings)
+    return parsed.run
+
+
+OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
+    "kubeconfig": ("/etc/winpool/kubeconfig", Path("/etc/winpool/kubeconfig")),
+    "context": ("staging", "staging"),
+    "host": ("127.0.0.9", "127.0.0.9"),
+    "port": ("0", 0),
+    "pool_relist_seconds": ("7", 7),
+    "node_relist_seconds": ("9", 9),
+    "log_format": ("json", "json"),
+    "log_level": ("debug", "debug"),
+}
+
+
+def test_every_setting_has_a_default_and_a_description() -> None:
+    Settings()
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_the_table_here_has_every_setting() -> None:
+    assert OTHER_THAN_DEFAULT.keys() == Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
+def test_a_setting_can_be_given_by_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: object
+) -> None:
+    assert getattr(Settings(), name) != value
+    monkeypatch.setenv(f"WINPOOL_{name.upper()}", text)
+    assert getattr(Settings(), name) == value
+    assert getattr(by_flags(), name) == value
+
+
+@pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
+def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
+    assert getattr(by_flags(f"--{name.replace('_', '-')}", text), name) == value
+    assert getattr(by_flags(f"--{name.replace('_', '-')}={text}"), name) == value
+
+
+def test_the_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINPOOL_LOG_FORMAT", "json")
+    monkeypatch.setenv("WINPOOL_PORT", "1234")
+    settings = by_flags("--log-format", "text")
+    assert (settings.log_format, settings.port) == ("text", 1234)
+
+
+def test_an_unknown_variable_is_no_concern_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes sets WINPOOL_PORT_443_TCP and the like for a Service called winpool."""
+    monkeypatch.setenv("WINPOOL_PORT_443_TCP", "tcp://10.0.0.1:443")
+    monkeypatch.setenv("WINPOOL_SERVICE_HOST", "10.0.0.1")
+    Settings()
+
+
+def test_settings_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().port = 1  # type: ignore[misc]
+
+
+BAD = {
+    "port": ["-1", "65536", "http"],
+    "log_format": ["xml"],
+    "log_level": ["loud"],
+    "pool_relist_seconds": ["0", "-1", "1.5", "86400"],
+    "node_relist_seconds": ["0", "86400"],
+}
+BAD_VALUES = [(name, value) for name, values in BAD.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_VALUES)
+def test_a_flag_that_cannot_be_used_ends_the_command_and_says_which(
+    capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    assert outcome("run", f"{flag}={value}") == 2
+    told = capsys.readouterr()
+    assert flag in told.err
+    assert "Traceback" not in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_VALUES)
+def test_a_variable_that_cannot_be_used_ends_the_command_and_says_which(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"WINPOOL_{name.upper()}", value)
+    assert outcome("run") == 2
+    told = capsys.readouterr()
+    assert f"WINPOOL_{name.upper()}" in told.err
+    assert "Traceback" not in told.err
+
+
+def outcome(*arguments: str) -> int:
+    """Return the exit code of the command, however it ends."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+
+
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert winpool.__version__ in capsys.readouterr().out
+
+
+def test_crd_prints_the_definition_as_it_stands_in_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crd"]) == 0
+    assert capsys.readouterr().out == crd.render()
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["run", "--fly"], ["version", "--fly"]])
+def test_an_unknown_command_or_flag_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome(*arguments) == 2
+    assert "fly" in capsys.readouterr().err
+
+
+def test_help_lists_the_commands_and_their_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("--help") == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("run", "crd", "version"))
+    assert outcome("run", "--help") == 0
+    told = capsys.readouterr().out
+    assert all(f"--{name.replace('_', '-')}" in told for name in Settings.model_fields)
