@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
 
-.PHONY: help install check test breaks demo up down generate lock format
+.PHONY: help install check test test-crash breaks demo up down generate lock format
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ check-imports: $(INSTALLED)
 test: check ## Everything: the fast half, then the tests on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
+
+test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest -q tests/crash
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
 	@$(BIN)/python -m testbed build

@@ -133,6 +133,8 @@ class App:
             reasons.append(f"pools: {self._relister.problem}")
         if not self._nodes.synced:
             reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
+        elif self._nodes.last_error is not None:
+            reasons.append(f"nodes: {self._nodes.last_error}")
         elif self._nodes.last_contact_seconds > SILENCE_SECONDS:
             reasons.append(f"nodes: nothing heard for {self._nodes.last_contact_seconds:.0f} s")
         return reasons

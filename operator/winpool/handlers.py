@@ -39,8 +39,8 @@ credentials that stay bad it would ask hundreds of times a second."""
 HEALTHY_SECONDS: Final = 60.0
 """A feed that ran this long was well: the next pause starts small again."""
 
-STOP_SECONDS: Final = 2.0
-"""How long a cancelled feed may take to end. It takes 0.1 to 0.4 s."""
+STOP_SECONDS: Final = 1.0
+"""How long a cancelled feed may take to end, of the 2 s that a stop may take. It takes 0.1 to 0.4 s."""
 
 
 def make_registry(

@@ -209,6 +209,7 @@ def test_requests_pass_unchanged_and_the_audit_log_names_the_client(
     missing = client.get(f"{MAPS}/none")
     assert (missing.status, missing.json["reason"]) == (404, "NotFound")
     assert client.local_port == port, "the connection is kept alive"
+    proxy.wait_for(lambda each: each.done, count=3)
     patch, get, none = proxy.log
     assert (patch.verb, patch.resource, patch.namespace, patch.name, patch.status, patch.server_status) == (
         "patch", "configmaps", "faults", name, 200, 200,
@@ -460,36 +461,50 @@ def test_connections_are_refused_and_accepted_again(
 
 SENDER = """
 import sys, threading, urllib.request, ssl
-server, ca, token, path, names = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]
+server, ca, token, path, at_once, *names = sys.argv[1:]
 tls = ssl.create_default_context(cafile=ca)
-for name in names:
+def send(name):
     data = b'{"data":{"value":"new"}}'
     request = urllib.request.Request(f"{server}{path}/{name}", method="PATCH", data=data)
     request.add_header("Authorization", f"Bearer {token}")
     request.add_header("Content-Type", "application/merge-patch+json")
     urllib.request.urlopen(request, context=tls).read()
+threads = [threading.Thread(target=send, args=(name,)) for name in names]
+for thread in threads:
+    thread.start()
+    if at_once != "yes":
+        thread.join()
 """
 
 
-@pytest.mark.parametrize(("when", "applied"), [("before", 1), ("after", 2)])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["in-turn", "at-once"])
 def test_the_operator_is_killed_at_its_nth_write(
-    testbed: Testbed, proxy: FaultProxy, tester: str, name: str, when: Any, applied: int
+    testbed: Testbed, proxy: FaultProxy, tester: str, name: str, when: Any, *, at_once: bool
 ) -> None:
-    names = [name, f"{name}-2", f"{name}-3"]
-    for each in names[1:]:
-        testbed.kubectl("create", "configmap", each, "-n", "faults", "--from-literal=value=old")
+    names = [name, *(f"{name}-{number}" for number in range(2, 9))]
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": each}} for each in names[1:]]
+    others = json.dumps({"apiVersion": "v1", "kind": "List", "items": maps})
+    testbed.kubectl("create", "-n", "faults", "-f", "-", stdin=others)
     pids: list[int] = []
-    proxy.kill_operator_on(2, when=when, pid=lambda: pids[0])
-    command = [sys.executable, "-c", SENDER, proxy.server, str(testbed.ca_file), tester, MAPS, *names]
-    gate = proxy.add(on(WRITES), stall(), nth=1)  # opened when we know its pid
+    proxy.kill_operator_on(5, when=when, pid=lambda: pids[0])
+    place = [proxy.server, str(testbed.ca_file), tester, MAPS]
+    command = [sys.executable, "-c", SENDER, *place, "yes" if at_once else "no", *names]
     with subprocess.Popen(command) as process:
-        pids.append(process.pid)
-        gate.remove()
+        pids.append(process.pid)  # long before it has begun to run
         assert process.wait(timeout=GUARD_SECONDS) == -signal.SIGKILL
     killed = proxy.wait_for(lambda each: f"kill {when}" in each.actions and each.done)
-    assert (killed.number, killed.name, killed.forwarded) == (2, names[1], when == "after")
-    assert [value_of(testbed, each) for each in names] == ["new"] * applied + ["old"] * (3 - applied)
-    assert len(proxy.writes()) == 2
+    assert (killed.number, killed.forwarded, killed.applied) == (5, when == "after", when == "after")
+    proxy.wait_for(lambda each: each.done, count=len(proxy.log))
+    applied = {each.name for each in proxy.writes() if each.applied}
+    assert {each.name for each in proxy.log[:4]} <= applied
+    found = testbed.kubectl("get", "configmaps", *names, "-n", "faults", "-o", "json").stdout
+    changed = [each for each in json.loads(found)["items"] if each.get("data") == {"value": "new"}]
+    assert {each["metadata"]["name"] for each in changed} == applied
+    if when == "before":
+        assert len(proxy.log) == 5
+    if not at_once:
+        assert applied == set(names[: 5 if when == "after" else 4])
 
 
 # What is done to the lines of a watch

@@ -149,6 +149,7 @@ def a_snapshot(
     vanished: Iterable[str] = (),
     held_back: Iterable[str] = (),
     missing_permission: str = "",
+    written_generation: int = 0,
     now: datetime = NOON,
 ) -> Snapshot:
     """Return what a pass of ``pool`` sees."""
@@ -160,6 +161,7 @@ def a_snapshot(
         now=now,
         held_back=frozenset(held_back),
         missing_permission=missing_permission,
+        written_generation=written_generation,
     )
 
 

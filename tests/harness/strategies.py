@@ -53,6 +53,11 @@ PROTECTED_TAINTS: Final = (
 )
 """Taints that no pool of these strategies asks for, one with a key that pools use with other effects."""
 
+RESERVED_LABELS: Final = {key: value for key, value in PROTECTED_LABELS.items() if key != "zone"}
+RESERVED_TAINTS: Final = tuple(taint for taint in PROTECTED_TAINTS if taint.key != "dedicated")
+"""Of those, what no pool at all may set: a record that names it must not be believed."""
+
+
 WORD: Final = st.text(max_size=8)
 READY: Final = st.sampled_from(("True", "True", "True", "False", "Unknown"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.model import Model, mode_of
 from harness.others import SHARED_KEYS, owned_on, owner_of, value_on
-from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS
+from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, RESERVED_LABELS, RESERVED_TAINTS
 from harness.writes import carries_ours
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
@@ -15,8 +15,13 @@ def check_protected(model: Model) -> None:
     """Assert that nothing has changed that no pool may touch, in value, in time and in order."""
     for name, node in model.nodes.items():
         others = model.others[name]
-        assert {key: node.labels.get(key) for key in PROTECTED_LABELS} == others.labels
-        assert [taint for taint in node.taints if taint in PROTECTED_TAINTS] == others.taints
+        # A record that was tampered with can claim any key that a pool could have set.
+        labels = RESERVED_LABELS if others.haunted else PROTECTED_LABELS
+        taints = RESERVED_TAINTS if others.haunted else PROTECTED_TAINTS
+        assert {key: node.labels.get(key) for key in labels} == {key: others.labels[key] for key in labels}
+        assert [taint for taint in node.taints if taint in taints] == [
+            taint for taint in others.taints if taint in taints
+        ]
 
 
 def check_settled(model: Model) -> None:

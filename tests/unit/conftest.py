@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 # The same examples on every machine, and no deadline: a shared machine that is slow is not a fault.
 settings.register_profile(
     "ci",
-    max_examples=50,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

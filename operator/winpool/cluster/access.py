@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from winpool.cluster.errors import Forbidden
+
 if TYPE_CHECKING:
-    from winpool.cluster.errors import Forbidden, Permission
+    from winpool.cluster.errors import ApiError, Permission
 
 
 def rule_text(permission: Permission) -> str:
@@ -38,3 +40,12 @@ def explain(error: Forbidden) -> str:
         f"{permission.user} may not {permission.verb} {resource} {place}:"
         f" add the rule {rule_text(permission)} to {role} that is bound to it"
     )
+
+
+def explained(error: ApiError) -> ApiError:
+    """Return a refusal in the words of ``explain``, and any other error as it is."""
+    if not isinstance(error, Forbidden):
+        return error
+    told = Forbidden(explain(error), status=error.status, reason=error.reason, retry_after=error.retry_after)
+    told.permission = error.permission
+    return told

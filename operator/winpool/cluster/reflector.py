@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
+from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Gone, StreamCut
 from winpool.cluster.lister import (
@@ -206,7 +207,7 @@ class NodeReflector:
     async def _recover(self, error: ApiError) -> None:
         recovery = recovery_after(error, progressed=self._progressed)
         self._progressed = False
-        self.last_error = error
+        self.last_error = explained(error)
         self.stats.restarts += 1
         self.stats.expired += isinstance(error, Gone)
         if recovery.relist:
@@ -214,7 +215,7 @@ class NodeReflector:
         pause = self._backoff.next() if recovery.pause else 0.0
         pause = max(pause, min(error.retry_after or 0.0, RETRY_AFTER_CAP_SECONDS))
         if recovery.pause:
-            self._outage.failed(error)
+            self._outage.failed(explained(error))
         else:
             log.info("nodes: too far behind for the watch to go on, listing anew: %s", error)
         await asyncio.sleep(pause)

@@ -11,9 +11,9 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import CRD_NAME
-from winpool.cluster.access import explain
+from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Forbidden, NotFound
+from winpool.cluster.errors import ApiError, NotFound
 from winpool.cluster.outage import Outage
 from winpool.control.wake import Wake
 
@@ -96,12 +96,6 @@ class Relister:
 
 
 def _explained(error: ApiError) -> ApiError:
-    match error:
-        case Forbidden():
-            return Forbidden(explain(error), status=error.status)
-        case NotFound():
-            return NotFound(
-                f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds", status=error.status
-            )
-        case _:
-            return error
+    if isinstance(error, NotFound):
+        return NotFound(f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds", status=error.status)
+    return explained(error)

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import POOL_LABEL
+from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict
 from winpool.cluster.outage import Outage
@@ -72,7 +73,7 @@ class Sweeper:
             try:
                 await self._sweep()
             except ApiError as error:
-                outage.failed(error)
+                outage.failed(explained(error))
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
                 self._wake.set()
             else:

@@ -137,7 +137,7 @@ def call(hook: Callable[[Record], object], *, when: When = "before") -> RequestA
 def kill(pid: Callable[[], int], *, when: When = "before") -> RequestAction:
     """SIGKILL the client and cut all its connections; before: the API server never sees the request.
 
-    All requests that had arrived whole before are carried out, none that arrived after.
+    Writes that were forwarded by then are carried out; of what arrives later nothing is.
     """
 
     async def act(_: Exchange) -> Outcome | None:

@@ -151,8 +151,8 @@ class FaultProxy:
 
         Args:
             nth_write: counted from 1, from now on.
-            when: before: all writes up to the last one are carried out and this one is not; after: this
-                one is too, and the operator never learns of it.
+            when: before: the writes before it are carried out, it and all later ones are not; after: it is
+                carried out, and the operator never learns of it.
             pid: of the operator, asked at that moment.
             writes: which ones count; by default all but those of Leases.
 
@@ -186,7 +186,7 @@ class FaultProxy:
     @property
     def open_watches(self) -> tuple[Record, ...]:
         """Watches that are open now, oldest first."""
-        return tuple(watch.exchange.record for watch in tuple(self._relay.watches))
+        return tuple(watch.exchange.record for watch in tuple(self._relay.watches) if not watch.over)
 
     def wait_for(self, test: RecordTest, *, count: int = 1, seconds: float = WAIT_SECONDS) -> Record:
         """Return the ``count``-th request in the log that passes the test, once there is one.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -54,6 +56,8 @@ class Relay:
         self._log = requests
         self._rules: list[Rule] = []
         self._number = 0
+        # The last one is in use.
+        self._fronts: list[web.Server] = []
         self._listener: asyncio.Server | None = None
         self._handling: set[asyncio.Task[Any]] = set()
         self._upstream = Upstream(server=server, ca_file=str(pki.ca.certificate))
@@ -67,15 +71,7 @@ class Relay:
         self._tls.load_cert_chain(pki.serving.certificate, pki.serving.key)
 
     async def __aenter__(self) -> Self:
-        self._front = web.Server(
-            self._handle,
-            handler_cancellation=True,  # or a watch would outlive its client until the next line
-            access_log=None,
-            logger=log,
-            auto_decompress=False,
-            max_line_size=HEADER_LIMIT,
-            max_field_size=HEADER_LIMIT,
-        )
+        self._break_off_all()
         await self._upstream.__aenter__()
         await self.listen()
         return self
@@ -87,14 +83,19 @@ class Relay:
         if self._handling:
             await asyncio.wait(self._handling)
         await self._upstream.__aexit__(kind, error, trace)
-        await self._front.shutdown(0)
+        self._break_off_all()  # and whoever was just connecting
+        for front in self._fronts:
+            await front.shutdown(0)
 
     async def listen(self) -> None:
         """Accept connections; nothing happens where they are accepted already."""
         if self._listener is None:
             self._listener = await asyncio.get_running_loop().create_server(
-                self._front, LOOPBACK, self._port, ssl=self._tls, reuse_address=True
+                self._accept, LOOPBACK, self._port, ssl=self._tls, reuse_address=True
             )
+
+    def _accept(self) -> asyncio.Protocol:
+        return self._fronts[-1]()
 
     def refuse(self) -> None:
         """Refuse connections and break off those there are."""
@@ -109,8 +110,9 @@ class Relay:
         self._rules.append(rule)
         if isinstance(rule.action, StreamAction):
             for watch in list(self.watches):
-                if rule.selects(watch.exchange.record):
-                    await watch.take_in(rule)
+                if not watch.over and rule.selects(watch.exchange.record):
+                    with suppress(aiohttp.ClientError, OSError):  # of a client that leaves at this moment
+                        await watch.take_in(rule)
 
     def remove_all(self) -> None:
         """Remove all rules."""
@@ -119,11 +121,27 @@ class Relay:
         self._rules.clear()
 
     def _break_off_all(self) -> None:
-        for connection in self._front.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+        """Break off every connection, and let no request through of those that are being made.
 
-    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        Those are not known yet, but each belongs to the front of the time when it was accepted.
+        """
+        for front in self._fronts:
+            for connection in front.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+        self._fronts.append(
+            web.Server(
+                partial(self._handle, len(self._fronts)),
+                handler_cancellation=True,  # or a watch would outlive its client until the next line
+                access_log=None,
+                logger=log,
+                auto_decompress=False,
+                max_line_size=HEADER_LIMIT,
+                max_field_size=HEADER_LIMIT,
+            )
+        )
+
+    async def _handle(self, front: int, http: web.BaseRequest) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
         self._handling.add(task)
@@ -131,20 +149,20 @@ class Relay:
         transport = http.transport
         answer: web.StreamResponse | None = None
         with self.failures:
-            answer = await self._answer(http)
+            answer = await self._answer(front, http)
         if answer is None:
             if transport is not None:
                 transport.abort()
             answer = web.Response()  # which aiohttp then fails to send, as it does where a client left
         return answer
 
-    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse | None:
+    async def _answer(self, front: int, http: web.BaseRequest) -> web.StreamResponse | None:
         try:
             body = await http.content.read()
         except (aiohttp.ClientError, web.RequestPayloadError, OSError):
             return None  # the client left in mid-request
-        if self._listener is None:
-            return None  # of a connection that was being made when we went
+        if front != len(self._fronts) - 1:
+            return None  # of a connection that was broken off
         self._number += 1
         exchange = self._log.add(_record(http, number=self._number, body=body))
         return await Journey(self._around, http=http, exchange=exchange).run()

@@ -40,6 +40,11 @@ class Watch:
         self._gates: list[asyncio.Event] = []
         self._over = asyncio.Event()
 
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, by a rule or by the client, even if that is still being tidied up."""
+        return self._over.is_set() or self._transport.is_closing()
+
     async def take_in(self, rule: Rule) -> None:
         """Have a rule for lines work on this watch from now on."""
         if not isinstance(rule.action, StreamAction):

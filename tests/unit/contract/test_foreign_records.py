@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from harness.builders import a_node, a_taint, record_on
 from harness.ownership import UID, conformed, released, wanting
-from harness.strategies import LABEL_KEYS, PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes, wishes
+from harness.strategies import (
+    LABEL_KEYS,
+    PROTECTED_LABELS,
+    PROTECTED_TAINTS,
+    RESERVED_TAINTS,
+    haunted_nodes,
+    wishes,
+)
 from harness.writes import foreign_labels, patched
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.contract.conform import Wanted, conform, record_of, release
@@ -19,9 +26,6 @@ from winpool.snapshot import Node, Taint
 
 # A key that pools may set can be claimed by a record: that is what a record is for.
 FREE_KEYS = ("zone", "agentpool", *LABEL_KEYS)
-
-
-NOT_OURS = [taint for taint in PROTECTED_TAINTS if taint.key != "dedicated"]
 
 
 def test_there_is_no_record_on_a_new_node() -> None:
@@ -99,7 +103,7 @@ def test_a_hostile_record_cannot_make_us_take_off_a_label_that_is_not_ours(key: 
     assert foreign_labels(conformed(node, wanting())) == foreign_labels(node)
 
 
-@pytest.mark.parametrize("taint", NOT_OURS, ids=lambda taint: taint.key)
+@pytest.mark.parametrize("taint", RESERVED_TAINTS, ids=lambda taint: taint.key)
 def test_a_hostile_record_cannot_make_us_take_off_a_taint_that_is_not_ours(taint: Taint) -> None:
     entry = f'{{"key":"{taint.key}","effect":"{taint.effect}","value":"{taint.value}","before":null}}'
     text = f'{{"v":1,"pool":"{UID}","labels":{{}},"taints":[{entry}]}}'
@@ -117,8 +121,8 @@ def test_no_record_can_make_us_touch_what_no_pool_may_set(
     for key, value in foreign_labels(before).items():
         assert key in FREE_KEYS or node.labels[key] == value
     assert {key for key in foreign_labels(node) if key not in before.labels} <= {*FREE_KEYS}
-    stays = [taint for taint in before.taints if taint in NOT_OURS]
-    assert [taint for taint in node.taints if taint in NOT_OURS] == stays
+    stays = [taint for taint in before.taints if taint in RESERVED_TAINTS]
+    assert [taint for taint in node.taints if taint in RESERVED_TAINTS] == stays
 
 
 @given(haunted_nodes(), wishes())

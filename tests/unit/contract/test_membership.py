@@ -15,7 +15,7 @@ from harness.builders import a_node, a_pool, a_record, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import NodeSelector
-from winpool.contract.membership import Claim, claim, concerns, selects
+from winpool.contract.membership import Claim, claim, concerns, is_asked_for, may_share, selects
 from winpool.snapshot import Node, Pool
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
@@ -172,6 +172,23 @@ def test_with_an_unreadable_record_the_label_of_the_pool_says_what_to_release() 
     assert claim_of(node, a_pool("other", selector=BLUE))[0] is Claim.NONE
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"a": "2"}}, False),
+        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"a": "1"}}, True),
+        ({"matchLabels": {"a": "1"}}, {"matchLabels": {"b": "1"}}, True),
+        ({"matchLabels": {"a": "1", "b": "1"}}, {"matchLabels": {"a": "1", "b": "2"}}, False),
+        ({"matchLabels": {"a": "1"}}, expression("a", "Exists"), True),
+    ],
+)
+def test_pools_that_ask_for_different_values_of_a_label_share_no_node(
+    one: dict[str, Any], other: dict[str, Any], expected: bool
+) -> None:
+    pool, rival = a_pool("pool", selector=one), a_pool("rival", selector=other)
+    assert may_share(pool, rival) is may_share(rival, pool) is expected
+
+
 AGES = st.sampled_from((timedelta(hours=1), timedelta(hours=2)))
 
 
@@ -243,3 +260,9 @@ def test_a_node_concerns_the_pools_that_select_it_or_have_something_on_it() -> N
     assert not concerns(a_node(), pool)
     assert not concerns(owned_by("stranger"), pool)
     assert not concerns(a_node(os="linux"), a_pool())
+
+
+@given(some_nodes, pools(), pools("rival"))
+def test_pools_that_both_ask_for_a_node_may_share_one(node: Node, pool: Pool, rival: Pool) -> None:
+    if is_asked_for(node, by=pool) and is_asked_for(node, by=rival):
+        assert may_share(pool, rival)

@@ -14,11 +14,12 @@ from winpool.control.own_tasks import OwnTasks
 @pytest.fixture
 async def own() -> AsyncIterator[OwnTasks]:
     loop = asyncio.get_running_loop()
-    factory = loop.get_task_factory()
+    factory, handler = loop.get_task_factory(), loop.get_exception_handler()
     own = OwnTasks()
     own.watch(loop)
     yield own
     loop.set_task_factory(factory)
+    loop.set_exception_handler(handler)
 
 
 class Sleeper:
@@ -105,12 +106,13 @@ async def test_what_outside_returns_and_raises_is_handed_on(own: OwnTasks) -> No
 
 async def test_a_task_that_was_there_before_is_ours_too(sleeper: Sleeper) -> None:
     loop = asyncio.get_running_loop()
-    factory = loop.get_task_factory()
+    factory, handler = loop.get_task_factory(), loop.get_exception_handler()
     before = sleeper.start()
     own = OwnTasks()
     own.watch(loop)
     assert before in own
     loop.set_task_factory(factory)
+    loop.set_exception_handler(handler)
 
 
 async def test_tasks_that_have_ended_are_not_kept(own: OwnTasks) -> None:
@@ -121,6 +123,28 @@ async def test_tasks_that_have_ended_are_not_kept(own: OwnTasks) -> None:
     await asyncio.sleep(0)  # the callback that woke us still holds the last one
     gc.collect()
     assert len(own) <= before
+
+
+def lost(task: asyncio.Task[bool] | None) -> dict[str, object]:
+    """Return what asyncio tells of an exception that nobody asked for."""
+    context: dict[str, object] = {"message": "never retrieved", "exception": LookupError("the cause")}
+    return context if task is None else {**context, "future": task}
+
+
+async def test_an_exception_that_kopf_leaves_behind_is_not_reported(
+    own: OwnTasks, sleeper: Sleeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.get_running_loop().call_exception_handler(lost(in_feed(own, sleeper)))
+    assert caplog.records == []
+
+
+async def test_an_exception_that_we_lost_is_reported(
+    own: OwnTasks, sleeper: Sleeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    for task in (sleeper.start(), None):
+        caplog.clear()
+        asyncio.get_running_loop().call_exception_handler(lost(task))
+        assert "the cause" in caplog.text
 
 
 async def test_anything_can_be_asked_about(own: OwnTasks) -> None:

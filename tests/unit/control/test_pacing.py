@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass
 
 import pytest
@@ -89,6 +91,24 @@ def test_asking_changes_nothing(pacer: Pacer, clock: Clock) -> None:
     clock.now += 1
     assert [pacer.held_back() for _ in range(3)] == [{"w1"}] * 3
     assert [pacer.seconds_to_next() for _ in range(3)] == [pytest.approx(1)] * 3
+
+
+class Uid(str):
+    """A text that can be watched: texts as such cannot."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_who_has_been_quiet_is_forgotten(pacer: Pacer, clock: Clock) -> None:
+    """Machines come and go for years, each under a UID of its own (P7)."""
+    uid = Uid("w1")
+    watched = weakref.ref(uid)
+    pacer.note(uid)
+    del uid
+    clock.now += QUIET_SECONDS + 1
+    assert pacer.held_back() == frozenset()
+    gc.collect()
+    assert watched() is None
 
 
 def test_a_war_of_years_does_not_overflow(pacer: Pacer, clock: Clock) -> None:

@@ -239,6 +239,16 @@ def test_a_pool_that_is_known_is_never_gone(pools: Pools) -> None:
         assert not pools.is_vanished("pool")
 
 
+def test_a_list_right_after_another_does_not_count(pools: Pools) -> None:
+    """Two lists within a second say no more than one."""
+    assert not pools.is_vanished("stranger")
+    listed(pools, version=1)
+    pools.replace([], resource_version="2", counts=False)
+    assert not pools.is_vanished("stranger")
+    listed(pools, version=3)
+    assert pools.is_vanished("stranger")
+
+
 def test_a_pool_that_turns_up_again_is_not_gone(pools: Pools) -> None:
     assert not pools.is_vanished("uid-of-pool")
     for version in (1, 2):
