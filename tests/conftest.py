@@ -1,4 +1,4 @@
-"""For every test: no task left running, and Hypothesis' profiles."""
+"""For every test that is a coroutine: no task may be left running."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Node:
 
     ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or
     "Unknown" where the condition is absent. ``annotations`` holds only those under
-    ``winpool.dev/``. ``created`` and ``resource_version`` are the server's own texts.
+    ``winpool.dev/``. ``resource_version`` is the server's own text.
     """
 
     name: str

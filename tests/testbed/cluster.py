@@ -308,6 +308,12 @@ class Testbed:
         for path in apply:
             report(f"applying {path}")
             self._kubectl.apply(path)
+        if apply:
+            wait_until(
+                self._kubectl.knows_all_kinds,
+                what="kubectl to know the kinds that were applied",
+                timeout_seconds=TOKEN_TIMEOUT_SECONDS,
+            )
         if (apply and self._operator_is_installed()) or self._layout.token.exists():
             wait_until(
                 self._layout.token.exists,

@@ -99,6 +99,16 @@ class Kubectl:
         is_kustomization = (path / "kustomization.yaml").exists()
         self.run("apply", "-k" if is_kustomization else "-f", str(path))
 
+    def knows_all_kinds(self) -> bool:
+        """Whether the API server's discovery lists every CRD, which it does a moment after it took it.
+
+        It also makes kubectl forget what it had cached before that moment.
+        """
+        found = self.run("get", "customresourcedefinitions", "-o", "json", role=SUPERVISOR)
+        wanted = {item["metadata"]["name"] for item in json.loads(found.stdout)["items"]}
+        listed = self.run("api-resources", "-o", "name", "--cached=false", role=SUPERVISOR)
+        return wanted <= set(listed.stdout.split())
+
     def ready_nodes(self) -> int:
         """Count how many nodes are Ready."""
         found = self.run("get", "nodes", "-o", "json", role=SUPERVISOR)

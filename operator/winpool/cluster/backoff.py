@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+RETRY_AFTER_CAP_SECONDS: Final = 60.0
+"""The longest Retry-After that is obeyed, lest one wrong header makes us deaf for a day."""
 
 _uniform: Final = random.SystemRandom().uniform
 
@@ -33,14 +35,17 @@ class Backoff:
         self._uniform = uniform
         self._attempt = 0
 
-    def next(self) -> float:
-        """Seconds to wait now; the next call gives up to twice as many, up to the cap."""
+    def next(self, *, asked: float | None = None) -> float:
+        """Seconds to wait now; the next call gives up to twice as many, up to the cap.
+
+        ``asked`` is what the server asked for (Retry-After): obeyed, up to RETRY_AFTER_CAP_SECONDS.
+        """
         step = self._first
         for _ in range(self._attempt):
             step = min(step * 2, self._cap)
         if step < self._cap:
             self._attempt += 1
-        return self._uniform(step / 2, step)
+        return max(self._uniform(step / 2, step), min(asked or 0.0, RETRY_AFTER_CAP_SECONDS))
 
     def reset(self) -> None:
         """Start from the first step again: what failed has worked."""

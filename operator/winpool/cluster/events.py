@@ -57,7 +57,7 @@ ATTEMPTS: Final = 3
 
 RETRY_AFTER_CAP_SECONDS: Final = 10.0
 
-FLUSH_SECONDS: Final = 1.0
+FLUSH_SECONDS: Final = 0.5
 """What a stop may spend on the last events, of the 2 s that it may take as a whole."""
 
 

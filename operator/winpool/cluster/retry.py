@@ -43,9 +43,9 @@ _jitter: Final = random.SystemRandom().uniform
 
 def is_worth_repeating(error: BaseException) -> bool:
     """Tell whether the same request may succeed in a moment."""
-    if isinstance(error, TooManyRequests):
-        return error.retry_after is None or error.retry_after <= RETRY_AFTER_LIMIT_SECONDS
-    return isinstance(error, Unavailable) and error.reason != TIMED_OUT
+    if not isinstance(error, TooManyRequests | Unavailable) or error.reason == TIMED_OUT:
+        return False
+    return error.retry_after is None or error.retry_after <= RETRY_AFTER_LIMIT_SECONDS
 
 
 def pause_before(*, attempt: int, error: BaseException | None) -> float:

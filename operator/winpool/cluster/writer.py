@@ -170,6 +170,8 @@ class Writer:
             if page.kind != f"{KIND}List" or not page.metadata.resource_version:
                 raise StreamGarbled(f"list {PLURAL}: the answer is not a {KIND}List with a resourceVersion")
             items.extend(page.items or ())
+            if page.metadata.continue_ and page.metadata.continue_ == token:
+                raise StreamGarbled(f"list {PLURAL}: a page that continues with itself")
             token = page.metadata.continue_
             if not token:
                 return PoolList(tuple(items), page.metadata.resource_version)

@@ -2,6 +2,7 @@
 
 - ``membership``  which nodes a selector takes, and whose a node is when two pools ask for it
 - ``record``      the ownership record on each node: what is ours, and what stood there before
-- ``conform``     from a node as it is to the one patch that makes it as the pool wants it
-- ``release``     from a node as it is to the one patch that takes exactly ours off again
+- ``conform``     the one patch that makes a node as the pool wants it, or takes exactly ours off again
+- ``assess``      all nodes of one pool: whose each is, and what is to be done there
+- ``leftovers``   what a pool left behind that cannot take it off itself any more
 """

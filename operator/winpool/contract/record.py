@@ -105,8 +105,6 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
     return len(render(largest)) <= MAX_BYTES
 
 
-# The nodes of a pool mostly carry the very same text, so that a pass over thousands parses it once.
-@lru_cache(maxsize=1024)
 def parse(text: str) -> Record | Unreadable:
     """Read a record, or say why it cannot be read. Never raises.
 
@@ -115,6 +113,12 @@ def parse(text: str) -> Record | Unreadable:
     """
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return Unreadable(f"it is longer than {MAX_BYTES} bytes")
+    return _parse(text)
+
+
+# The nodes of a pool mostly carry the very same text, so that a pass over thousands parses it once.
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Record | Unreadable:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from winpool.cluster.errors import ApiError, Conflict, Invalid, NotFound
+from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +54,8 @@ class Executor:
         self._writer = writer
         self._accept_written = accept_written
         self._monotonic = monotonic
+        # For all pools together: they share the connections with everything else that we ask.
+        self._in_flight = asyncio.Semaphore(PATCHES_IN_FLIGHT)
 
     async def run(self, patches: Sequence[NodePatch]) -> Outcome:
         """Send ``patches``, in order, at most PATCHES_IN_FLIGHT at once. Never raises an ApiError."""
@@ -75,14 +77,21 @@ class Executor:
 
     async def _send(self, patch: NodePatch, outcome: Outcome) -> None:
         try:
-            node = await self._writer.patch_node(patch)
+            async with self._in_flight:
+                node = await self._writer.patch_node(patch)
         except (Conflict, NotFound):
             outcome.failed.append(patch)
-        except Invalid as error:
-            log.warning("node %s: the API server refuses the patch: %s", patch.node.name, error)
-            outcome.failed.append(patch)
         except ApiError as error:
-            outcome.error = error  # of the cluster, not of this node: the others would fail as well
+            if _is_of_this_node(error):
+                log.warning("node %s: the API server refuses the patch: %s", patch.node.name, error)
+                outcome.failed.append(patch)
+            else:
+                outcome.error = error  # of the cluster: the others would fail as well
         else:
             outcome.written.append(patch)
             self._accept_written(node)
+
+
+def _is_of_this_node(error: ApiError) -> bool:
+    """Whether the refusal is of this one patch: it is invalid, or a policy, not RBAC, denies it."""
+    return isinstance(error, Invalid) or (isinstance(error, Forbidden) and error.permission is None)

@@ -106,7 +106,7 @@ class PoolLoops:
                 seconds = await reconciler.run()
         except ApiError as error:
             outage.failed(error)
-            await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
+            await asyncio.sleep(backoff.next(asked=error.retry_after))
             return 0
         except Exception:
             # A bug of ours must not end the loop of this pool, nor that of any other.

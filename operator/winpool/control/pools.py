@@ -1,14 +1,14 @@
 """The pools that exist, kept up to date by the Kopf feed, our own re-list, and our own writes.
 
 Three sources tell of the same object, and none of them in step with the others: the newest
-resourceVersion wins. A pool is forgotten when the feed says DELETED, when a complete list does
-not have it, or when a write to it is answered 404 (Kopf never reports a deletion that happened
-while its watch was down).
+resourceVersion wins. A pool is forgotten when the feed says DELETED, or when a complete list does
+not have it (Kopf never reports a deletion that happened while its watch was down).
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
@@ -51,6 +51,14 @@ def read_pool(body: Mapping[str, Any]) -> Pool:
     )
 
 
+@dataclass(slots=True)
+class _Absence:
+    """How many complete lists lacked a UID or name, and how many came since somebody asked about it."""
+
+    lists: int = 0
+    lists_since_asked: int = 0
+
+
 class ChangeHandler(Protocol):
     """What is told of a change."""
 
@@ -69,8 +77,8 @@ class Pools:
         self._pools: dict[str, Pool] = {}
         self._on_change = on_change
         self._synced = False
-        # How many complete lists lacked a UID or name that was asked about. As many as nodes can name.
-        self._absences: dict[str, int] = {}
+        # Only what somebody still asks about is kept: a node can name any UID it likes.
+        self._absences: dict[str, _Absence] = {}
 
     @property
     def synced(self) -> bool:
@@ -94,13 +102,15 @@ class Pools:
         if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
             self._absences.pop(identity, None)
             return False
-        return self._absences.setdefault(identity, 0) >= _LISTS
+        absence = self._absences.setdefault(identity, _Absence())
+        absence.lists_since_asked = 0
+        return absence.lists >= _LISTS
 
     def accept(self, body: Mapping[str, Any]) -> None:
         """Take in an object that was read, watched, or returned by a write of ours."""
         pool = read_pool(body)
         held = self._pools.get(pool.name)
-        if held and held.uid == pool.uid and not _is_news(pool.resource_version, held.resource_version):
+        if held and not _is_news(pool.resource_version, held.resource_version):
             return
         self._pools[pool.name] = pool
         self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
@@ -129,9 +139,11 @@ class Pools:
                 log.info("pool %s is gone", pool.name)
                 self.forget(name=pool.name, uid=pool.uid)
         self._synced = True
-        self._absences = {
-            identity: lists + counts for identity, lists in self._absences.items() if identity not in listed
-        }
+        for identity, absence in tuple(self._absences.items()):
+            absence.lists += counts
+            absence.lists_since_asked += 1
+            if identity in listed or absence.lists_since_asked > 2 * _LISTS:
+                del self._absences[identity]
 
 
 def _claims(pool: Pool) -> tuple[str, int, bool]:

@@ -72,7 +72,7 @@ class Reconciler:
         self._relister = relister
         self._clock = clock
         self._pacer = Pacer(monotonic=clock.monotonic)
-        self._generation = 0
+        self._intent = ("", 0)
         self._written_generation = 0
         self._missing_permission = ""
         self._status_written_at = float("-inf")
@@ -107,11 +107,12 @@ class Reconciler:
                 return None
         outcome = await self._executor.run(decision.patches)
         self._follow_up(decision, outcome)
-        if outcome.error is not None:
-            raise outcome.error
-        self._missing_permission = ""
         if outcome.written:
             self._written_generation = pool.generation
+        if outcome.error is not None:
+            await self._report()  # a fault that lasts must not leave people with an old status
+            raise outcome.error
+        self._missing_permission = ""
         waits = [await self._report(), self._pacer.seconds_to_next(), 0 if outcome.remaining else None]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -125,8 +126,9 @@ class Reconciler:
 
     def _forgive(self, pool: Pool) -> None:
         """Start patience anew for a changed spec or a deletion: pauses are between repairs of the same."""
-        if pool.generation != self._generation:
-            self._generation = pool.generation
+        if (pool.uid, pool.generation) != self._intent:
+            self._intent = (pool.uid, pool.generation)
+            self._written_generation = 0
             self._pacer = Pacer(monotonic=self._clock.monotonic)
 
     def _look(self) -> Snapshot | None:
@@ -145,7 +147,10 @@ class Reconciler:
         if decision.releases_pool:
             log.info("pool %s: all nodes are released", pool.name)
             self._announce(decision.pool_events)
-        self._pools.accept(body)
+        if decision.releases_pool and not decision.finalizers:
+            self._pools.forget(name=pool.name, uid=pool.uid)  # the answer was its last sign of life
+        else:
+            self._pools.accept(body)
 
     async def _report(self) -> float | None:
         """Write the status, if it says anything new; return in how many seconds to look again."""

@@ -74,7 +74,7 @@ class Relister:
                 explained = _explained(error)
                 self.problem = explained.message
                 self._outage.failed(explained)
-                await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
+                await asyncio.sleep(backoff.next(asked=error.retry_after))
                 continue
             self.problem = ""
             backoff.reset()

@@ -17,9 +17,10 @@ from winpool.cluster.errors import ApiError, Conflict
 from winpool.cluster.outage import Outage
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.control.wake import Wake
+from winpool.report.tally import enumerate_names
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.executor import Executor
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 STRAYS_SECONDS: Final = 600.0
 """How often strays are looked for without an occasion: one list in 10 minutes (P2)."""
+
+STRAYS_PAUSE_SECONDS: Final = 10.0
+"""Least time between two looks for strays: a fleet that is taken down is hundreds of occasions at once."""
 
 
 class Sweeper:
@@ -51,11 +55,12 @@ class Sweeper:
         self._monotonic = monotonic
         self._wake = Wake()
         self._strays_due = float("-inf")
+        self._listed_at = float("-inf")
 
     def node_gone(self, node: Node) -> None:
         """Take note that a Windows node was deleted, or is none any more: look, if it carried ours."""
         if POOL_LABEL in node.labels:
-            self._strays_due = float("-inf")
+            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
             self._wake.set()
 
     def pools_listed(self) -> None:
@@ -74,32 +79,34 @@ class Sweeper:
                 await self._sweep()
             except ApiError as error:
                 outage.failed(explained(error))
-                await asyncio.sleep(max(backoff.next(), error.retry_after or 0))
+                await asyncio.sleep(backoff.next(asked=error.retry_after))
                 self._wake.set()
             else:
                 backoff.reset()
                 outage.ended()
 
     async def _sweep(self) -> None:
+        found: list[NodePatch | None] = []
         if self._strays_due <= self._monotonic():
             strays = await self._list_strays()
-            await self._release(map(release_stray, strays))
-            self._strays_due = self._monotonic() + STRAYS_SECONDS
+            self._listed_at = self._monotonic()
+            self._strays_due = self._listed_at + STRAYS_SECONDS
+            found += map(release_stray, strays)
         if self._pools.synced and self._nodes.synced:
-            pools = self._pools.all()
-            await self._release(
-                release_orphan(node, pools=pools, is_vanished=self._pools.is_vanished)
-                for node in self._nodes.nodes.values()
-            )
+            pools, is_vanished = self._pools.all(), self._pools.is_vanished
+            nodes = self._nodes.nodes.values()
+            found += (release_orphan(node, pools=pools, is_vanished=is_vanished) for node in nodes)
+        await self._release([patch for patch in found if patch is not None])
 
-    async def _release(self, found: Iterable[NodePatch | None]) -> None:
-        patches = [patch for patch in found if patch is not None]
-        if not patches:
-            return
+    async def _release(self, patches: Sequence[NodePatch]) -> None:
         outcome = await self._executor.run(patches)
         for patch in outcome.written:
             log.info("node %s: took off what a pool had left there", patch.node.name)
         if outcome.error:
             raise outcome.error
-        if outcome.failed or outcome.remaining:
-            raise Conflict(f"{len(outcome.failed) + outcome.remaining} nodes changed meanwhile")
+        if outcome.failed:
+            names = enumerate_names(patch.node.name for patch in outcome.failed)
+            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
+            raise Conflict(f"changed meanwhile, or refused by the API server: {names}")
+        if outcome.remaining:
+            self._wake.set()

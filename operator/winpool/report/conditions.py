@@ -148,7 +148,7 @@ def _reconciling(view: View) -> _Finding:
         return _Finding("True", Reason.RELEASING_NODES, f"{count_nodes(outstanding)} to be released")
     if view.accepted and view.mode is Mode.ACTIVE and outstanding:
         return _Finding("True", Reason.ROLLOUT_IN_PROGRESS, f"{count_nodes(outstanding)} to be written")
-    return _Finding("False", Reason.SETTLED, "nothing to do")
+    return _Finding("False", Reason.SETTLED, "nothing is to be done, or may be done now")
 
 
 def _paused(view: View) -> _Finding:

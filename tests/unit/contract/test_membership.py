@@ -161,6 +161,14 @@ def test_a_node_of_a_vanished_owner_that_nobody_selects_is_none_of_ours() -> Non
     assert claim_of(owned_by("gone"), a_pool(selector=BLUE), vanished=("gone",))[0] is Claim.NONE
 
 
+def test_an_owner_that_is_there_is_never_taken_for_gone() -> None:
+    """Whoever counted lists was wrong: the pool stands right there."""
+    owner, other = a_pool("owner"), a_pool("other", age=timedelta(days=9))
+    node = owned_by(owner.uid)
+    assert claim_of(node, other, owner, vanished=(owner.uid,)) == (Claim.RIVAL, "owner")
+    assert claim_of(node, owner, other, vanished=(owner.uid,)) == (Claim.OURS, "")
+
+
 def test_an_unreadable_record_owns_nothing() -> None:
     node = a_node(annotations={APPLIED_ANNOTATION: "{"})
     assert claim_of(node, a_pool()) == (Claim.OURS, "")

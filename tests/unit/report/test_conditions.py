@@ -164,6 +164,12 @@ def test_a_pool_that_owns_none_of_the_nodes_it_selects_says_so() -> None:
     assert (found["Accepted"].status, found["Reconciling"].status) == ("True", "False")
 
 
+def test_nodes_that_belong_to_others_are_not_reported_as_no_nodes() -> None:
+    """They have the labels that the selector asks for: it is not the selector that misses them."""
+    found = reported(all_taken())
+    assert "NoNodesSelected" not in {condition.reason for condition in found.values()}
+
+
 def test_a_pool_that_owns_one_of_the_nodes_it_selects_is_ready() -> None:
     """One shared node is an issue and freezes nobody."""
     rival = a_pool("rival")

@@ -137,5 +137,6 @@ def test_of_many_names_the_first_are_shown_and_the_rest_counted() -> None:
     assert all(name in text for name in names[:NAMES_SHOWN])
     assert not any(name in text for name in names[NAMES_SHOWN:])
     assert "4 more" in text
+    assert "1 more" in enumerate_names(names[: NAMES_SHOWN + 1])
     assert enumerate_names(["w1"]) == "w1"
     assert "more" not in enumerate_names(names[:NAMES_SHOWN])
