@@ -125,6 +125,7 @@ CONDITIONS: Final = (
         (
             Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
+            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
             Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node is not Ready or is cordoned."),
         ),
     ),
@@ -135,6 +136,7 @@ CONDITIONS: Final = (
         (
             Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
+            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
             Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
             Meaning("False", Reason.PAUSED, "Some nodes are not as the spec asks, and `mode` is Paused."),
             Meaning(

@@ -114,7 +114,7 @@ def _accepted(view: View) -> _Finding:
 
 def _available(tally: Tally) -> _Finding:
     if tally.nodes == 0:
-        return _Finding("True", Reason.NO_NODES_SELECTED, NO_NODES)
+        return _none_of_ours(tally)
     said = f"{tally.available} of {count_nodes(tally.nodes)} Ready and not cordoned"
     if tally.available >= tally.nodes - MAX_UNAVAILABLE:
         return _Finding("True", Reason.NODES_AVAILABLE, said)
@@ -136,10 +136,18 @@ def _nodes_up_to_date(view: View) -> _Finding:
     if tally.outstanding:
         return _Finding("False", Reason.ROLLOUT_IN_PROGRESS, due)
     if tally.nodes == 0:
-        return _Finding("True", Reason.NO_NODES_SELECTED, NO_NODES)
+        return _none_of_ours(tally)
     return _Finding(
         "True", Reason.UP_TO_DATE, f"{count_nodes(tally.nodes)} with the labels and taints of the spec"
     )
+
+
+def _none_of_ours(tally: Tally) -> _Finding:
+    if tally.foreign:
+        return _Finding(
+            "True", Reason.POOL_OVERLAP, "all nodes that nodeSelector takes belong to other pools"
+        )
+    return _Finding("True", Reason.NO_NODES_SELECTED, NO_NODES)
 
 
 def _reconciling(view: View) -> _Finding:
