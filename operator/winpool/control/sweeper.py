@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 STRAYS_SECONDS: Final = 600.0
 """How often strays are looked for without an occasion: one list in 10 minutes (P2)."""
 
-STRAYS_PAUSE_SECONDS: Final = 10.0
+STRAYS_PAUSE_SECONDS: Final = 1.0
 """Least time between two looks for strays: a fleet that is taken down is hundreds of occasions at once."""
 
 
