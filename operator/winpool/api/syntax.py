@@ -16,8 +16,6 @@ from typing import Final
 from winpool.api.keys import PREFIX
 
 MAX_PREFIX_LENGTH: Final = 253
-MAX_KEY_LENGTH: Final = MAX_PREFIX_LENGTH + 1 + 63
-"""A DNS subdomain, a slash, and a name."""
 MAX_VALUE_LENGTH: Final = 63
 
 NAME_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from winpool.cluster.access import explained
-from winpool.cluster.backoff import Backoff
+from winpool.cluster.backoff import RETRY_AFTER_CAP_SECONDS, Backoff
 from winpool.cluster.errors import ApiError, Gone, StreamCut
 from winpool.cluster.lister import (
     NODES_PATH,
@@ -62,9 +62,6 @@ OVERTIME_SECONDS: Final = 30.0
 SHORT_LIFE_SECONDS: Final = 1.0
 """A watch that ends sooner than this without having brought anything is treated as a failure, or a proxy
 that ends each at once would be asked in a tight loop."""
-
-RETRY_AFTER_CAP_SECONDS: Final = 60.0
-"""The longest Retry-After that is obeyed, lest one wrong header makes us deaf for a day."""
 
 _uniform: Final = random.SystemRandom().uniform
 

@@ -19,6 +19,7 @@ import msgspec
 from winpool.api.keys import API_VERSION, FIELD_MANAGER, GROUP, KIND, PLURAL, VERSION
 from winpool.cluster import wire
 from winpool.cluster.errors import Gone, StreamGarbled
+from winpool.cluster.lister import NODES_PATH
 from winpool.cluster.nodes import decode_written
 from winpool.cluster.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from winpool.cluster.transport import Transport
     from winpool.snapshot import Node, NodePatch, Taint
 
-NODES_PATH: Final = "/api/v1/nodes"
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
