@@ -16,8 +16,8 @@ from winpool import __version__
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.marked import list_marked, list_strays
 from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.strays import list_strays
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
 from winpool.control.clock import Clock
@@ -88,6 +88,7 @@ class App:
             writer=self._writer,
             pools=self._pools,
             period_seconds=settings.pool_relist_seconds,
+            orphan_grace_seconds=settings.orphan_grace_seconds,
             after=self._pools_listed,
             monotonic=self._clock.monotonic,
         )
@@ -109,7 +110,15 @@ class App:
         self._take_signals()
         collector = metrics.WinpoolCollector(self, is_ready=lambda: not self.unready())
         server = Server(collector=collector, unready=self.unready)
-        port = await server.start(host=self._settings.host, port=self._settings.port)
+        host, port = self._settings.host, self._settings.port
+        try:
+            port = await server.start(host=host, port=port)
+        except OSError as error:
+            log.error(  # noqa: TRY400 - a person reads this, who is not helped by a traceback
+                "cannot serve on %s:%d: %s; choose another with --host and --port", host, port, error.strerror
+            )
+            await self._shut_down([], server)
+            return 1
         log.info("winpool %s for %s, serving on port %d", __version__, self._connection.server, port)
         tasks = [
             asyncio.create_task(self._stop.wait(), name="stop"),
@@ -177,6 +186,8 @@ class App:
             writer=self._writer,
             recorder=self._recorder,
             relister=self._relister,
+            list_marked=lambda pool: list_marked(self._transport, pool_name=pool),
+            ask_for_nodes=self._nodes.ask_for_list,
             clock=self._clock,
         )
 
@@ -193,7 +204,8 @@ class App:
         return self._own.outside(lambda: asyncio.create_task(coro, name=name))
 
     def _forget(self, body: Mapping[str, Any]) -> None:
-        self._pools.forget(name=body["metadata"]["name"], uid=body["metadata"]["uid"])
+        metadata = body["metadata"]
+        self._pools.forget(name=metadata["name"], uid=metadata["uid"], version=metadata["resourceVersion"])
 
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)

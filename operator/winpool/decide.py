@@ -101,7 +101,7 @@ def _pool_events(
     if pool.deleting:
         if finalizers is None:
             return ()
-        note = "everything that the pool had put on nodes is taken off"
+        note = "nothing is left on any node that an ownership record names as the pool's"
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
     return tuple(
         Announcement(reason, note, pool.name, pool.uid)

@@ -43,6 +43,16 @@ STOP_SECONDS: Final = 1.0
 """How long a cancelled feed may take to end, of the 2 s that a stop may take. It takes 0.1 to 0.4 s."""
 
 
+class FeedEndedError(Exception):
+    """Kopf ended, with ``cause`` or without any. ``reason`` tells one kind of end from another."""
+
+    def __init__(self, cause: BaseException | None) -> None:
+        # Kopf's API errors hold the server's words in ``message``; as a text they are a whole Status object.
+        said = getattr(cause, "message", None) or str(cause or "")
+        super().__init__(f"the watch ended: {said or 'Kopf gave no reason'}")
+        self.reason = type(cause).__name__
+
+
 def make_registry(
     *,
     accept: Callable[[Mapping[str, Any]], None],
@@ -146,8 +156,7 @@ class Feed:
             runner.cancel()
             await asyncio.wait({runner}, timeout=STOP_SECONDS)
             raise
-        error = None if runner.cancelled() else runner.exception()
-        self._outage.failed(error if isinstance(error, Exception) else RuntimeError("it ended"))
+        self._outage.failed(FeedEndedError(None if runner.cancelled() else runner.exception()))
 
     async def _kopf(self) -> None:
         tasks = await kopf.spawn_tasks(

@@ -55,6 +55,15 @@ class Settings(BaseSettings):
             "found then.",
         ),
     ] = 600
+    orphan_grace_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=3600,
+            description="How far apart the two lists of all pools are that a pool has to be missing from "
+            "before what it left on nodes is taken off.",
+        ),
+    ] = 300
     log_format: Annotated[LogFormat, Field(description="How to log: text for people, json for programs.")] = (
         "text"
     )

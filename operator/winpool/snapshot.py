@@ -107,7 +107,8 @@ class Snapshot:
     ``nodes`` are all Windows nodes, ``rivals`` all other pools, so that two that select the same
     node come to the same answer about whose it is. ``vanished_pools`` are UIDs that name no pool
     any more, known from two complete lists; a UID that is merely unknown is not among them (P4).
-    ``held_back`` are UIDs of nodes that are not to be written now, though something may be due.
+    ``held_back`` are UIDs of nodes that are not to be written now, though something may be due;
+    ``refused`` says, by UID, why the API server did not let us write a node when we last tried.
     ``written_generation`` is the generation of the spec for which nodes were last written, 0 where
     that is not known. ``missing_permission`` says which right the API server says we lack, empty where
     we lack none.
@@ -119,5 +120,6 @@ class Snapshot:
     vanished_pools: frozenset[str]
     now: datetime
     held_back: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
     written_generation: int = 0
     missing_permission: str = ""

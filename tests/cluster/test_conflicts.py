@@ -15,7 +15,7 @@ from harness.faulty import through_proxy
 from harness.nodes import labels_of, record_of, taints_of
 from harness.waiting import eventually
 from harness.world import World
-from testbed.faults import FaultProxy, Record, answer, call, cut, on
+from testbed.faults import FaultProxy, Record, answer, call, cut, drop, event, on
 
 Object = dict[str, Any]
 
@@ -139,6 +139,63 @@ def test_409_on_every_write_to_one_node_slows_down_that_node_and_no_other(
     assert {labels_of(node)[LABEL] for node in world.nodes().values()} == {"platform"}
 
 
+def test_a_conflict_waits_for_the_newer_state_and_not_a_moment_longer(
+    world: World, proxy: FaultProxy
+) -> None:
+    """A heartbeat of the kubelet changes nothing that we look at, but it does make the write too late."""
+    [name] = world.fleet(windows=1)
+
+    def heartbeat(_: Record) -> None:
+        world.kubectl("annotate", "node", name, "example.com/heart=beats", "--overwrite")
+
+    pool = world.apply(world.pool(**SPEC))
+    with proxy.add(on("patch", "nodes", name=name), call(heartbeat), nth=1):
+        world.operator.start()
+        world.wait_up_to_date(pool, nodes=1)
+    late, done = proxy.writes(on("patch", "nodes", name=name))
+    assert (late.status, done.status) == (409, 200)
+    assert (done.time - late.time).total_seconds() < PAUSES[0]
+
+
+def test_a_newer_state_that_the_watch_has_lost_is_found_by_a_list(world: World, proxy: FaultProxy) -> None:
+    name, other = world.fleet(windows=2)
+    pool = world.apply(world.pool(**SPEC))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    with proxy.add(on("watch", "nodes"), drop(where=event("MODIFIED", name=name))) as lost:
+        world.kubectl("annotate", "node", name, "example.com/heart=beats", "--overwrite")
+        eventually(lambda: lost.hits, what="the line is lost")
+        proxy.clear()
+        world.apply(world.pool(**{**SPEC, "labels": {LABEL: "platform"}}))
+        world.wait_up_to_date(pool, nodes=2)
+    *late, done = [each.status for each in proxy.writes(on("patch", "nodes", name=name))]
+    assert (set(late), done) == ({409}, 200)
+    assert 2 <= len(late) <= 3, (
+        "the second shows that the watch has lost something; a list may have to wait 10 s"
+    )
+    assert [each.status for each in proxy.writes(on("patch", "nodes", name=other))] == [200]
+    assert len([each for each in proxy.log if (each.verb, each.resource) == ("list", "nodes")]) == 1
+
+
+def test_a_pool_is_not_let_go_while_a_write_of_ours_may_stand_that_nobody_told_us_of(
+    world: World, proxy: FaultProxy
+) -> None:
+    """The answers to all tries of the write are lost, and the watch is silent about the node."""
+    [name] = world.fleet(windows=1)
+    bare = world.carried()
+    pool = world.apply(world.pool(**SPEC))
+    with (
+        proxy.add(on("watch", "nodes"), drop(where=event("MODIFIED", name=name))),
+        proxy.add(on("patch", "nodes", name=name), cut(when="after")),
+    ):
+        world.operator.start()
+        eventually(lambda: LABEL in labels_of(world.node(name)), what="the write stands")
+        world.delete(pool, wait=False)
+        eventually(lambda: marked_lists(proxy), what="the API server itself is asked")
+    eventually(lambda: pool not in world.pools(), what="the pool is gone")
+    assert world.carried() == bare
+
+
 def test_a_node_that_registers_anew_with_taints_of_its_own_gets_those_back_in_the_end(world: World) -> None:
     equal, other = world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))
@@ -197,6 +254,11 @@ def test_writes_whose_replies_are_lost_are_not_made_twice(world: World, proxy: F
 
 
 # Helpers
+
+
+def marked_lists(proxy: FaultProxy) -> list[Record]:
+    """Return the lists of the nodes that carry a pool's label."""
+    return [each for each in proxy.log if each.verb == "list" and "winpool.dev%2Fpool%3D" in each.path]
 
 
 @contextmanager

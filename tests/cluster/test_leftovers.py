@@ -22,7 +22,7 @@ def _impatient(world: World) -> Operator:
     return Operator(
         kubeconfig=world.testbed.kubeconfig("winpool"),
         log_file=world.directory / "operator.log",
-        environment={"WINPOOL_POOL_RELIST_SECONDS": "1"},
+        environment={"WINPOOL_POOL_RELIST_SECONDS": "1", "WINPOOL_ORPHAN_GRACE_SECONDS": "1"},
     )
 
 

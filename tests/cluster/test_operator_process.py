@@ -175,6 +175,18 @@ def test_a_wrong_setting_is_named_and_not_run_with(tmp_path: Path) -> None:
     assert "json" in said, "what is allowed is not said"
 
 
+def test_a_port_that_is_taken_is_one_clear_sentence_and_exit_code_1(testbed: Testbed) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("run", f"--port={port}", kubeconfig=testbed.kubeconfig("winpool"), log_format="text")
+    assert done.returncode == 1
+    [line] = (done.stdout + done.stderr).strip().splitlines()
+    assert f"127.0.0.1:{port}" in line
+    assert "--port" in line, "what to do is not said"
+
+
 def run(*arguments: str, kubeconfig: Path, log_format: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "winpool", *arguments],

@@ -148,6 +148,7 @@ def a_snapshot(
     rivals: Iterable[Pool] = (),
     vanished: Iterable[str] = (),
     held_back: Iterable[str] = (),
+    refused: Mapping[str, str] | None = None,
     missing_permission: str = "",
     written_generation: int = 0,
     now: datetime = NOON,
@@ -160,6 +161,7 @@ def a_snapshot(
         vanished_pools=frozenset(vanished),
         now=now,
         held_back=frozenset(held_back),
+        refused=refused or {},
         missing_permission=missing_permission,
         written_generation=written_generation,
     )

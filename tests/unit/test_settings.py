@@ -35,6 +35,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "port": ("0", 0),
     "pool_relist_seconds": ("7", 7),
     "node_relist_seconds": ("9", 9),
+    "orphan_grace_seconds": ("11", 11),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -90,6 +91,7 @@ BAD = {
     "log_level": ["loud"],
     "pool_relist_seconds": ["0", "-1", "1.5", "86400"],
     "node_relist_seconds": ["0", "86400"],
+    "orphan_grace_seconds": ["0", "86400"],
 }
 BAD_VALUES = [(name, value) for name, values in BAD.items() for value in values]
 

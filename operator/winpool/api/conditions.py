@@ -33,6 +33,7 @@ class Reason(StrEnum):
     NO_NODES_SELECTED = "NoNodesSelected"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
+    OWNER_UNKNOWN = "OwnerUnknown"
     PAUSED = "Paused"
     PAUSED_BY_SPEC = "PausedBySpec"
     POOL_OVERLAP = "PoolOverlap"
@@ -42,6 +43,7 @@ class Reason(StrEnum):
     SPEC_REJECTED = "SpecRejected"
     TOO_FEW_NODES_READY = "TooFewNodesReady"
     UP_TO_DATE = "UpToDate"
+    WRITE_REFUSED = "WriteRefused"
     DELETING = "Deleting"
 
 
@@ -95,6 +97,8 @@ CONDITIONS: Final = (
             Meaning(
                 "False", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."
             ),
+            Meaning("False", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that it selects."),
+            Meaning("False", Reason.WRITE_REFUSED, "NodesUpToDate is False: see there."),
             Meaning("False", Reason.TOO_FEW_NODES_READY, "Available is False: see there."),
             Meaning("False", Reason.DELETING, "The pool is being deleted."),
         ),
@@ -126,6 +130,11 @@ CONDITIONS: Final = (
             Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
             Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning(
+                "Unknown",
+                Reason.OWNER_UNKNOWN,
+                "The nodes that match carry the record of a pool that is not known, nor known to be gone.",
+            ),
             Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node is not Ready or is cordoned."),
         ),
     ),
@@ -137,6 +146,13 @@ CONDITIONS: Final = (
             Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
             Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
+            Meaning(
+                "False",
+                Reason.WRITE_REFUSED,
+                "All that is left are nodes that the API server, or a policy behind it, does not let be "
+                "changed: see status.issues.",
+            ),
             Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
             Meaning("False", Reason.PAUSED, "Some nodes are not as the spec asks, and `mode` is Paused."),
             Meaning(

@@ -42,6 +42,7 @@ class EventReason(StrEnum):
     NODES_RELEASED = "NodesReleased"
     DRIFT_REPAIRED = "DriftRepaired"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
+    WRITE_REFUSED = "WriteRefused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ _TABLE: Final = (
         "ReleaseNodes",
         EventType.NORMAL,
         Regarding.POOL,
-        "The pool is being deleted and everything that it put on nodes has been taken off.",
+        "The pool is being deleted and nothing is left on any node that the ownership records name as its.",
     ),
     EventKind(
         EventReason.DRIFT_REPAIRED,
@@ -120,6 +121,13 @@ _TABLE: Final = (
         Regarding.NODE,
         "The annotation winpool.dev/applied cannot be read, so nothing is taken off this node but keys under "
         "winpool.dev/.",
+    ),
+    EventKind(
+        EventReason.WRITE_REFUSED,
+        "UpdateNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The API server, or a policy or webhook behind it, does not let the operator change this node.",
     ),
 )
 

@@ -15,7 +15,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.cluster.errors import StreamGarbled, TooLarge
 from winpool.cluster.nodes import decode_page
 from winpool.cluster.request import Request
-from winpool.cluster.versions import is_older
+from winpool.cluster.rewind import Rewind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,6 @@ event loop stands still."""
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
 pages are asked for."""
-
-REWOUND_LISTS: Final = 3
-"""After this many lists in a row that are older than what we have seen, the server is believed: etcd was
-put back to a backup. One or two may be a stale cache on the way."""
 
 
 @dataclass(slots=True)
@@ -76,13 +72,13 @@ class NodeLister:
         self._stats = stats
         self._on_page = on_page
         self._page_limit = PAGE_LIMIT
-        self._rewound = 0
+        self._rewind = Rewind("nodes")
 
     async def list(self, *, seen: str) -> str:
         """Take in all nodes there are and give the resourceVersion of the list.
 
         ``seen`` is the latest resourceVersion known from before: an older list is refused
-        (StreamGarbled), until it has come REWOUND_LISTS times in a row.
+        (StreamGarbled), until it has come several times in a row (see ``rewind``).
         Raises ApiErrors; what came in before stays taken in.
         """
         while True:
@@ -97,7 +93,7 @@ class NodeLister:
     async def _list(self, *, seen: str) -> str:
         self._stats.lists += 1
         page = await self._page("")
-        rewound = self._is_rewound(page.resource_version, seen=seen)
+        rewound = self._rewind.check(page.resource_version, seen=seen)
         names: set[str] = set()
         while True:
             self._take(page, names, even_older=rewound)
@@ -110,7 +106,7 @@ class NodeLister:
         # A node of which not even the name could be read may be any that seems to be gone.
         if "" not in names:
             self._store.keep_only(names, resource_version=page.resource_version, even_newer=rewound)
-        self._rewound = 0
+        self._rewind.done()
         return page.resource_version
 
     async def _page(self, token: str) -> NodePage:
@@ -133,13 +129,3 @@ class NodeLister:
         for error in page.undecodable:
             names.add(error.name)
             report_undecodable(error, self._stats)
-
-    def _is_rewound(self, version: str, *, seen: str) -> bool:
-        """Tell whether a list that is older than what was seen is to be believed; raise where not yet."""
-        if not seen or not is_older(version, seen):
-            return False
-        self._rewound += 1
-        if self._rewound < REWOUND_LISTS:
-            raise StreamGarbled(f"list nodes: version {version} is older than {seen}, which was already seen")
-        log.warning("nodes: the cluster was put back from version %s to %s", seen, version)
-        return True

@@ -19,13 +19,14 @@ class Recovery:
     pause: bool = True
 
 
-def recovery_after(error: ApiError, *, progressed: bool) -> Recovery:
+def recovery_after(error: ApiError, *, progressed: bool, expired_before: bool) -> Recovery:
     """Decide how to go on after ``error``.
 
-    ``progressed`` tells whether anything had come in since the trouble before.
+    ``progressed`` tells whether anything had come in since the trouble before, ``expired_before``
+    whether that was a 410 too.
 
     - 410: the version is too old to go on from, only a list tells what was missed. At once
-      the first time, since waiting makes nothing better.
+      the first time, as after any outage that was long enough: waiting makes nothing better.
     - Silence: either the connection is dead, where going on would be enough, or the version
       is one that the server does not know yet (etcd was put back), where a watch is silent
       for ever. The two look the same from here; a list tells.
@@ -35,7 +36,7 @@ def recovery_after(error: ApiError, *, progressed: bool) -> Recovery:
       that comes again at the same place, with nothing good in between, is listed around.
     """
     if isinstance(error, Gone):
-        return Recovery(relist=True, pause=not progressed)
+        return Recovery(relist=True, pause=expired_before and not progressed)
     if isinstance(error, StreamSilent | TooLarge):
         return Recovery(relist=True)
     if isinstance(error, StreamGarbled):

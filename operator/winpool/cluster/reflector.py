@@ -8,6 +8,7 @@ not be asked (P4).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -59,6 +60,9 @@ RELIST_RETRY_SECONDS: Final = 60.0
 OVERTIME_SECONDS: Final = 30.0
 """A server that does not end a watch when told to is left this long after a list was due."""
 
+ASKED_SECONDS: Final = 10.0
+"""Least time from a list to one that somebody asks for: a list of thousands of nodes is not cheap."""
+
 SHORT_LIFE_SECONDS: Final = 1.0
 """A watch that ends sooner than this without having brought anything is treated as a failure, or a proxy
 that ends each at once would be asked in a tight loop."""
@@ -104,9 +108,13 @@ class NodeReflector:
         self._position = ""
         # The last position there was, kept when a list is asked for.
         self._seen = ""
+        self._listed_at = float("-inf")
         self._relist_at = float("-inf")
-        # Whether a watch has brought anything since the trouble before.
+        # Ends the watch that is open, when the next list is due.
+        self._watch_limit = asyncio.timeout(None)
+        # Whether a watch has brought anything since the trouble before, and whether that was a 410.
         self._progressed = False
+        self._expired = False
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -130,6 +138,17 @@ class NodeReflector:
         """Take in the answer to a PATCH of ours, so that the next pass need not wait for its echo."""
         self._store.accept_written(node)
 
+    def ask_for_list(self) -> None:
+        """Ask for a list soon: the watch has missed something.
+
+        Costs nothing where one is due anyway; two that were asked for are ASKED_SECONDS apart.
+        """
+        due = max(self._monotonic(), self._listed_at + ASKED_SECONDS)
+        if due < self._relist_at:
+            log.info("nodes: the watch has missed something, listing anew")
+            self._relist_at = due
+            self._limit_watch(due)
+
     async def run(self) -> None:
         """List and watch until cancelled. Survives everything that the API server may answer."""
         while True:
@@ -151,7 +170,8 @@ class NodeReflector:
             log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
             return
         self._position = self._seen = version
-        self._relist_at = self._monotonic() + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
+        self._listed_at = self._monotonic()
+        self._relist_at = self._listed_at + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
         self._synced = True
 
     async def _watch(self) -> None:
@@ -160,13 +180,22 @@ class NodeReflector:
         request = self._watch_request(seconds=min(_uniform(*WATCH_SECONDS), self._relist_at - started))
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
-            async for line in stream:
-                lines += 1
-                self._take(line)
-                if self._monotonic() >= self._relist_at + OVERTIME_SECONDS:
-                    break
+            try:
+                async with asyncio.timeout(None) as self._watch_limit:
+                    self._limit_watch(self._relist_at + OVERTIME_SECONDS)
+                    async for line in stream:
+                        lines += 1
+                        self._take(line)
+            except TimeoutError:  # of ours: those of the stream are ApiErrors
+                return
         if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
             raise StreamCut("watch nodes: the API server ended it at once, without anything")
+
+    def _limit_watch(self, due: float) -> None:
+        """End the open watch, if there is one, at ``due`` on our clock."""
+        with contextlib.suppress(RuntimeError):  # there is none
+            now = asyncio.get_running_loop().time()
+            self._watch_limit.reschedule(now + max(0.0, due - self._monotonic()))
 
     def _watch_request(self, *, seconds: float) -> Request:
         query = {
@@ -202,8 +231,8 @@ class NodeReflector:
         self._backoff.reset()  # here and not when the watch opens: one that ends at once is no success
 
     async def _recover(self, error: ApiError) -> None:
-        recovery = recovery_after(error, progressed=self._progressed)
-        self._progressed = False
+        recovery = recovery_after(error, progressed=self._progressed, expired_before=self._expired)
+        self._progressed, self._expired = False, isinstance(error, Gone)
         self.last_error = explained(error)
         self.stats.restarts += 1
         self.stats.expired += isinstance(error, Gone)

@@ -21,6 +21,11 @@ def is_older(version: str, than: str) -> bool | None:
     return (len(version), version) < (len(than), than)
 
 
+def newer_of(version: str, than: str) -> str:
+    """Return the newer of two; ``version`` where they have no order or ``than`` is empty."""
+    return than if is_older(version, than) else version
+
+
 def is_comparable(version: str) -> bool:
     """Tell whether a resourceVersion is a positive integer as KEP-5504 defines it.
 

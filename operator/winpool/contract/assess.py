@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winpool.contract.conform import Wanted, conform, record_of, release
 from winpool.contract.membership import Claim, asking, claim, may_share
-from winpool.contract.record import Record
+from winpool.contract.record import Record, Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from winpool.snapshot import Node, NodePatch, Pool, Snapshot
 
 
@@ -19,7 +21,8 @@ class Assessment:
 
     ``compared`` is False where there was no readable spec to compare it with. ``rival`` names the
     other pool that has the node or asks for it too; ``drifted`` what somebody undid;
-    ``unreadable`` says why the ownership record gives no rights.
+    ``unreadable`` says why the ownership record gives no rights; ``refused`` why the API server did not
+    let the patch pass when it was last tried.
     """
 
     node: Node
@@ -29,6 +32,7 @@ class Assessment:
     rival: str = ""
     drifted: tuple[str, ...] = ()
     unreadable: str = ""
+    refused: str = ""
 
 
 def wanted_by(pool: Pool) -> Wanted:
@@ -51,19 +55,31 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     pool = snapshot.pool
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
     if pool.deleting:
-        released = (_released(node, pool) for node in nodes)
-        return tuple(each for each in released if each.claim is not Claim.NONE)
+        return _with_refusals((_released(node, pool) for node in nodes), snapshot)
     if pool.spec is None:
         return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
     wanted = wanted_by(pool)
     rivals = _rivals(snapshot)
     assessed = (_assessed(node, wanted=wanted, snapshot=snapshot, rivals=rivals) for node in nodes)
-    return tuple(each for each in assessed if each.claim is not Claim.NONE)
+    return _with_refusals(assessed, snapshot)
+
+
+def _with_refusals(assessed: Iterable[Assessment], snapshot: Snapshot) -> tuple[Assessment, ...]:
+    """Leave out what does not concern the pool; a refusal is one as long as its patch is due."""
+    refused = snapshot.refused
+    return tuple(
+        replace(each, refused=refused[each.node.uid]) if each.patch and each.node.uid in refused else each
+        for each in assessed
+        if each.claim is not Claim.NONE
+    )
 
 
 def _released(node: Node, pool: Pool) -> Assessment:
     patch = release(node, pool_uid=pool.uid, pool_name=pool.name)
-    return Assessment(node, Claim.LEFT if patch else Claim.NONE, patch)
+    if patch is None:
+        return Assessment(node, Claim.NONE)
+    found = record_of(node)
+    return Assessment(node, Claim.LEFT, patch, unreadable=found.why if isinstance(found, Unreadable) else "")
 
 
 def _is_held(node: Node, pool: Pool) -> bool:

@@ -7,7 +7,6 @@ reflector will bring what they wrote, and the next pass decides on that.
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
     from winpool.cluster.writer import Writer
     from winpool.snapshot import Node, NodePatch
-
-log = logging.getLogger(__name__)
-
 PATCHES_IN_FLIGHT: Final = 32
 """Where the API server's own throughput levels off: 32 in flight give 375 patches a second on two
 cores, 100 give 413 and triple the latency of each (measured against a raw loader)."""
@@ -29,20 +25,40 @@ SLICE_SECONDS: Final = 1.0
 """How long a pass keeps starting patches. Then it reports, looks at the world again, and goes on: a
 pool of thousands shows its progress, and a spec edited in between does not wait for the old one."""
 
+INTERNAL_ERRORS: Final = 3
+"""As many in one pass, and no success, are not the fault of single nodes."""
+
+_INTERNAL_ERROR: Final = 500
+
 
 @dataclass(slots=True)
 class Outcome:
     """What became of the patches of a pass.
 
-    ``failed`` are those that a conflict or a refusal of this one node stopped. ``remaining`` counts
-    those that were not started, for lack of time or because of ``error``, the failure that ended
-    the work for all.
+    ``stopped`` are those that failed for a reason of this one node, with the reason. ``remaining``
+    counts those that were not started, for lack of time or because of ``error``, the failure that
+    ended the work for all.
     """
 
     written: list[NodePatch] = field(default_factory=list)
-    failed: list[NodePatch] = field(default_factory=list)
+    stopped: list[tuple[NodePatch, ApiError]] = field(default_factory=list)
     remaining: int = 0
     error: ApiError | None = None
+
+    def concludes(self, error: ApiError) -> bool:
+        """Whether ``error`` ends the work for all: it is of the cluster, and the others would fail as well.
+
+        An internal error (500) is mostly a webhook that fails for one node; several without any success
+        are an API server that is out of order.
+        """
+        if isinstance(error, Conflict | NotFound | Invalid):
+            return False
+        if isinstance(error, Forbidden):
+            return error.permission is not None  # RBAC; else a policy, which may be about this node
+        if error.status != _INTERNAL_ERROR:
+            return True
+        alike = sum(each.status == _INTERNAL_ERROR for _, each in self.stopped)
+        return not self.written and alike + 1 >= INTERNAL_ERRORS
 
 
 class Executor:
@@ -65,7 +81,7 @@ class Executor:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(PATCHES_IN_FLIGHT, len(patches))):
                 group.create_task(self._work(waiting, deadline=deadline, outcome=outcome))
-        outcome.remaining = len(patches) - len(outcome.written) - len(outcome.failed)
+        outcome.remaining = len(patches) - len(outcome.written) - len(outcome.stopped)
         return outcome
 
     async def _work(self, waiting: Iterator[NodePatch], *, deadline: float, outcome: Outcome) -> None:
@@ -79,19 +95,11 @@ class Executor:
         try:
             async with self._in_flight:
                 node = await self._writer.patch_node(patch)
-        except (Conflict, NotFound):
-            outcome.failed.append(patch)
         except ApiError as error:
-            if _is_of_this_node(error):
-                log.warning("node %s: the API server refuses the patch: %s", patch.node.name, error)
-                outcome.failed.append(patch)
+            if outcome.concludes(error):
+                outcome.error = error
             else:
-                outcome.error = error  # of the cluster: the others would fail as well
+                outcome.stopped.append((patch, error))
         else:
             outcome.written.append(patch)
             self._accept_written(node)
-
-
-def _is_of_this_node(error: ApiError) -> bool:
-    """Whether the refusal is of this one patch: it is invalid, or a policy, not RBAC, denies it."""
-    return isinstance(error, Invalid) or (isinstance(error, Forbidden) and error.permission is None)

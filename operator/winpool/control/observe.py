@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.cluster.reflector import NodeReflector
+    from winpool.control.patience import Patience
     from winpool.control.pools import Pools
     from winpool.snapshot import Node
 
@@ -34,7 +35,7 @@ class Observer:
         self,
         pool_name: str,
         *,
-        held_back: frozenset[str],
+        patience: Patience,
         written_generation: int,
         missing_permission: str,
     ) -> Snapshot | None:
@@ -42,14 +43,16 @@ class Observer:
         pool = self._pools.get(pool_name)
         if pool is None:
             return None
-        nodes = tuple(self._nodes.nodes.values())
+        known = self._nodes.nodes
+        nodes = tuple(known.values())
         return Snapshot(
             pool=pool,
             nodes=nodes,
             rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
             vanished_pools=self._vanished(nodes),
             now=self._now(),
-            held_back=held_back,
+            held_back=patience.held_back(known),
+            refused=patience.refused,
             written_generation=written_generation,
             missing_permission=missing_permission,
         )

@@ -1,8 +1,7 @@
-"""Patience with nodes that somebody else keeps writing, or that the API server refuses.
+"""Pauses that grow: the second time is after 2 seconds, then 4, 8 … 300; ten quiet minutes end it.
 
-The first repair of a node is immediate. If it is needed again, somebody disagrees, and a write
-war helps nobody: the next comes after 2, 4, 8 … 300 seconds. Ten quiet minutes end it.
-Kept in memory only: after a restart the first repair is immediate again.
+Made for repairs: the first of a node is immediate, and if it is needed again somebody disagrees, and a
+write war helps nobody.
 """
 
 from __future__ import annotations
@@ -21,28 +20,39 @@ QUIET_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    repairs: int
+    times: int
     last: float
+    longest: float
 
     @property
     def due(self) -> float:
-        return self.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (self.repairs - 1), LONGEST_PAUSE_SECONDS)
+        return self.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (self.times - 1), self.longest)
 
 
 class Pacer:
-    """Which nodes of a pool have to wait for their next write."""
+    """Which nodes of a pool have to wait for their next write, at most ``longest`` seconds."""
 
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, *, monotonic: Callable[[], float], longest: float = LONGEST_PAUSE_SECONDS) -> None:
         self._monotonic = monotonic
+        self._longest = longest
         self._histories: dict[str, _History] = {}
 
     def note(self, node_uid: str) -> None:
-        """Take note of a repair, or of a write that was refused."""
+        """Take note that it has happened again."""
         now = self._monotonic()
         self._forget_the_quiet(now)
         before = self._histories.get(node_uid)
         # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
-        self._histories[node_uid] = _History(min(before.repairs + 1, 9) if before else 1, now)
+        times = min(before.times + 1, 9) if before else 1
+        self._histories[node_uid] = _History(times, now, self._longest)
+
+    def forget(self, node_uid: str) -> None:
+        """Start anew with a node."""
+        self._histories.pop(node_uid, None)
+
+    def known(self) -> frozenset[str]:
+        """Return the UIDs of the nodes that are not forgotten yet."""
+        return frozenset(self._histories)
 
     def held_back(self) -> frozenset[str]:
         """Return the UIDs of the nodes that have to wait."""

@@ -2,7 +2,8 @@
 
 Three sources tell of the same object, and none of them in step with the others: the newest
 resourceVersion wins. A pool is forgotten when the feed says DELETED, or when a complete list does
-not have it (Kopf never reports a deletion that happened while its watch was down).
+not have it (Kopf never reports a deletion that happened while its watch was down). What is said of
+it afterwards, late, does not bring it back.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
-from winpool.cluster.versions import is_older
+from winpool.cluster.versions import is_older, newer_of
 from winpool.snapshot import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 log = logging.getLogger(__name__)
+
+_GONE_KEPT: Final = 1000
+"""Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
 
 _LISTS: Final = 2
 """Complete lists that a UID or name must be missing from before its pool counts as vanished."""
@@ -77,6 +81,9 @@ class Pools:
         self._pools: dict[str, Pool] = {}
         self._on_change = on_change
         self._synced = False
+        self._newest = ""
+        # The UIDs of pools that went, and at which version, the latest last.
+        self._gone: dict[str, str] = {}
         # Only what somebody still asks about is kept: a node can name any UID it likes.
         self._absences: dict[str, _Absence] = {}
 
@@ -84,6 +91,11 @@ class Pools:
     def synced(self) -> bool:
         """Whether a complete list has been seen: before that, nobody knows who shares a node with whom."""
         return self._synced
+
+    @property
+    def newest_version(self) -> str:
+        """The newest resourceVersion that was seen; empty before any."""
+        return self._newest
 
     def get(self, name: str) -> Pool | None:
         """Return the pool of that name, or None."""
@@ -106,38 +118,58 @@ class Pools:
         absence.lists_since_asked = 0
         return absence.lists >= _LISTS
 
-    def accept(self, body: Mapping[str, Any]) -> None:
-        """Take in an object that was read, watched, or returned by a write of ours."""
+    def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
+        """Take in an object that was read, watched, or returned by a write of ours.
+
+        ``even_older`` is for a server that was put back to an earlier state.
+        """
         pool = read_pool(body)
         held = self._pools.get(pool.name)
-        if held and not _is_news(pool.resource_version, held.resource_version):
+        if pool.uid in self._gone:
+            return
+        if held and not even_older and not _is_news(pool.resource_version, held.resource_version):
             return
         self._pools[pool.name] = pool
+        self._newest = newer_of(pool.resource_version, self._newest)
         self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
 
-    def forget(self, *, name: str, uid: str) -> None:
-        """Drop the pool, unless another of the same name has taken its place."""
+    def forget(self, *, name: str, uid: str, version: str) -> None:
+        """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
+        self._gone[uid] = version
+        if len(self._gone) > _GONE_KEPT:
+            del self._gone[next(iter(self._gone))]
         held = self._pools.get(name)
         if held and held.uid == uid:
             del self._pools[name]
             self._on_change(name, for_rivals=True)
 
     def replace(
-        self, bodies: Iterable[Mapping[str, Any]], *, resource_version: str, counts: bool = True
+        self,
+        bodies: Iterable[Mapping[str, Any]],
+        *,
+        resource_version: str,
+        counts: bool = True,
+        rewound: bool = False,
     ) -> None:
         """Take in a complete list, made at ``resource_version``: who is not on it is gone.
 
         Except a pool that we know from a later moment than the list. ``counts`` says whether the list is
-        far enough from the last one to count towards ``is_vanished``.
+        far enough from the last one to count towards ``is_vanished``; ``rewound`` that the server was put
+        back to an earlier state, so that the list is right in any case.
         """
+        self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
         listed: set[str] = set()
         for body in bodies:
-            listed |= {body["metadata"]["uid"], body["metadata"]["name"]}
-            self.accept(body)
+            uid = body["metadata"]["uid"]
+            listed |= {uid, body["metadata"]["name"]}
+            if rewound or not is_older(resource_version, than=self._gone.get(uid, resource_version)):
+                self._gone.pop(uid, None)  # it is there, so it is back
+            self.accept(body, even_older=rewound)
         for pool in self.all():
-            if pool.uid not in listed and not is_older(resource_version, than=pool.resource_version):
+            known_later = is_older(resource_version, than=pool.resource_version) and not rewound
+            if pool.uid not in listed and not known_later:
                 log.info("pool %s is gone", pool.name)
-                self.forget(name=pool.name, uid=pool.uid)
+                self.forget(name=pool.name, uid=pool.uid, version=resource_version)
         self._synced = True
         for identity, absence in tuple(self._absences.items()):
             absence.lists += counts

@@ -6,7 +6,8 @@ The order within a pass is what makes it safe to be killed anywhere:
    while something of ours is on a node;
 2. each node patch carries labels, taints and the record of them together;
 3. status is computed from a new look at the world, never from what the pass meant to do;
-4. the finalizer comes off only when a look at all nodes finds nothing of ours.
+4. the finalizer comes off only when a look at all nodes finds nothing of ours, and then the API server,
+   asked once more, knows of no node with our label either: after that nobody looks again.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.events import EVENTS
 from winpool.api.keys import API_VERSION
 from winpool.cluster.access import explain
+from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import Conflict, Forbidden, NotFound
 from winpool.cluster.events import EventRecord
-from winpool.control.pacing import Pacer
+from winpool.contract.conform import release
+from winpool.control.patience import Patience
 from winpool.decide import decide
+from winpool.report.announce import about_refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
@@ -33,7 +39,7 @@ if TYPE_CHECKING:
     from winpool.control.relist import Relister
     from winpool.decide import Decision
     from winpool.report.announce import Announcement
-    from winpool.snapshot import Pool, Snapshot
+    from winpool.snapshot import Node, Pool, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +47,8 @@ STATUS_SECONDS: Final = 1.0
 """At most one status write per second and pool: people cannot read faster, and each one wakes
 everybody who watches the pool."""
 
-AFTER_CONFLICT_SECONDS: Final = 1.0
-"""The watch event of what conflicted with us wakes the pool, mostly within milliseconds; this is for
-the one that got lost."""
+STILL_MARKED_SECONDS: Final = 1.0
+"""A node with our label that we do not know of yet is on its way: the watch is behind."""
 
 API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1"}
 
@@ -61,8 +66,15 @@ class Reconciler:
         writer: Writer,
         recorder: EventRecorder,
         relister: Relister,
+        list_marked: Callable[[str], Awaitable[Sequence[Node]]],
+        ask_for_nodes: Callable[[], None],
         clock: Clock,
     ) -> None:
+        """Make the reconciler of one pool.
+
+        ``list_marked`` asks the API server which Windows nodes carry the label of that pool;
+        ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something.
+        """
         self._pool_name = pool_name
         self._observer = observer
         self._pools = pools
@@ -70,9 +82,13 @@ class Reconciler:
         self._writer = writer
         self._recorder = recorder
         self._relister = relister
+        self._list_marked = list_marked
+        self._ask_for_nodes = ask_for_nodes
         self._clock = clock
-        self._pacer = Pacer(monotonic=clock.monotonic)
+        self._patience = Patience(monotonic=clock.monotonic)
+        self._after_conflict = Backoff()
         self._intent = ("", 0)
+        self._overtaken = ""
         self._written_generation = 0
         self._missing_permission = ""
         self._status_written_at = float("-inf")
@@ -89,9 +105,9 @@ class Reconciler:
         snapshot = self._look()
         assert snapshot is not None, "nothing was awaited since the pool was there"
         try:
-            return await self._act(snapshot.pool, decide(snapshot))
+            seconds = await self._act(snapshot.pool, decide(snapshot))
         except Conflict:  # on the pool itself
-            return AFTER_CONFLICT_SECONDS
+            return self._wait_for_pool(snapshot.pool)
         except NotFound:
             self._relister.ask()
             return None
@@ -99,9 +115,15 @@ class Reconciler:
             self._missing_permission = explain(error)
             await self._report()
             raise
+        self._after_conflict.reset()
+        self._overtaken = ""
+        return seconds
 
     async def _act(self, pool: Pool, decision: Decision) -> float | None:
         if decision.finalizers is not None:
+            if decision.releases_pool and await self._is_marked_anywhere(pool):
+                self._ask_for_nodes()
+                return STILL_MARKED_SECONDS
             await self._write_finalizers(pool, decision)
             if decision.releases_pool:
                 return None
@@ -113,28 +135,48 @@ class Reconciler:
             await self._report()  # a fault that lasts must not leave people with an old status
             raise outcome.error
         self._missing_permission = ""
-        waits = [await self._report(), self._pacer.seconds_to_next(), 0 if outcome.remaining else None]
+        waits = [await self._report(), self._patience.seconds_to_next(), 0 if outcome.remaining else None]
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
         for patch in outcome.written:
+            self._patience.note_written(patch.node)
             if event := decision.node_events.get(patch.node.name):
                 self._announce((event,))
-                self._pacer.note(patch.node.uid)
-        for patch in outcome.failed:
-            self._pacer.note(patch.node.uid)
+                self._patience.note_repaired(patch.node)
+        for patch, error in outcome.stopped:
+            if self._patience.note_stopped(patch.node, error):
+                log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
+                self._announce((about_refusal(patch.node, pool=self._pool_name, why=error.message),))
+        if outcome.stopped and self._patience.lost_news:
+            self._ask_for_nodes()
+
+    def _wait_for_pool(self, pool: Pool) -> float:
+        """Return in how many seconds to look again after a conflict on the pool itself.
+
+        Its watch event wakes us, mostly within milliseconds. Where it does not come, and the same state
+        conflicts again, all pools are listed.
+        """
+        if self._overtaken == pool.resource_version:
+            self._relister.ask()
+        self._overtaken = pool.resource_version
+        return self._after_conflict.next()
+
+    async def _is_marked_anywhere(self, pool: Pool) -> bool:
+        marked = await self._list_marked(pool.name)
+        return any(release(node, pool_uid=pool.uid, pool_name=pool.name) for node in marked)
 
     def _forgive(self, pool: Pool) -> None:
         """Start patience anew for a changed spec or a deletion: pauses are between repairs of the same."""
         if (pool.uid, pool.generation) != self._intent:
             self._intent = (pool.uid, pool.generation)
             self._written_generation = 0
-            self._pacer = Pacer(monotonic=self._clock.monotonic)
+            self._patience = Patience(monotonic=self._clock.monotonic)
 
     def _look(self) -> Snapshot | None:
         return self._observer.snapshot(
             self._pool_name,
-            held_back=self._pacer.held_back(),
+            patience=self._patience,
             written_generation=self._written_generation,
             missing_permission=self._missing_permission,
         )
@@ -148,7 +190,10 @@ class Reconciler:
             log.info("pool %s: all nodes are released", pool.name)
             self._announce(decision.pool_events)
         if decision.releases_pool and not decision.finalizers:
-            self._pools.forget(name=pool.name, uid=pool.uid)  # the answer was its last sign of life
+            version = body["metadata"]["resourceVersion"]
+            self._pools.forget(
+                name=pool.name, uid=pool.uid, version=version
+            )  # that was its last sign of life
         else:
             self._pools.accept(body)
 

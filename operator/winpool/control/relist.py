@@ -1,6 +1,7 @@
 """The complete list of pools: at start, and every five minutes to drop what the feed never reported.
 
-P2 allows one such list in five minutes, which is the default of the setting.
+P2 allows one such list in five minutes, which is the default of the setting. Those that lie far enough
+apart count towards taking a pool for vanished (P4), which is a setting of its own.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.keys import CRD_NAME
+from winpool.api.keys import CRD_NAME, PLURAL
 from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, NotFound
 from winpool.cluster.outage import Outage
+from winpool.cluster.rewind import Rewind
 from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
@@ -43,10 +45,13 @@ class Relister:
         writer: Writer,
         pools: Pools,
         period_seconds: float,
+        orphan_grace_seconds: float,
         after: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
         self._period_seconds = period_seconds
+        self._orphan_grace_seconds = orphan_grace_seconds
+        self._rewind = Rewind(PLURAL)
         self._writer = writer
         self._pools = pools
         self._after = after
@@ -69,7 +74,7 @@ class Relister:
         backoff = Backoff()
         while True:
             try:
-                listed = await self._writer.list_pools()
+                await self._list()
             except ApiError as error:
                 explained = _explained(error)
                 self.problem = explained.message
@@ -79,17 +84,24 @@ class Relister:
             self.problem = ""
             backoff.reset()
             self._outage.ended()
-            self._pools.replace(
-                listed.items, resource_version=listed.resource_version, counts=self._is_a_period_later()
-            )
             self._after()
             await asyncio.sleep(LEAST_SECONDS)
             await self._wake.wait(seconds=self._period_seconds * _uniform(1, 1 + JITTER))
 
-    def _is_a_period_later(self) -> bool:
-        """Whether this list comes a period after the last that counted, and is the next to count."""
+    async def _list(self) -> None:
+        seen = self._pools.newest_version  # from before: what comes while we ask is newer by right
+        listed = await self._writer.list_pools()
+        version = listed.resource_version
+        rewound = self._rewind.check(version, seen=seen)
+        self._pools.replace(
+            listed.items, resource_version=version, counts=self._is_far_enough(), rewound=rewound
+        )
+        self._rewind.done()
+
+    def _is_far_enough(self) -> bool:
+        """Whether this list is far enough from the last that counted, and so the next to count."""
         now = self._monotonic()
-        if now - self._counted_at < self._period_seconds:
+        if now - self._counted_at < self._orphan_grace_seconds:
             return False
         self._counted_at = now
         return True

@@ -104,9 +104,9 @@ class Sweeper:
             log.info("node %s: took off what a pool had left there", patch.node.name)
         if outcome.error:
             raise outcome.error
-        if outcome.failed:
-            names = enumerate_names(patch.node.name for patch in outcome.failed)
+        if outcome.stopped:
             self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
-            raise Conflict(f"changed meanwhile, or refused by the API server: {names}")
+            names = enumerate_names(patch.node.name for patch, _ in outcome.stopped)
+            raise Conflict(f"not taken off {names}: {outcome.stopped[0][1]}")
         if outcome.remaining:
             self._wake.set()

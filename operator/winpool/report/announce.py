@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.events import EventReason
+from winpool.contract.membership import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
+    from winpool.snapshot import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,15 @@ def about_node(each: Assessment, *, pool: str) -> Announcement | None:
     """Return the event that goes with the patch of a node, where it is an exception."""
     node = each.node
     if each.unreadable:
-        note = f"pool {pool}: the ownership record could not be read ({each.unreadable}) and was begun anew"
+        done = "was begun anew" if each.claim is Claim.OURS else "only keys under winpool.dev/ were taken off"
+        note = f"pool {pool}: the ownership record could not be read ({each.unreadable}): {done}"
         return Announcement(EventReason.OWNERSHIP_RECORD_UNREADABLE, note, node.name, node.uid)
     if each.drifted:
         note = f"pool {pool}: put back what had been changed: {', '.join(each.drifted)}"
         return Announcement(EventReason.DRIFT_REPAIRED, note, node.name, node.uid)
     return None
+
+
+def about_refusal(node: Node, *, pool: str, why: str) -> Announcement:
+    """Return the event of a patch that the API server refused."""
+    return Announcement(EventReason.WRITE_REFUSED, f"pool {pool}: {why}", node.name, node.uid)

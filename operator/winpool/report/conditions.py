@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import ConditionType, Reason
@@ -41,6 +41,11 @@ class View:
     def accepted(self) -> bool:
         """Whether the operator may act on this spec."""
         return not self.refusal and not self.missing_permission
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all that is left to be written are nodes that the API server does not let us write."""
+        return bool(self.tally.outstanding) and self.tally.outstanding == self.tally.refused
 
     @property
     def mode(self) -> Mode:
@@ -91,16 +96,20 @@ def _ready(view: View) -> _Finding:
     if not view.accepted:
         refused = _accepted(view)
         return _Finding("False", refused.reason, refused.message)
+    if tally.nodes == 0 and tally.unknown:
+        return replace(available, status="False")
     if tally.nodes == 0 and tally.foreign:
         return _Finding(
             "False",
             Reason.POOL_OVERLAP,
-            f"all {count_nodes(tally.foreign)} that nodeSelector takes belong to other pools; "
+            f"nodeSelector takes {count_nodes(tally.foreign)}, and other pools have them; "
             "make the selectors of the pools exclude each other",
         )
     if available.status == "False":
         return available
     progress = _nodes_up_to_date(view)
+    if progress.reason is Reason.WRITE_REFUSED:
+        return progress
     return _Finding("True", _HELD.get(view.mode, progress.reason), progress.message)
 
 
@@ -133,6 +142,8 @@ def _nodes_up_to_date(view: View) -> _Finding:
         return _Finding(
             "False", reason, f"mode is {view.mode}, so nothing is written; with mode Active {due}"
         )
+    if view.is_stuck:
+        return _Finding("False", Reason.WRITE_REFUSED, _refused(tally))
     if tally.outstanding:
         return _Finding("False", Reason.ROLLOUT_IN_PROGRESS, due)
     if tally.nodes == 0:
@@ -142,7 +153,21 @@ def _nodes_up_to_date(view: View) -> _Finding:
     )
 
 
+def _refused(tally: Tally) -> str:
+    return (
+        f"the API server does not let {count_nodes(len(tally.refused))} be changed, see issues: "
+        f"{enumerate_names(tally.refused)}"
+    )
+
+
 def _none_of_ours(tally: Tally) -> _Finding:
+    if tally.unknown:
+        return _Finding(
+            "Unknown",
+            Reason.OWNER_UNKNOWN,
+            f"{count_nodes(tally.unknown)} that nodeSelector takes carry the record of a pool that is not "
+            "known; if there is none, they are taken over within about ten minutes",
+        )
     if tally.foreign:
         return _Finding(
             "True", Reason.POOL_OVERLAP, "all nodes that nodeSelector takes belong to other pools"
@@ -154,7 +179,7 @@ def _reconciling(view: View) -> _Finding:
     outstanding = len(view.tally.outstanding)
     if view.pool.deleting:
         return _Finding("True", Reason.RELEASING_NODES, f"{count_nodes(outstanding)} to be released")
-    if view.accepted and view.mode is Mode.ACTIVE and outstanding:
+    if view.accepted and view.mode is Mode.ACTIVE and outstanding and not view.is_stuck:
         return _Finding("True", Reason.ROLLOUT_IN_PROGRESS, f"{count_nodes(outstanding)} to be written")
     return _Finding("False", Reason.SETTLED, "nothing is to be done, or may be done now")
 
@@ -171,8 +196,11 @@ def _deleting(view: View) -> _Finding:
     if view.pool.deleting:
         outstanding = view.tally.outstanding
         names = f": {enumerate_names(outstanding)}" if outstanding else ""
+        refused = f"; {_refused(view.tally)}" if view.tally.refused else ""
         return _Finding(
-            "True", Reason.RELEASING_NODES, f"{count_nodes(len(outstanding))} not released yet{names}"
+            "True",
+            Reason.RELEASING_NODES,
+            f"{count_nodes(len(outstanding))} not released yet{names}{refused}",
         )
     return _Finding("False", Reason.NOT_DELETING, "nobody has asked for deletion")
 

@@ -55,6 +55,12 @@ def _of_node(each: Assessment) -> Iterable[_Finding]:
             f"annotation {APPLIED_ANNOTATION} cannot be read: {each.unreadable}",
             "check labels and taints of the node by hand: what the pool had put there counts as foreign now",
         )
+    if each.refused:
+        yield _Finding(
+            IssueReason.WRITE_REFUSED,
+            f"the API server does not let this node be changed: {each.refused}",
+            "change the policy or webhook that the message names, or the spec",
+        )
     if each.rival:
         said = "pool {} selects it too" if each.claim is Claim.OURS else "belongs to pool {}"
         yield _Finding(

@@ -19,7 +19,11 @@ NAMES_SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many nodes are in which state. ``outstanding`` names those that a patch is due for."""
+    """How many nodes are in which state.
+
+    ``outstanding`` names those that a patch is due for, ``refused`` those of them that the API server does
+    not let us write. ``foreign`` are selected and another pool's, ``unknown`` and nobody knows whose.
+    """
 
     nodes: int
     ready: int
@@ -27,7 +31,9 @@ class Tally:
     up_to_date_and_ready: int
     available: int
     outstanding: tuple[str, ...]
+    refused: tuple[str, ...]
     foreign: int
+    unknown: int
 
 
 def tally(assessed: Sequence[Assessment]) -> Tally:
@@ -45,7 +51,9 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
         up_to_date_and_ready=sum(is_ready(each.node) for each in current),
         available=sum(is_available(each.node) for each in members),
         outstanding=tuple(each.node.name for each in assessed if each.patch is not None),
-        foreign=sum(each.claim in (Claim.RIVAL, Claim.UNKNOWN) for each in assessed),
+        refused=tuple(each.node.name for each in assessed if each.refused),
+        foreign=sum(each.claim is Claim.RIVAL for each in assessed),
+        unknown=sum(each.claim is Claim.UNKNOWN for each in assessed),
     )
 
 

@@ -30,5 +30,9 @@ LIST_AT_ONCE = Recovery(relist=True, pause=False)
     ],
 )
 def test_what_is_done(error: errors.ApiError, first: Recovery, again: Recovery) -> None:
-    assert recovery_after(error, progressed=True) == first
-    assert recovery_after(error, progressed=False) == again
+    assert recovery_after(error, progressed=True, expired_before=True) == first
+    assert recovery_after(error, progressed=False, expired_before=True) == again
+
+
+def test_the_first_410_after_an_outage_does_not_wait() -> None:
+    assert recovery_after(errors.Gone("410"), progressed=False, expired_before=False) == LIST_AT_ONCE

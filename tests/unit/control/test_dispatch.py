@@ -72,6 +72,6 @@ def test_a_pool_that_changed_is_woken_and_rivals_where_it_matters_to_them(world:
 
 
 def test_a_pool_that_is_gone_still_wakes_its_rivals(world: World) -> None:
-    world.pools.forget(name="red", uid="uid-of-red")
+    world.pools.forget(name="red", uid="uid-of-red", version="1")
     world.dispatcher.pool_changed("red", for_rivals=True)
     assert "blue" in world.woken

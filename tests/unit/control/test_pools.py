@@ -128,7 +128,7 @@ def test_rivals_hear_of_what_decides_on_nodes_only(
 def test_a_deleted_pool_is_forgotten_and_rivals_hear_of_it(pools: Pools, changes: Changes) -> None:
     pools.accept(a_body())
     changes.taken()
-    pools.forget(name="pool", uid="uid-of-pool")
+    pools.forget(name="pool", uid="uid-of-pool", version="1")
     assert pools.get("pool") is None
     assert pools.all() == ()
     assert changes.taken() == [("pool", True)]
@@ -137,13 +137,13 @@ def test_a_deleted_pool_is_forgotten_and_rivals_hear_of_it(pools: Pools, changes
 def test_a_late_deletion_does_not_take_the_successor_of_the_same_name(pools: Pools, changes: Changes) -> None:
     pools.accept(a_body(uid="second", version=9))
     changes.taken()
-    pools.forget(name="pool", uid="first")
+    pools.forget(name="pool", uid="first", version="1")
     assert version_of(pools) == "9"
     assert changes.taken() == []
 
 
 def test_forgetting_who_is_not_known_wakes_nobody(pools: Pools, changes: Changes) -> None:
-    pools.forget(name="pool", uid="uid-of-pool")
+    pools.forget(name="pool", uid="uid-of-pool", version="1")
     assert changes.taken() == []
 
 
@@ -204,6 +204,64 @@ def test_a_pool_on_the_list_that_cannot_be_read_is_not_dropped(pools: Pools) -> 
     assert (found.spec, found.resource_version) == (None, "5")
 
 
+# What is said late, and a server that was put back
+
+
+def test_what_is_said_late_does_not_bring_a_pool_back(pools: Pools, changes: Changes) -> None:
+    """The echo of our own last write, or a line of the watch that was on its way."""
+    pools.accept(a_body(version=3))
+    pools.forget(name="pool", uid="uid-of-pool", version="5")
+    changes.taken()
+    pools.accept(a_body(version=4))
+    pools.accept(a_body(version=6))
+    pools.replace([a_body(version=4)], resource_version="4")  # asked for before it went
+    assert pools.all() == ()
+    assert changes.taken() == []
+
+
+def test_a_pool_that_a_later_list_still_has_is_there(pools: Pools) -> None:
+    """Only a server that was put back can have it; but then it is right."""
+    pools.accept(a_body(version=3))
+    pools.forget(name="pool", uid="uid-of-pool", version="5")
+    pools.replace([a_body(version=4)], resource_version="9")
+    assert version_of(pools) == "4"
+    pools.accept(a_body(version=10))
+    assert version_of(pools) == "10"
+
+
+def test_of_pools_that_went_only_so_many_are_remembered(pools: Pools) -> None:
+    for number in range(2000):
+        pools.forget(name="pool", uid=f"uid-{number}", version="5")
+    pools.accept(a_body("last", uid="uid-1999"))
+    pools.accept(a_body("first", uid="uid-0"))
+    assert [pool.name for pool in pools.all()] == ["first"]
+
+
+def test_the_newest_version_is_that_of_any_list_or_object(pools: Pools) -> None:
+    assert pools.newest_version == ""
+    pools.replace([a_body(version=3)], resource_version="10")
+    assert pools.newest_version == "10"
+    pools.accept(a_body(version=12))
+    pools.accept(a_body("other", version=11))
+    assert pools.newest_version == "12"
+
+
+def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pools) -> None:
+    pools.accept(a_body("kept", version=30, generation=5))
+    pools.accept(a_body("created-since", version=31))
+    pools.accept(a_body("deleted-since", version=9))
+    pools.forget(name="deleted-since", uid="uid-of-deleted-since", version="32")
+    back = [a_body("kept", version=8, generation=2), a_body("deleted-since", version=9)]
+    pools.replace(back, resource_version="20", rewound=True)
+    assert {pool.name: (pool.resource_version, pool.generation) for pool in pools.all()} == {
+        "kept": ("8", 2),
+        "deleted-since": ("9", 1),
+    }
+    assert pools.newest_version == "20"
+    pools.accept(a_body("kept", version=21, generation=3))
+    assert version_of(pools, "kept") == "21"
+
+
 # Vanished: known to be gone, and not merely unknown
 
 
@@ -222,7 +280,7 @@ def test_an_unknown_pool_is_not_gone_before_two_complete_lists(pools: Pools) -> 
 def test_a_pool_that_was_deleted_is_gone_after_two_more_lists(pools: Pools) -> None:
     for version in (1, 2, 3):
         listed(pools, a_body(), version=version)
-    pools.forget(name="pool", uid="uid-of-pool")
+    pools.forget(name="pool", uid="uid-of-pool", version="1")
     assert not pools.is_vanished("uid-of-pool")
     listed(pools, version=4)
     assert not pools.is_vanished("uid-of-pool")
@@ -285,7 +343,7 @@ def test_who_is_there_is_never_gone_and_never_doubled(story: list[str]) -> None:
         if step == "accept":
             pools.accept(a_body(version=version))
         elif step == "forget":
-            pools.forget(name="pool", uid="uid-of-pool")
+            pools.forget(name="pool", uid="uid-of-pool", version=str(version))
         else:
             listed(pools, *([a_body(version=version)] if step == "list" else []), version=version)
         known = pools.get("pool")

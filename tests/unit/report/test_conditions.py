@@ -17,6 +17,7 @@ from winpool.decide import decide
 from winpool.snapshot import Snapshot
 
 LABELS = {"team": "a"}
+WHY = 'patch nodes w1: 403 admission webhook "no.example.com" denied the request'
 
 
 def three() -> Nodes:
@@ -55,6 +56,16 @@ def all_taken() -> Snapshot:
     return a_snapshot(a_pool(labels=LABELS), nodes, rivals=[rival])
 
 
+def nobody_knows_whose() -> Snapshot:
+    nodes = [a_node(f"w{number}", annotations=a_record("stranger")) for number in range(3)]
+    return a_snapshot(a_pool(labels=LABELS), nodes)
+
+
+def refused(*names: str) -> Snapshot:
+    nodes = three()
+    return a_snapshot(a_pool(labels=LABELS), nodes, refused={nodes[name].uid: WHY for name in names})
+
+
 def too_few_ready() -> Snapshot:
     sick = [a_node("sick1", ready="False"), a_node("sick2", ready="Unknown")]
     return a_snapshot(*settled(a_pool(labels=LABELS), three() | by_name(*sick)))
@@ -74,6 +85,8 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "rejected": rejected,
     "without permission": without_permission,
     "all taken": all_taken,
+    "nobody knows whose": nobody_knows_whose,
+    "refused": lambda: refused(*three()),
     "too few ready": too_few_ready,
     "releasing": releasing,
 }
@@ -129,6 +142,11 @@ CASES = [
         {"Available"},
     ),
     Case(
+        "refused",
+        HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate"), "WriteRefused"),
+        {"Accepted", "Available"},
+    ),
+    Case(
         "too few ready",
         HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
         {"Accepted", "NodesUpToDate"},
@@ -162,6 +180,40 @@ def test_a_pool_that_owns_none_of_the_nodes_it_selects_says_so() -> None:
     assert (found["Ready"].status, found["Ready"].reason) == ("False", "PoolOverlap")
     assert "3 nodes" in found["Ready"].message
     assert (found["Accepted"].status, found["Reconciling"].status) == ("True", "False")
+
+
+def test_nodes_of_which_nobody_knows_whose_they_are_make_the_pool_unknown_and_not_ready() -> None:
+    """They may be ours within ten minutes, or another pool's: neither is known (P4)."""
+    found = reported(nobody_knows_whose())
+    for kind in ("Available", "NodesUpToDate"):
+        assert (found[kind].status, found[kind].reason) == ("Unknown", "OwnerUnknown")
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", "OwnerUnknown")
+    assert "3 nodes" in found["Ready"].message
+
+
+def test_as_long_as_other_nodes_can_be_written_it_goes_on() -> None:
+    found = reported(refused("w1"))
+    assert (found["Reconciling"].status, found["NodesUpToDate"].reason) == ("True", "RolloutInProgress")
+
+
+def test_when_only_refused_nodes_are_left_nobody_waits_for_us() -> None:
+    """Or Argo CD and kstatus would wait for ever."""
+    found = reported(refused(*three()))
+    assert (found["Reconciling"].status, found["Reconciling"].reason) == ("False", "Settled")
+    assert "w0, w1, w2" in found["Ready"].message
+
+
+def test_a_refusal_is_over_when_nothing_is_to_be_written_any_more() -> None:
+    pool, nodes = settled(a_pool(labels=LABELS), three())
+    found = reported(a_snapshot(pool, nodes, refused={node.uid: WHY for node in nodes.values()}))
+    assert found["Ready"].reason == "UpToDate"
+
+
+def test_a_deletion_that_the_api_server_does_not_allow_says_so() -> None:
+    pool, nodes = settled(a_pool(labels=LABELS, finalizers=(RELEASE_FINALIZER,)), three())
+    found = reported(a_snapshot(deleted(pool), nodes, refused={nodes["w1"].uid: WHY}))
+    assert (found["Deleting"].status, found["Reconciling"].status) == ("True", "True")
+    assert "does not let 1 node be changed, see issues: w1" in found["Deleting"].message
 
 
 def test_nodes_that_belong_to_others_are_not_reported_as_no_nodes() -> None:

@@ -32,6 +32,9 @@ SHARED = {"example.com/shared": "yes"}
 RIVAL = a_pool("rival", selector={"matchLabels": SHARED})
 
 
+WHY = 'patch nodes w1: 403 admission webhook "no.example.com" denied the request: not on Fridays'
+
+
 def shared(name: str) -> Node:
     return a_node(name, labels=SHARED, annotations=a_record(RIVAL.uid))
 
@@ -65,6 +68,17 @@ def test_each_kind_of_trouble_has_an_issue_with_a_fix(node: Node, reason: IssueR
     assert (issue.node, issue.reason, issue.since) == ("w1", reason, NOON)
     assert word in issue.message
     assert issue.fix
+
+
+def test_a_refused_write_is_an_issue_in_the_words_of_the_api_server() -> None:
+    """The longest answer fits as well: the API server would refuse a status with a longer text."""
+    node = a_node("w1")
+    for why in (WHY, "x" * 1024):
+        (issue,) = issues_of(a_snapshot(a_pool(), [node, a_node("fine")], refused={node.uid: why}))
+        assert (issue.node, issue.reason) == ("w1", IssueReason.WRITE_REFUSED)
+        assert why[:900] in issue.message
+        assert len(issue.message) <= 1024
+        assert "policy or webhook" in issue.fix
 
 
 def test_an_overlap_is_an_issue_in_both_pools() -> None:
@@ -110,11 +124,12 @@ def test_a_node_that_only_the_other_pool_selects_is_no_issue() -> None:
 
 def test_the_worst_come_first_and_then_the_names() -> None:
     nodes = [shared("a"), unknown("b"), broken("c"), shared("d"), unknown("e"), broken("f")]
+    nodes += [a_node("g"), a_node("h")]
+    refused = {node.uid: WHY for node in nodes[-2:]}
     random.shuffle(nodes)
-    expected = [
-        (reason, name) for reason, pair in zip(IssueReason, ("cf", "be", "ad"), strict=True) for name in pair
-    ]
-    assert reasons_of(a_snapshot(a_pool(), nodes, rivals=[RIVAL])) == expected
+    names = ("cf", "gh", "be", "ad")
+    expected = [(reason, name) for reason, pair in zip(IssueReason, names, strict=True) for name in pair]
+    assert reasons_of(a_snapshot(a_pool(), nodes, rivals=[RIVAL], refused=refused)) == expected
 
 
 def test_no_more_than_the_limit_are_shown_and_they_are_the_worst() -> None:

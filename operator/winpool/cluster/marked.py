@@ -1,0 +1,40 @@
+"""Asks the API server itself which nodes carry the label of a pool.
+
+For the two questions that the watch of Windows nodes cannot answer: which nodes carry it that are not
+Windows nodes, and whether anything is left of a pool that is about to be let go for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.cluster.lister import NODES_PATH, PAGE_BYTES, PAGE_LIMIT, WINDOWS_SELECTOR
+from winpool.cluster.nodes import decode_page
+from winpool.cluster.request import Request
+
+if TYPE_CHECKING:
+    from winpool.cluster.transport import Transport
+    from winpool.snapshot import Node
+
+STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
+
+
+async def list_strays(transport: Transport) -> tuple[Node, ...]:
+    """Return those that are not Windows nodes, also without any OS label: ``!=`` selects what lacks the key.
+
+    The first page of them, which is all but in a disaster; the next look finds the next ones.
+    """
+    return await _list(transport, selector=STRAYS)
+
+
+async def list_marked(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
+    """Return the first page of the Windows nodes that carry the label of this pool."""
+    return await _list(transport, selector=f"{POOL_LABEL}={pool_name},{WINDOWS_SELECTOR}")
+
+
+async def _list(transport: Transport, *, selector: str) -> tuple[Node, ...]:
+    path = f"{NODES_PATH}?{urlencode({'labelSelector': selector, 'limit': str(PAGE_LIMIT)}, quote_via=quote)}"
+    request = Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
+    return decode_page(await transport.request(request)).nodes

@@ -1,0 +1,137 @@
+"""The API server lets some node not be written: people hear why, the others go on, and it is tried again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from harness.faulty import through_proxy
+from harness.nodes import labels_of
+from harness.operator import USER
+from harness.waiting import eventually
+from harness.world import World
+from testbed.faults import answer, on
+
+Object = dict[str, Any]
+
+LABEL: Final = "example.com/team"
+SPEC: Final[Object] = {"labels": {LABEL: "payments"}}
+AT_ONCE_SECONDS: Final = 3.0
+"""For the first repair: a promise of a second, and the rest for kubectl and a busy machine."""
+WHY: Final = "no changes on Fridays"
+PROBE: Final = "example.com/probe"
+
+
+def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_waits_for_us(
+    world: World,
+) -> None:
+    denied, *others = world.fleet(windows=3)
+    start = world.now()
+    with denying(world, denied):
+        pool = world.apply(world.pool(**SPEC))
+        world.operator.start()
+        eventually(lambda: world.condition(pool, "Ready").get("reason") == "WriteRefused", what="refused")
+        status = world.status(pool)
+        assert (status["nodes"], status["upToDateNodes"]) == (3, 2)
+        assert {labels_of(world.node(name)).get(LABEL) for name in others} == {"payments"}
+        [issue] = status["issues"]
+        assert (issue["node"], issue["reason"]) == (denied, "WriteRefused")
+        assert WHY in issue["message"]
+        assert world.condition(pool, "Ready")["status"] == "False"
+        assert world.condition(pool, "NodesUpToDate")["status"] == "False"
+        assert world.condition(pool, "Reconciling")["status"] == "False"
+        eventually(
+            lambda: [each.name for each in world.node_patches(since=start)].count(denied) > 1,
+            what="it is tried again",
+        )
+        told = world.own_events(kind="Node", name=denied)
+        assert [each["reason"] for each in told] == ["WriteRefused"], "said once, not at each try"
+        assert WHY in told[0]["message"]
+    world.wait_up_to_date(pool, nodes=3)
+    assert world.status(pool)["issues"] == []
+
+
+def test_a_deletion_that_a_policy_does_not_allow_says_so_and_ends_when_it_is_allowed(world: World) -> None:
+    denied, other = world.fleet(windows=2)
+    pool = world.apply(world.pool(**SPEC))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    with denying(world, denied):
+        world.delete(pool, wait=False)
+        eventually(lambda: denied in world.condition(pool, "Deleting").get("message", ""), what="it is named")
+        eventually(lambda: "see issues" in world.condition(pool, "Deleting")["message"], what="and why")
+        eventually(lambda: LABEL not in labels_of(world.node(other)), what="the other is released")
+        assert pool in world.pools()
+    eventually(lambda: pool not in world.pools(), what="the pool is gone")
+    assert LABEL not in labels_of(world.node(denied))
+
+
+def test_a_webhook_that_fails_for_one_node_does_not_stop_the_others_nor_later_repairs(world: World) -> None:
+    failing, *others = world.fleet(windows=3)
+    pool = world.apply(world.pool(**SPEC))
+    with through_proxy(world) as proxy:
+        with proxy.add(on("patch", "nodes", name=failing), answer(500)):
+            world.operator.start()
+            eventually(
+                lambda: world.condition(pool, "Ready").get("reason") == "WriteRefused",
+                what="the failure is said",
+            )
+            assert world.status(pool)["upToDateNodes"] == 2
+            for name in others:
+                world.kubectl("label", "node", name, f"{LABEL}-")
+            eventually(
+                lambda: all(LABEL in labels_of(world.node(name)) for name in others),
+                what="the others are repaired",
+                seconds=AT_ONCE_SECONDS,
+            )
+        world.wait_up_to_date(pool, nodes=3)
+
+
+@contextmanager
+def denying(world: World, node: str) -> Iterator[None]:
+    """Have a policy of the API server deny all that the operator writes to a node, and the probe."""
+    name = f"deny-{world.suffix}"
+    kind: Object = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    policy: Object = {
+        **kind,
+        "kind": "ValidatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["UPDATE"],
+                        "resources": ["nodes"],
+                    }
+                ]
+            },
+            "validations": [
+                {
+                    "expression": f"!('{PROBE}' in object.metadata.labels) && "
+                    f"(object.metadata.name != '{node}' || request.userInfo.username != '{USER}')",
+                    "message": WHY,
+                }
+            ],
+        },
+    }
+    binding: Object = {
+        **kind,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    for each in (policy, binding):
+        world.kubectl("apply", "-f", "-", stdin=json.dumps(each))
+    try:
+        eventually(lambda: _is_denied(world, node), what="the policy is in force", every=0.2)
+        yield
+    finally:
+        for each in (binding, policy):
+            world.kubectl("delete", each["kind"], name)
+
+
+def _is_denied(world: World, node: str) -> bool:
+    """Whether the policy is in force already: it denies the probe to everybody, and so without a write."""
+    return WHY in world.kubectl("label", "node", node, f"{PROBE}=yes", "--dry-run=server", check=False)
