@@ -97,7 +97,7 @@ def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[P
     found = claim(node, pool=snapshot.pool, rivals=rivals, vanished=snapshot.vanished_pools)
     match found.claim:
         case Claim.OURS:
-            state, others = conform(node, wanted=wanted), asking(rivals, node)
+            state, others = conform(node, wanted=wanted), asking(rivals, node) if rivals else ()
             return Assessment(
                 node,
                 Claim.OURS,

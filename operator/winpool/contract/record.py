@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -31,6 +31,13 @@ VERSION: Final = 1
 MAX_BYTES: Final = 16 * 1024
 """A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
 record could be longer is not accepted (``fits``)."""
+
+_COMMON_LENGTH: Final = 2048
+"""Characters of a record that is read once and remembered; a longer one is read each time."""
+
+_RECORDS_KEPT: Final = 6000
+"""Different records that are remembered: as many as a cluster has nodes (5,000, with some that come and go).
+Mostly all nodes of a pool carry the very same text."""
 
 _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 """How the API server writes a metav1.Time."""
@@ -53,11 +60,15 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the pool with this UID has put on a node."""
+    """What the pool with this UID has put on a node.
+
+    ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
+    """
 
     pool_uid: str
     labels: Mapping[str, Owned] = field(default_factory=dict)
     taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
+    is_canonical: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +122,25 @@ def parse(text: str) -> Record | Unreadable:
     An entry that names a key or a value which no pool could have set is left out, or whoever can
     annotate a node could have us delete ``kubernetes.io/os``.
     """
+    if len(text) <= _COMMON_LENGTH:
+        return _parse_once(text)
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return Unreadable(f"it is longer than {MAX_BYTES} bytes")
     return _parse(text)
 
 
-# The nodes of a pool mostly carry the very same text, so that a pass over thousands parses it once.
-@lru_cache(maxsize=1024)
 def _parse(text: str) -> Record | Unreadable:
+    found = _read(text)
+    if isinstance(found, Record):
+        return replace(found, is_canonical=render(found) == text)
+    return found
+
+
+# A pass asks for the record of each node several times, and the next pass again.
+_parse_once = lru_cache(maxsize=_RECORDS_KEPT)(_parse)
+
+
+def _read(text: str) -> Record | Unreadable:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

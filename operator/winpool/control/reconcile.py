@@ -15,13 +15,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.events import EVENTS
-from winpool.api.keys import API_VERSION
 from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import Conflict, Forbidden, NotFound
-from winpool.cluster.events import EventRecord
 from winpool.contract.conform import release
+from winpool.control.announcer import Announcer, log_transitions
 from winpool.control.patience import Patience
 from winpool.decide import decide
 from winpool.report.announce import about_refusal
@@ -29,7 +27,6 @@ from winpool.report.announce import about_refusal
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
     from winpool.control.clock import Clock
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from winpool.control.pools import Pools
     from winpool.control.relist import Relister
     from winpool.decide import Decision
-    from winpool.report.announce import Announcement
     from winpool.snapshot import Node, Pool, Snapshot
 
 log = logging.getLogger(__name__)
@@ -49,8 +45,6 @@ everybody who watches the pool."""
 
 STILL_MARKED_SECONDS: Final = 1.0
 """A node with our label that we do not know of yet is on its way: the watch is behind."""
-
-API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1"}
 
 
 class Reconciler:
@@ -80,7 +74,7 @@ class Reconciler:
         self._pools = pools
         self._executor = executor
         self._writer = writer
-        self._recorder = recorder
+        self._announcer = Announcer(recorder, pool_name=pool_name)
         self._relister = relister
         self._list_marked = list_marked
         self._ask_for_nodes = ask_for_nodes
@@ -105,7 +99,7 @@ class Reconciler:
         snapshot = self._look()
         assert snapshot is not None, "nothing was awaited since the pool was there"
         try:
-            seconds = await self._act(snapshot.pool, decide(snapshot))
+            seconds = await self._act(snapshot, decide(snapshot))
         except Conflict:  # on the pool itself
             return self._wait_for_pool(snapshot.pool)
         except NotFound:
@@ -119,7 +113,11 @@ class Reconciler:
         self._overtaken = ""
         return seconds
 
-    async def _act(self, pool: Pool, decision: Decision) -> float | None:
+    async def _act(self, snapshot: Snapshot, decision: Decision) -> float | None:
+        pool = snapshot.pool
+        if not decision.patches and decision.finalizers is None and not snapshot.missing_permission:
+            # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
+            return _soonest(await self._write_status(snapshot, decision), self._patience.seconds_to_next())
         if decision.finalizers is not None:
             if decision.releases_pool and await self._is_marked_anywhere(pool):
                 self._ask_for_nodes()
@@ -135,19 +133,21 @@ class Reconciler:
             await self._report()  # a fault that lasts must not leave people with an old status
             raise outcome.error
         self._missing_permission = ""
-        waits = [await self._report(), self._patience.seconds_to_next(), 0 if outcome.remaining else None]
-        return min((wait for wait in waits if wait is not None), default=None)
+        reported, again = await self._report(), 0 if outcome.remaining else None
+        return _soonest(reported, again, self._patience.seconds_to_next())
 
     def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
         for patch in outcome.written:
             self._patience.note_written(patch.node)
             if event := decision.node_events.get(patch.node.name):
-                self._announce((event,))
+                self._announcer.announce((event,))
                 self._patience.note_repaired(patch.node)
         for patch, error in outcome.stopped:
             if self._patience.note_stopped(patch.node, error):
                 log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
-                self._announce((about_refusal(patch.node, pool=self._pool_name, why=error.message),))
+                self._announcer.announce(
+                    (about_refusal(patch.node, pool=self._pool_name, why=error.message),)
+                )
         if outcome.stopped and self._patience.lost_news:
             self._ask_for_nodes()
 
@@ -188,7 +188,7 @@ class Reconciler:
         )
         if decision.releases_pool:
             log.info("pool %s: all nodes are released", pool.name)
-            self._announce(decision.pool_events)
+            self._announcer.announce(decision.pool_events)
         if decision.releases_pool and not decision.finalizers:
             version = body["metadata"]["resourceVersion"]
             self._pools.forget(
@@ -198,11 +198,13 @@ class Reconciler:
             self._pools.accept(body)
 
     async def _report(self) -> float | None:
-        """Write the status, if it says anything new; return in how many seconds to look again."""
+        """Look again, since things were done, and write what is true now."""
         snapshot = self._look()
-        if snapshot is None:
-            return None
-        pool, decision = snapshot.pool, decide(snapshot)
+        return None if snapshot is None else await self._write_status(snapshot, decide(snapshot))
+
+    async def _write_status(self, snapshot: Snapshot, decision: Decision) -> float | None:
+        """Write the status, if it says anything new; return in how many seconds to look again."""
+        pool = snapshot.pool
         again = 0 if decision.patches or decision.finalizers is not None else None
         written = decision.status.to_object()
         if decision.releases_pool or written == pool.written_status:
@@ -214,38 +216,11 @@ class Reconciler:
             name=pool.name, resource_version=pool.resource_version, status=written
         )
         self._status_written_at = self._clock.monotonic()
-        _log_transitions(pool, decision.status)
+        log_transitions(pool, decision.status)
         self._pools.accept(body)
-        self._announce(decision.pool_events)
+        self._announcer.announce(decision.pool_events)
         return again
 
-    def _announce(self, announcements: tuple[Announcement, ...]) -> None:
-        for announcement in announcements:
-            kind = EVENTS[announcement.reason]
-            self._recorder.record(
-                EventRecord(
-                    api_version=API_VERSIONS[kind.regarding],
-                    kind=kind.regarding,
-                    name=announcement.name,
-                    uid=announcement.uid,
-                    reason=kind.reason,
-                    action=kind.action,
-                    note=announcement.note,
-                    type=kind.type.value,
-                ),
-                budget=self._pool_name,
-            )
 
-
-def _log_transitions(pool: Pool, status: WindowsNodePoolStatus) -> None:
-    for condition in status.conditions:
-        before = pool.status.condition(condition.type)
-        if before is None or (before.status, before.reason) != (condition.status, condition.reason):
-            log.info(
-                "pool %s: %s=%s %s: %s",
-                pool.name,
-                condition.type,
-                condition.status,
-                condition.reason,
-                condition.message,
-            )
+def _soonest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)

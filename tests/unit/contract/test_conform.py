@@ -12,7 +12,16 @@ from harness.ownership import UID, conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, wishes
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.contract.conform import Wanted, conform, release
+from winpool.contract.conform import (
+    Conformity,
+    Wanted,
+    _compare,
+    _is_as_wanted,
+    conform,
+    record_of,
+    release,
+)
+from winpool.contract.record import Record
 from winpool.snapshot import Node
 
 
@@ -58,6 +67,23 @@ def test_only_what_others_undid_is_named_as_drift() -> None:
 
 
 # Properties
+
+
+@given(
+    st.one_of(nodes(), haunted_nodes(uid=UID)),
+    wishes(),
+    wishes(),
+    st.sampled_from(("as is", "once", "other")),
+)
+def test_the_short_way_says_what_the_long_way_says(
+    node: Node, wanted: Wanted, other: Wanted, history: str
+) -> None:
+    """Most nodes of most passes go the short way: it must not overlook anything, nor miss its purpose."""
+    if history != "as is":
+        node = conformed(node, wanted if history == "once" else other)
+    found = record_of(node)
+    nothing = _compare(node, found, wanted=wanted) == Conformity(patch=None)
+    assert nothing is (isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted))
 
 
 @given(nodes(), wishes())
