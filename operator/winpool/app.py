@@ -72,6 +72,7 @@ class App:
         )
         self._executor = Executor(
             writer=self._writer,
+            known=self._nodes.nodes,
             accept_written=self._nodes.accept_written,
             monotonic=self._clock.monotonic,
         )

@@ -20,6 +20,9 @@ RED = {"agentpool": "red"}
 Nodes = dict[str, Node]
 Object = dict[str, Any]
 
+A_SPEC: Object = {"nodeSelector": {"matchLabels": RED}, "os": {"version": "2022"}}
+"""The spec of ``a_pool`` as it stands in a manifest."""
+
 
 def a_taint(text: str, *, time_added: str | None = None) -> Taint:
     """Read a taint as kubectl writes it: ``key=value:Effect`` or ``key:Effect``."""
@@ -119,6 +122,25 @@ def a_pool(
         ),
         status or WindowsNodePoolStatus(),
     )
+
+
+def a_body(
+    name: str = "pool", *, uid: str | None = None, version: int = 1, generation: int = 1, **more: Any
+) -> Object:
+    """Return a pool as the API server gives it; ``more`` goes into its metadata."""
+    return {
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": "WindowsNodePool",
+        "metadata": {
+            "name": name,
+            "uid": uid or f"uid-of-{name}",
+            "resourceVersion": str(version),
+            "generation": generation,
+            "creationTimestamp": "2026-11-01T12:00:00Z",
+            **more,
+        },
+        "spec": A_SPEC,
+    }
 
 
 def edited(pool: Pool, spec: WindowsNodePoolSpec) -> Pool:

@@ -21,31 +21,33 @@ class Backoff:
     lower half keeps a single one from hammering it. Not thread-safe, no clock inside.
     """
 
-    __slots__ = ("_attempt", "_cap", "_first", "_uniform")
+    __slots__ = ("_asked_cap", "_attempt", "_cap", "_first", "_uniform")
 
     def __init__(
         self,
         *,
         first: float = 1.0,
         cap: float = 30.0,
+        asked_cap: float = RETRY_AFTER_CAP_SECONDS,
         uniform: Callable[[float, float], float] = _uniform,
     ) -> None:
         self._first = first
         self._cap = cap
+        self._asked_cap = asked_cap
         self._uniform = uniform
         self._attempt = 0
 
     def next(self, *, asked: float | None = None) -> float:
         """Seconds to wait now; the next call gives up to twice as many, up to the cap.
 
-        ``asked`` is what the server asked for (Retry-After): obeyed, up to RETRY_AFTER_CAP_SECONDS.
+        ``asked`` is what the server asked for (Retry-After): obeyed, up to ``asked_cap``.
         """
         step = self._first
         for _ in range(self._attempt):
             step = min(step * 2, self._cap)
         if step < self._cap:
             self._attempt += 1
-        return max(self._uniform(step / 2, step), min(asked or 0.0, RETRY_AFTER_CAP_SECONDS))
+        return max(self._uniform(step / 2, step), min(asked or 0.0, self._asked_cap))
 
     def reset(self) -> None:
         """Start from the first step again: what failed has worked."""

@@ -184,7 +184,7 @@ class EventRecorder:
 
     async def _deliver(self, series: Series, *, attempts: int) -> None:
         """Bring the API server up to date on one event, or give it up. Raises nothing."""
-        backoff = Backoff(first=1.0, cap=5.0)
+        backoff = Backoff(first=1.0, cap=5.0, asked_cap=RETRY_AFTER_CAP_SECONDS)
         for attempt in range(1, attempts + 1):
             try:
                 await self._send(series)
@@ -192,9 +192,7 @@ class EventRecorder:
                 if attempt == attempts or isinstance(error, Forbidden | Invalid | NotFound):
                     self._give_up(series, error)
                     return
-                await asyncio.sleep(
-                    max(backoff.next(), min(error.retry_after or 0.0, RETRY_AFTER_CAP_SECONDS))
-                )
+                await asyncio.sleep(backoff.next(asked=error.retry_after))
             else:
                 self.posted += 1
                 self._outage.ended()

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING
 
-from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.cluster.errors import StreamGarbled, TooLarge
+from winpool.cluster.node_requests import PAGE_LIMIT, WINDOWS_SELECTOR, list_request
 from winpool.cluster.nodes import decode_page
-from winpool.cluster.request import Request
 from winpool.cluster.rewind import Rewind
 
 if TYPE_CHECKING:
@@ -25,17 +23,6 @@ if TYPE_CHECKING:
     from winpool.cluster.transport import Transport
 
 log = logging.getLogger(__name__)
-
-NODES_PATH: Final = "/api/v1/nodes"
-WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
-
-PAGE_LIMIT: Final = 500
-"""Nodes per page: what client-go and kubectl ask for. A page is decoded in about 4 ms, for which the
-event loop stands still."""
-
-PAGE_BYTES: Final = 32 * 1024 * 1024
-"""Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
-pages are asked for."""
 
 
 @dataclass(slots=True)
@@ -110,13 +97,8 @@ class NodeLister:
         return page.resource_version
 
     async def _page(self, token: str) -> NodePage:
-        query = {"labelSelector": WINDOWS_SELECTOR, "limit": str(self._page_limit)}
-        if token:
-            query["continue"] = token
-        path = f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
-        answer = await self._transport.request(
-            Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
-        )
+        request = list_request(selector=WINDOWS_SELECTOR, limit=self._page_limit, token=token)
+        answer = await self._transport.request(request)
         page = decode_page(answer)
         self._on_page()
         return page

@@ -7,12 +7,10 @@ Windows nodes, and whether anything is left of a pool that is about to be let go
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlencode
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.cluster.lister import NODES_PATH, PAGE_BYTES, PAGE_LIMIT, WINDOWS_SELECTOR
+from winpool.cluster.node_requests import WINDOWS_SELECTOR, list_request
 from winpool.cluster.nodes import decode_page
-from winpool.cluster.request import Request
 
 if TYPE_CHECKING:
     from winpool.cluster.transport import Transport
@@ -35,6 +33,4 @@ async def list_marked(transport: Transport, *, pool_name: str) -> tuple[Node, ..
 
 
 async def _list(transport: Transport, *, selector: str) -> tuple[Node, ...]:
-    path = f"{NODES_PATH}?{urlencode({'labelSelector': selector, 'limit': str(PAGE_LIMIT)}, quote_via=quote)}"
-    request = Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
-    return decode_page(await transport.request(request)).nodes
+    return decode_page(await transport.request(list_request(selector=selector))).nodes

@@ -13,22 +13,15 @@ import logging
 import random
 import time
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlencode
 
 from winpool.cluster.access import explained
-from winpool.cluster.backoff import RETRY_AFTER_CAP_SECONDS, Backoff
+from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Gone, StreamCut
-from winpool.cluster.lister import (
-    NODES_PATH,
-    WINDOWS_SELECTOR,
-    NodeLister,
-    ReflectorStats,
-    report_undecodable,
-)
+from winpool.cluster.lister import NodeLister, ReflectorStats, report_undecodable
+from winpool.cluster.node_requests import watch_request
 from winpool.cluster.nodes import UndecodableNodeError, decode_event
 from winpool.cluster.outage import Outage
 from winpool.cluster.recovery import recovery_after
-from winpool.cluster.request import Request
 from winpool.cluster.store import NodeStore
 from winpool.cluster.versions import is_older
 
@@ -177,7 +170,8 @@ class NodeReflector:
     async def _watch(self) -> None:
         started = self._monotonic()
         lines = 0
-        request = self._watch_request(seconds=min(_uniform(*WATCH_SECONDS), self._relist_at - started))
+        seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
+        request = watch_request(position=self._position, seconds=seconds)
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
             try:
@@ -196,17 +190,6 @@ class NodeReflector:
         with contextlib.suppress(RuntimeError):  # there is none
             now = asyncio.get_running_loop().time()
             self._watch_limit.reschedule(now + max(0.0, due - self._monotonic()))
-
-    def _watch_request(self, *, seconds: float) -> Request:
-        query = {
-            "watch": "1",
-            "labelSelector": WINDOWS_SELECTOR,
-            "allowWatchBookmarks": "true",
-            "resourceVersion": self._position,
-            "timeoutSeconds": str(max(1, int(seconds))),
-        }
-        path = f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
-        return Request(verb="watch", resource="nodes", path=path)
 
     def _take(self, line: bytes) -> None:
         """Take in one line of the watch."""
@@ -238,8 +221,7 @@ class NodeReflector:
         self.stats.expired += isinstance(error, Gone)
         if recovery.relist:
             self._position = ""
-        pause = self._backoff.next() if recovery.pause else 0.0
-        pause = max(pause, min(error.retry_after or 0.0, RETRY_AFTER_CAP_SECONDS))
+        pause = self._backoff.next(asked=error.retry_after) if recovery.pause else 0.0
         if recovery.pause:
             self._outage.failed(explained(error))
         else:

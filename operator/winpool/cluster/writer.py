@@ -19,7 +19,7 @@ import msgspec
 from winpool.api.keys import API_VERSION, FIELD_MANAGER, GROUP, KIND, PLURAL, VERSION
 from winpool.cluster import wire
 from winpool.cluster.errors import Gone, StreamGarbled
-from winpool.cluster.lister import NODES_PATH
+from winpool.cluster.node_requests import NODES_PATH
 from winpool.cluster.nodes import decode_written
 from winpool.cluster.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
 

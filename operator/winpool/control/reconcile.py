@@ -125,7 +125,7 @@ class Reconciler:
             await self._write_finalizers(pool, decision)
             if decision.releases_pool:
                 return None
-        outcome = await self._executor.run(decision.patches)
+        outcome = await self._executor.run(decision.patches, is_wanted=lambda: self._is_latest(pool))
         self._follow_up(decision, outcome)
         if outcome.written:
             self._written_generation = pool.generation
@@ -135,6 +135,10 @@ class Reconciler:
         self._missing_permission = ""
         reported, again = await self._report(), 0 if outcome.remaining else None
         return _soonest(reported, again, self._patience.seconds_to_next())
+
+    def _is_latest(self, pool: Pool) -> bool:
+        held = self._pools.get(pool.name)
+        return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
 
     def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
         for patch in outcome.written:

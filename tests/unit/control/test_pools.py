@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.builders import Object, a_body
 from winpool.control.pools import Pools
-
-Object = dict[str, Any]
-SPEC: Object = {"nodeSelector": {"matchLabels": {"agentpool": "red"}}, "os": {"version": "2022"}}
-
-
-def a_body(
-    name: str = "pool", *, uid: str | None = None, version: int = 1, generation: int = 1, **more: Any
-) -> Object:
-    return {
-        "apiVersion": "winpool.dev/v1alpha1",
-        "kind": "WindowsNodePool",
-        "metadata": {
-            "name": name,
-            "uid": uid or f"uid-of-{name}",
-            "resourceVersion": str(version),
-            "generation": generation,
-            "creationTimestamp": "2026-11-01T12:00:00Z",
-            **more,
-        },
-        "spec": SPEC,
-    }
 
 
 class Changes:

@@ -7,29 +7,9 @@ from typing import Any
 
 import pytest
 
+from harness.builders import A_SPEC, a_body
 from winpool.api.v1alpha1 import Mode
 from winpool.control.pools import read_pool
-
-Object = dict[str, Any]
-SPEC: Object = {"nodeSelector": {"matchLabels": {"agentpool": "red"}}, "os": {"version": "2022"}}
-
-
-def a_body(
-    name: str = "pool", *, uid: str | None = None, version: int = 1, generation: int = 1, **more: Any
-) -> Object:
-    return {
-        "apiVersion": "winpool.dev/v1alpha1",
-        "kind": "WindowsNodePool",
-        "metadata": {
-            "name": name,
-            "uid": uid or f"uid-of-{name}",
-            "resourceVersion": str(version),
-            "generation": generation,
-            "creationTimestamp": "2026-11-01T12:00:00Z",
-            **more,
-        },
-        "spec": SPEC,
-    }
 
 
 def test_a_pool_is_read_as_the_api_server_gives_it() -> None:
@@ -52,12 +32,12 @@ def test_a_pool_under_deletion_is_read_as_such() -> None:
     ("spec", "word"),
     [
         ({}, "spec.nodeSelector"),
-        (SPEC | {"os": {"version": "XP"}}, "spec.os.version"),
-        (SPEC | {"labels": {"kubernetes.io/os": "linux"}}, "spec.labels"),
-        (SPEC | {"taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.taints[0].effect"),
-        (SPEC | {"nodeSelector": {}}, "spec.nodeSelector"),
-        (SPEC | {"mode": "Berserk"}, "spec.mode"),
-        (SPEC | {"labels": ["team"]}, "spec.labels"),
+        (A_SPEC | {"os": {"version": "XP"}}, "spec.os.version"),
+        (A_SPEC | {"labels": {"kubernetes.io/os": "linux"}}, "spec.labels"),
+        (A_SPEC | {"taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.taints[0].effect"),
+        (A_SPEC | {"nodeSelector": {}}, "spec.nodeSelector"),
+        (A_SPEC | {"mode": "Berserk"}, "spec.mode"),
+        (A_SPEC | {"labels": ["team"]}, "spec.labels"),
         (None, "spec"),
         ("spec", "spec"),
     ],

@@ -1,0 +1,42 @@
+"""The requests by which nodes are read: a page of a list, and a watch."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.cluster.request import Request
+
+NODES_PATH: Final = "/api/v1/nodes"
+WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
+
+PAGE_LIMIT: Final = 500
+"""Nodes per page: what client-go and kubectl ask for. A page is decoded in about 4 ms, for which the
+event loop stands still."""
+
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
+pages are asked for."""
+
+
+def list_request(*, selector: str, limit: int = PAGE_LIMIT, token: str = "") -> Request:
+    """Return the request of one page; ``token`` is that of the page before."""
+    query = {"labelSelector": selector, "limit": str(limit), **({"continue": token} if token else {})}
+    return Request(verb="list", resource="nodes", path=_path(query), reply_limit=PAGE_BYTES)
+
+
+def watch_request(*, position: str, seconds: float) -> Request:
+    """Return the request of a watch of Windows nodes from ``position`` on, to be ended after ``seconds``."""
+    query = {
+        "watch": "1",
+        "labelSelector": WINDOWS_SELECTOR,
+        "allowWatchBookmarks": "true",
+        "resourceVersion": position,
+        "timeoutSeconds": str(max(1, int(seconds))),
+    }
+    return Request(verb="watch", resource="nodes", path=_path(query))
+
+
+def _path(query: dict[str, str]) -> str:
+    return f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
