@@ -16,7 +16,7 @@ from winpool import __version__
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
-from winpool.cluster.marked import list_marked, list_strays
+from winpool.cluster.labelled import list_labelled, list_strays
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
@@ -187,7 +187,7 @@ class App:
             writer=self._writer,
             recorder=self._recorder,
             relister=self._relister,
-            list_marked=lambda pool: list_marked(self._transport, pool_name=pool),
+            list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
             ask_for_nodes=self._nodes.ask_for_list,
             clock=self._clock,
         )

@@ -44,7 +44,8 @@ class Node:
 
     ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or
     "Unknown" where the condition is absent. ``annotations`` holds only those under
-    ``winpool.dev/``. ``resource_version`` is the server's own text.
+    ``winpool.dev/``. ``resource_version`` is the server's own text. ``memo`` is for what a rule reads
+    from this node alone and would read again in every pass.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Node:
     unschedulable: bool
     ready: str
     deleting: bool = False
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from harness.nodes import labels_of, record_of, taints_of
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import FaultProxy, Record, answer, call, cut, drop, event, on
+from winpool.api.keys import APPLIED_ANNOTATION
 
 Object = dict[str, Any]
 
@@ -61,6 +62,21 @@ def test_a_writer_that_keeps_removing_our_taint_and_label_is_answered_at_once_an
     assert len(told) <= 2, "one of the label, one of both: the same is said once"
     world.delete(pool)  # does not wait for the next repair, which is due in 16 s
     assert LABEL not in labels_of(world.node(name))
+
+
+def test_a_writer_that_keeps_removing_the_ownership_record_is_answered_ever_later_too(
+    world: World, proxy: FaultProxy
+) -> None:
+    """Without the record there is no drift to be seen: the labels and taints all stand there."""
+    [name] = world.fleet(windows=1)
+    pool = world.apply(world.pool(**SPEC))
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=1)
+    proxy.clear()
+    with removing_record(world, name):
+        eventually(lambda: len(applied(proxy, name)) > 2, what="three repairs")
+    assert_pauses(applied(proxy, name))
+    assert "OwnershipRecordUnreadable" in world.reasons(kind="Node", name=name)
 
 
 def test_a_write_between_our_read_and_our_write_is_not_lost(world: World, proxy: FaultProxy) -> None:
@@ -264,17 +280,40 @@ def marked_lists(proxy: FaultProxy) -> list[Record]:
 @contextmanager
 def removing(world: World, name: str) -> Iterator[None]:
     """Have somebody take our label and our taint off a node whenever they are there."""
+
+    def remove() -> None:
+        node = world.node(name)
+        if LABEL in labels_of(node):
+            world.kubectl("label", "node", name, f"{LABEL}-")
+        if TAINT in taints_of(node):
+            world.kubectl("taint", "node", name, "os:NoSchedule-", check=False)
+
+    with repeating(remove):
+        yield
+
+
+@contextmanager
+def removing_record(world: World, name: str) -> Iterator[None]:
+    """Have somebody take the ownership record off a node whenever it is there."""
+
+    def remove() -> None:
+        if APPLIED_ANNOTATION in world.node(name)["metadata"].get("annotations", {}):
+            world.kubectl("annotate", "node", name, f"{APPLIED_ANNOTATION}-")
+
+    with repeating(remove):
+        yield
+
+
+@contextmanager
+def repeating(action: Callable[[], None]) -> Iterator[None]:
+    """Do something again and again in a thread of its own."""
     over = threading.Event()
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             while not over.is_set():
-                node = world.node(name)
-                if LABEL in labels_of(node):
-                    world.kubectl("label", "node", name, f"{LABEL}-")
-                if TAINT in taints_of(node):
-                    world.kubectl("taint", "node", name, "os:NoSchedule-", check=False)
+                action()
         except BaseException as error:  # noqa: BLE001 - raised again below, in the thread of the test
             failures.append(error)
 

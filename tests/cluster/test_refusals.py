@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pytest
+
 from harness.faulty import through_proxy
 from harness.nodes import labels_of
 from harness.operator import USER
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import answer, on
+from winpool.control.executor import PATCHES_IN_FLIGHT
 
 Object = dict[str, Any]
 
@@ -87,6 +90,34 @@ def test_a_webhook_that_fails_for_one_node_does_not_stop_the_others_nor_later_re
                 seconds=AT_ONCE_SECONDS,
             )
         world.wait_up_to_date(pool, nodes=3)
+
+
+def test_more_failing_nodes_than_fit_in_flight_do_not_keep_a_healthy_one_from_its_turn(world: World) -> None:
+    *failing, healthy = world.fleet(windows=PATCHES_IN_FLIGHT + 2)
+    pool = world.apply(world.pool(**SPEC))
+    with through_proxy(world) as proxy:
+        with proxy.add(on("patch", "nodes", where=lambda each: each.name in failing), answer(500)):
+            world.operator.start()
+            eventually(lambda: LABEL in labels_of(world.node(healthy)), what="the healthy one is written")
+        world.wait_up_to_date(pool, nodes=PATCHES_IN_FLIGHT + 2)
+
+
+@pytest.mark.parametrize(("status", "accepted"), [(403, "MissingPermission"), (500, "Accepted")])
+def test_a_deletion_whose_last_question_is_not_answered_says_what_is_in_the_way(
+    world: World, status: int, accepted: str
+) -> None:
+    """Nothing is left on the nodes that are known; whether that is all is what only the API server knows."""
+    world.fleet(windows=1)
+    pool = world.apply(world.pool(**SPEC))
+    with through_proxy(world) as proxy:
+        world.operator.start()
+        world.wait_up_to_date(pool, nodes=1)
+        with proxy.add(on("list", "nodes", path="winpool.dev%2Fpool%3D"), answer(status)):
+            world.delete(pool, wait=False)
+            eventually(lambda: world.condition(pool, "Deleting").get("status") == "True", what="it says so")
+            eventually(lambda: world.condition(pool, "Accepted")["reason"] == accepted, what="and why")
+            assert pool in world.pools()
+        eventually(lambda: pool not in world.pools(), what="the pool is gone")
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from harness.conditions import is_listed
 from harness.nodes import labels_of
 from harness.waiting import eventually
 from harness.watcher import version_of
 from harness.world import World
-from winpool.api.conditions import ConditionType, is_listed
+from winpool.api.conditions import ConditionType
 
 COLUMNS = ["NAME", "OS", "NODES", "READY", "UP-TO-DATE", "STATE", "AGE"]
 WIDTH = 80

@@ -169,8 +169,7 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.RECONCILING,
         Polarity.BUSY,
-        "The operator itself is at work on the pool and will go on by itself; tools such as Argo CD and "
-        "kstatus wait.",
+        "The operator itself is at work on the pool and will go on by itself.",
         (
             Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "Nodes are being brought to what the spec asks."),
             Meaning(
@@ -209,12 +208,3 @@ CONDITIONS: Final = (
     ),
 )
 """Every type of condition, with every status and reason that it can have."""
-
-
-def is_listed(kind: str, status: str, reason: str) -> bool:
-    """Whether the table has this status and reason for this type: what is reported must be documented."""
-    return any(
-        condition.type == kind and meaning.status == status and meaning.reason == reason
-        for condition in CONDITIONS
-        for meaning in condition.meanings
-    )

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-MAX_NOTE: Final = 1024
-"""Characters of an event's text that the API server takes (pkg/apis/core/validation/events.go)."""
-
 
 class EventType(StrEnum):
     """Whether a healthy cluster shows such events."""

@@ -36,7 +36,7 @@ class Condition(ApiModel):
     observed_generation: int = Field(
         ge=0,
         le=MAX_SAFE_INT,
-        description="The metadata.generation that was acted on when the condition was set. An integer, "
+        description="The metadata.generation that was looked at when the condition was set. An integer, "
         "required.",
     )
     last_transition_time: Timestamp = Field(

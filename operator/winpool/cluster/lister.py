@@ -52,14 +52,20 @@ class NodeLister:
     """Lists into ``store``. ``on_page`` is called after each page that came in."""
 
     def __init__(
-        self, transport: Transport, store: NodeStore, *, stats: ReflectorStats, on_page: Callable[[], None]
+        self,
+        transport: Transport,
+        store: NodeStore,
+        *,
+        stats: ReflectorStats,
+        on_page: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
         self._transport = transport
         self._store = store
         self._stats = stats
         self._on_page = on_page
         self._page_limit = PAGE_LIMIT
-        self._rewind = Rewind("nodes")
+        self._rewind = Rewind("nodes", monotonic=monotonic)
 
     async def list(self, *, seen: str) -> str:
         """Take in all nodes there are and give the resourceVersion of the list.

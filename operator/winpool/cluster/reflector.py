@@ -87,7 +87,9 @@ class NodeReflector:
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
         self._store = NodeStore(on_change)
-        self._lister = NodeLister(transport, self._store, stats=self.stats, on_page=self._note_contact)
+        self._lister = NodeLister(
+            transport, self._store, stats=self.stats, on_page=self._note_contact, monotonic=monotonic
+        )
         self._backoff = Backoff()
         self._outage = Outage(
             "nodes",
@@ -101,9 +103,10 @@ class NodeReflector:
         self._position = ""
         # The last position there was, kept when a list is asked for.
         self._seen = ""
-        self._listed_at = float("-inf")
+        # When a list was last tried, when the next one is due, and when the watch ends for it at the latest.
+        self._tried_at = float("-inf")
         self._relist_at = float("-inf")
-        # Ends the watch that is open, when the next list is due.
+        self._watch_until = float("inf")
         self._watch_limit = asyncio.timeout(None)
         # Whether a watch has brought anything since the trouble before, and whether that was a 410.
         self._progressed = False
@@ -136,11 +139,11 @@ class NodeReflector:
 
         Costs nothing where one is due anyway; two that were asked for are ASKED_SECONDS apart.
         """
-        due = max(self._monotonic(), self._listed_at + ASKED_SECONDS)
+        due = max(self._monotonic(), self._tried_at + ASKED_SECONDS)
         if due < self._relist_at:
             log.info("nodes: the watch has missed something, listing anew")
-            self._relist_at = due
-            self._limit_watch(due)
+            self._relist_at = self._watch_until = due
+            self._limit_watch()
 
     async def run(self) -> None:
         """List and watch until cancelled. Survives everything that the API server may answer."""
@@ -154,18 +157,22 @@ class NodeReflector:
 
     async def _list(self) -> None:
         """List anew. With a position to fall back on, failure is put up with."""
+        self._tried_at = self._monotonic()
         try:
             version = await self._lister.list(seen=self._seen)
         except ApiError as error:
             if not self._position or isinstance(error, Gone):
                 raise
-            self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS
+            self._relist_in(RELIST_RETRY_SECONDS)
             log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
             return
         self._position = self._seen = version
-        self._listed_at = self._monotonic()
-        self._relist_at = self._listed_at + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
+        self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
         self._synced = True
+
+    def _relist_in(self, seconds: float) -> None:
+        self._relist_at = self._monotonic() + seconds
+        self._watch_until = self._relist_at + OVERTIME_SECONDS
 
     async def _watch(self) -> None:
         started = self._monotonic()
@@ -176,7 +183,7 @@ class NodeReflector:
             self._note_watching()
             try:
                 async with asyncio.timeout(None) as self._watch_limit:
-                    self._limit_watch(self._relist_at + OVERTIME_SECONDS)
+                    self._limit_watch()
                     async for line in stream:
                         lines += 1
                         self._take(line)
@@ -185,11 +192,11 @@ class NodeReflector:
         if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
             raise StreamCut("watch nodes: the API server ended it at once, without anything")
 
-    def _limit_watch(self, due: float) -> None:
-        """End the open watch, if there is one, at ``due`` on our clock."""
+    def _limit_watch(self) -> None:
+        """End the open watch, if there is one, when it is time."""
         with contextlib.suppress(RuntimeError):  # there is none
             now = asyncio.get_running_loop().time()
-            self._watch_limit.reschedule(now + max(0.0, due - self._monotonic()))
+            self._watch_limit.reschedule(now + max(0.0, self._watch_until - self._monotonic()))
 
     def _take(self, line: bytes) -> None:
         """Take in one line of the watch."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from winpool.cluster.versions import is_older
+from winpool.contract.conform import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -45,6 +46,7 @@ class NodeStore:
         if held is not None and not even_older and is_older(node.resource_version, held.resource_version):
             return False
         self._nodes[node.name] = node
+        record_of(node)  # read now, page by page, lest the first pass stand still over thousands
         if held is None:
             self._on_change(None, node)
         elif held.uid != node.uid:

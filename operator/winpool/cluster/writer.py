@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -49,6 +50,15 @@ class _PoolPage(msgspec.Struct):
     kind: str
     metadata: wire.ListMetadata
     items: list[dict[str, Any]] | None = None
+
+
+class _PoolMetadata(msgspec.Struct):
+    """What an object of the API server has in any case."""
+
+    name: str
+    uid: str
+    resource_version: str = msgspec.field(name="resourceVersion")
+    creation_timestamp: datetime = msgspec.field(name="creationTimestamp")
 
 
 _pool_page: Final = msgspec.json.Decoder(_PoolPage)
@@ -169,12 +179,22 @@ class Writer:
                 raise StreamGarbled(f"list {PLURAL}: unreadable answer: {error}") from None
             if page.kind != f"{KIND}List" or not page.metadata.resource_version:
                 raise StreamGarbled(f"list {PLURAL}: the answer is not a {KIND}List with a resourceVersion")
+            for item in page.items or ():
+                _require_metadata(item)
             items.extend(page.items or ())
             if page.metadata.continue_ and page.metadata.continue_ == token:
                 raise StreamGarbled(f"list {PLURAL}: a page that continues with itself")
             token = page.metadata.continue_
             if not token:
                 return PoolList(tuple(items), page.metadata.resource_version)
+
+
+def _require_metadata(item: dict[str, Any]) -> None:
+    """Raise StreamGarbled for what is no object at all, or the list would not be a complete one."""
+    try:
+        msgspec.convert(item.get("metadata"), _PoolMetadata)
+    except msgspec.ValidationError as error:
+        raise StreamGarbled(f"list {PLURAL}: an item has no readable metadata: {error}") from None
 
 
 def encode_node_patch(patch: NodePatch) -> bytes:

@@ -56,9 +56,13 @@ class Conformity:
 
 
 def record_of(node: Node) -> Record | Unreadable | None:
-    """Return the ownership record on ``node``; None where there is none."""
-    text = node.annotations.get(APPLIED_ANNOTATION)
-    return None if text is None else records.parse(text)
+    """Return the ownership record on ``node``; None where there is none. It is read once."""
+    try:
+        found: Record | Unreadable | None = node.memo[APPLIED_ANNOTATION]
+    except KeyError:
+        text = node.annotations.get(APPLIED_ANNOTATION)
+        found = node.memo[APPLIED_ANNOTATION] = None if text is None else records.parse(text)
+    return found
 
 
 def conform(node: Node, *, wanted: Wanted) -> Conformity:
@@ -76,6 +80,8 @@ def conform(node: Node, *, wanted: Wanted) -> Conformity:
 def _compare(node: Node, found: Record | Unreadable | None, *, wanted: Wanted) -> Conformity:
     """Go the long way: what is to be undone, what is to be put, and what the record says then."""
     unreadable = found.why if isinstance(found, Unreadable) else ""
+    if found is None and node.labels.get(POOL_LABEL) == wanted.pool_name:
+        unreadable = "it is missing, though the pool label is there"
     old = found if isinstance(found, Record) else Record(pool_uid=wanted.pool_uid)
     keep = wanted if old.pool_uid == wanted.pool_uid else replace(wanted, labels={}, taints={})
 

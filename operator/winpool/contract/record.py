@@ -32,12 +32,9 @@ MAX_BYTES: Final = 16 * 1024
 """A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
 record could be longer is not accepted (``fits``)."""
 
-_COMMON_LENGTH: Final = 2048
-"""Characters of a record that is read once and remembered; a longer one is read each time."""
-
-_RECORDS_KEPT: Final = 6000
-"""Different records that are remembered: as many as a cluster has nodes (5,000, with some that come and go).
-Mostly all nodes of a pool carry the very same text."""
+_TEXTS_KEPT: Final = 256
+"""Mostly all nodes of a pool carry the very same text, so that few are read for thousands of nodes, and what
+was read is held once. At most 256 times 16 KiB."""
 
 _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 """How the API server writes a metav1.Time."""
@@ -122,22 +119,17 @@ def parse(text: str) -> Record | Unreadable:
     An entry that names a key or a value which no pool could have set is left out, or whoever can
     annotate a node could have us delete ``kubernetes.io/os``.
     """
-    if len(text) <= _COMMON_LENGTH:
-        return _parse_once(text)
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return Unreadable(f"it is longer than {MAX_BYTES} bytes")
     return _parse(text)
 
 
+@lru_cache(maxsize=_TEXTS_KEPT)
 def _parse(text: str) -> Record | Unreadable:
     found = _read(text)
     if isinstance(found, Record):
         return replace(found, is_canonical=render(found) == text)
     return found
-
-
-# A pass asks for the record of each node several times, and the next pass again.
-_parse_once = lru_cache(maxsize=_RECORDS_KEPT)(_parse)
 
 
 def _read(text: str) -> Record | Unreadable:

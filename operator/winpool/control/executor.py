@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from winpool.cluster.versions import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +29,9 @@ SLICE_SECONDS: Final = 5.0
 """How long a pass keeps starting patches. Then it reports, looks at the world again, and goes on, so that a
 pool of thousands shows its progress. Between two slices the API server idles for about 0.2 s."""
 
-INTERNAL_ERRORS: Final = 3
-"""As many in one pass, and no success, are not the fault of single nodes."""
+INTERNAL_ERRORS: Final = 32
+"""So many in one pass, and no success, say that the API server is out of order: as many as are in flight
+at once, so that it costs it no more than a moment of ordinary work."""
 
 _INTERNAL_ERROR: Final = 500
 
@@ -38,30 +40,25 @@ _INTERNAL_ERROR: Final = 500
 class Outcome:
     """What became of the patches of a pass.
 
-    ``stopped`` are those that failed for a reason of this one node, with the reason. ``remaining``
-    counts those that were not started, for lack of time or because of ``error``, the failure that
-    ended the work for all.
+    ``stopped`` are those that failed for a reason of this one node, with the reason;
+    ``internal_errors`` counts the 500s among them. ``remaining``
+    counts those that were not started: for lack of time, because they are not wanted any more, because
+    their nodes changed, or because of ``error``, the failure that ended the work for all.
     """
 
     written: list[NodePatch] = field(default_factory=list)
     stopped: list[tuple[NodePatch, ApiError]] = field(default_factory=list)
+    internal_errors: int = 0
     remaining: int = 0
     error: ApiError | None = None
 
-    def concludes(self, error: ApiError) -> bool:
-        """Whether ``error`` ends the work for all: it is of the cluster, and the others would fail as well.
+    @property
+    def is_halted(self) -> bool:
+        """Whether nothing but internal errors came of so many patches that the others can wait.
 
-        An internal error (500) is mostly a webhook that fails for one node; several without any success
-        are an API server that is out of order.
+        One is mostly a webhook that fails for one node, and says nothing of the others.
         """
-        if isinstance(error, Conflict | NotFound | Invalid):
-            return False
-        if isinstance(error, Forbidden):
-            return error.permission is not None  # RBAC; else a policy, which may be about this node
-        if error.status != _INTERNAL_ERROR:
-            return True
-        alike = sum(each.status == _INTERNAL_ERROR for _, each in self.stopped)
-        return not self.written and alike + 1 >= INTERNAL_ERRORS
+        return not self.written and self.internal_errors >= INTERNAL_ERRORS
 
 
 class Executor:
@@ -111,23 +108,40 @@ class Executor:
         is_wanted: Callable[[], bool],
         outcome: Outcome,
     ) -> None:
-        while outcome.error is None and self._monotonic() < deadline and is_wanted():
-            patch = next(waiting, None)
-            if patch is None:
-                return
-            now = self._known.get(patch.node.name, patch.node)
-            if now == patch.node:  # in all that is looked at; the resourceVersion may be a newer one
-                await self._send(patch if now is patch.node else replace(patch, node=now), outcome)
+        while True:
+            async with self._in_flight:
+                # Asked only now: with many pools the wait for this place may have been long.
+                if outcome.error or outcome.is_halted or self._monotonic() >= deadline or not is_wanted():
+                    return
+                patch = next(waiting, None)
+                if patch is None:
+                    return
+                if current := self._on_newest_state(patch):
+                    await self._send(current, outcome)
+
+    def _on_newest_state(self, patch: NodePatch) -> NodePatch | None:
+        """Return the patch for the newest state that is known; None where that is another to look at."""
+        known = self._known.get(patch.node.name)
+        if known is None or is_older(known.resource_version, than=patch.node.resource_version):
+            return patch
+        return replace(patch, node=known) if known == patch.node else None
 
     async def _send(self, patch: NodePatch, outcome: Outcome) -> None:
         try:
-            async with self._in_flight:
-                node = await self._writer.patch_node(patch)
+            node = await self._writer.patch_node(patch)
         except ApiError as error:
-            if outcome.concludes(error):
-                outcome.error = error
-            else:
+            if is_of_one_node(error):
                 outcome.stopped.append((patch, error))
+                outcome.internal_errors += error.status == _INTERNAL_ERROR
+            else:
+                outcome.error = error  # of the cluster: the others would fail as well
         else:
             outcome.written.append(patch)
             self._accept_written(node)
+
+
+def is_of_one_node(error: ApiError) -> bool:
+    """Whether a failure is of the one node that was patched. A 403 that is not of RBAC is of a policy."""
+    if isinstance(error, Forbidden):
+        return error.permission is None
+    return isinstance(error, Conflict | NotFound | Invalid) or error.status == _INTERNAL_ERROR

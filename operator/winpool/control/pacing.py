@@ -37,14 +37,15 @@ class Pacer:
         self._longest = longest
         self._histories: dict[str, _History] = {}
 
-    def note(self, node_uid: str) -> None:
-        """Take note that it has happened again."""
+    def note(self, node_uid: str) -> int:
+        """Take note that it has happened again; give how often it has, up to nine times."""
         now = self._monotonic()
         self._forget_the_quiet(now)
         before = self._histories.get(node_uid)
         # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
         times = min(before.times + 1, 9) if before else 1
         self._histories[node_uid] = _History(times, now, self._longest)
+        return times
 
     def forget(self, node_uid: str) -> None:
         """Start anew with a node."""

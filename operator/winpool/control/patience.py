@@ -1,19 +1,20 @@
 """When a node may be written again, after whatever came of the last write.
 
-- *Repaired*: somebody undid what we wrote, and we put it back. Once more comes later and later.
-- *Overtaken* (409, 404): see ``overtaken``.
+- *Written again* for the same spec: somebody undid what we wrote. Once more comes later and later.
+- *Conflict* (409, 404): see ``conflicts``.
 - *Refused* (422, or 403 by a policy): the API server will not have it, today and likely tomorrow.
-- *Failed* (500 for this node, while others went well): a webhook, mostly; it may be well again soon.
+- *Failed* (500 for single nodes): a webhook, mostly, or a moment of etcd; it may be well again soon.
 
 Kept in memory only: after a restart everything is tried at once, once.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import Conflict, NotFound, Unavailable
-from winpool.control.overtaken import Overtaken
+from winpool.control.conflicts import Conflicts
 from winpool.control.pacing import Pacer
 
 if TYPE_CHECKING:
@@ -25,15 +26,35 @@ if TYPE_CHECKING:
 LONGEST_AFTER_FAILURE_SECONDS: Final = 30.0
 """As long as the pauses of a pool whose API server is out of order: not longer for one node."""
 
+CONFLICTS_BEFORE_LIST: Final = 2
+"""Conflicts on one and the same state that say that the watch does not bring the next one."""
+
+CONFLICTS_BEFORE_TELLING: Final = 4
+"""By then all nodes have been listed, and the state is still the same: it is no conflict, but a refusal."""
+
+FAILURES_BEFORE_TELLING: Final = 3
+"""A moment of etcd passes within these tries, which take six seconds; a broken webhook does not."""
+
+
+class Advice(Enum):
+    """What a write that was not carried out calls for, beside another try."""
+
+    WAIT = "wait"
+    TELL = "tell"
+    """People have to hear of it, and have not yet."""
+    LIST = "list"
+    """The watch has missed something: list all nodes."""
+
 
 class Patience:
-    """What came of the last writes to the nodes of one pool."""
+    """What came of the last writes to the nodes of one pool, for one generation of its spec."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._repairs = Pacer(monotonic=monotonic)
+        self._repeats = Pacer(monotonic=monotonic)
         self._refusals = Pacer(monotonic=monotonic)
         self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
-        self._overtaken = Overtaken(monotonic=monotonic)
+        self._conflicts = Conflicts(monotonic=monotonic)
+        self._written: set[str] = set()
         self._refused: dict[str, str] = {}
 
     @property
@@ -42,43 +63,58 @@ class Patience:
         return dict(self._refused)
 
     @property
-    def lost_news(self) -> bool:
-        """Whether the watch has missed something about a node: list all nodes."""
-        return self._overtaken.lost_news
+    def failing(self) -> frozenset[str]:
+        """The UIDs of nodes whose writes failed lately: others go first."""
+        return self._refusals.known() | self._failures.known()
 
-    def note_repaired(self, node: Node) -> None:
-        """Take note that a write put back what somebody had undone."""
-        self._repairs.note(node.uid)
+    def note_written(self, node: Node, *, is_repair: bool) -> None:
+        """Take note of a write that was carried out; ``is_repair``: it put back what somebody had undone.
 
-    def note_written(self, node: Node) -> None:
-        """Take note that a write was carried out."""
+        A second write for the same spec is one in any case, whatever was undone: the ownership record,
+        for one, which leaves nothing to tell drift by.
+        """
         self._refused.pop(node.uid, None)
-        self._overtaken.forget(node.uid)
+        self._conflicts.forget(node.uid)
         self._refusals.forget(node.uid)
         self._failures.forget(node.uid)
+        if is_repair or node.uid in self._written:
+            self._repeats.note(node.uid)
+        self._written.add(node.uid)
 
-    def note_stopped(self, node: Node, error: ApiError) -> bool:
-        """Take note of a write that was not carried out; tell whether people have to hear of it now."""
+    def note_stopped(self, node: Node, error: ApiError) -> Advice:
+        """Take note of a write that was not carried out."""
         if isinstance(error, Conflict | NotFound):
-            self._overtaken.note(node)
-            return False
-        (self._failures if isinstance(error, Unavailable) else self._refusals).note(node.uid)
-        is_news = node.uid not in self._refused
-        self._refused[node.uid] = error.message
-        for uid in self._refused.keys() - self._refusals.known() - self._failures.known():
-            del self._refused[uid]
-        return is_news
+            tries = self._conflicts.note(node)
+            if tries == 1:
+                self._refused.pop(node.uid, None)
+            if tries >= CONFLICTS_BEFORE_TELLING:
+                return self._refuse(node, error)
+            return Advice.LIST if tries >= CONFLICTS_BEFORE_LIST else Advice.WAIT
+        if isinstance(error, Unavailable):
+            tries = self._failures.note(node.uid)
+            return self._refuse(node, error) if tries >= FAILURES_BEFORE_TELLING else Advice.WAIT
+        self._refusals.note(node.uid)
+        return self._refuse(node, error)
 
     def held_back(self, nodes: Mapping[str, Node]) -> frozenset[str]:
         """Return the UIDs of the nodes that have to wait. ``nodes`` are all that are known, by name."""
+        if len(self._written) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
+            known = {node.uid for node in nodes.values()}
+            self._written &= known
+            self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
         return (
-            self._repairs.held_back()
+            self._repeats.held_back()
             | self._refusals.held_back()
             | self._failures.held_back()
-            | self._overtaken.held_back(nodes)
+            | self._conflicts.held_back(nodes)
         )
 
     def seconds_to_next(self) -> float | None:
         """Return how long until a node that has to wait is worth another look; None where none waits."""
-        kinds = (self._repairs, self._refusals, self._failures, self._overtaken)
+        kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         return min((wait for kind in kinds if (wait := kind.seconds_to_next()) is not None), default=None)
+
+    def _refuse(self, node: Node, error: ApiError) -> Advice:
+        is_news = node.uid not in self._refused
+        self._refused[node.uid] = error.message
+        return Advice.TELL if is_news else Advice.WAIT

@@ -135,6 +135,7 @@ class Pools:
 
     def forget(self, *, name: str, uid: str, version: str) -> None:
         """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
+        self._gone.pop(uid, None)
         self._gone[uid] = version
         if len(self._gone) > _GONE_KEPT:
             del self._gone[next(iter(self._gone))]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import Conflict, Forbidden, NotFound
+from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
 from winpool.contract.conform import release
-from winpool.control.announcer import Announcer, log_transitions
-from winpool.control.patience import Patience
+from winpool.control.announcer import Announcer
+from winpool.control.patience import Advice, Patience
+from winpool.control.status import StatusWriter
 from winpool.decide import decide
 from winpool.report.announce import about_refusal
 
@@ -39,12 +40,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STATUS_SECONDS: Final = 1.0
-"""At most one status write per second and pool: people cannot read faster, and each one wakes
-everybody who watches the pool."""
-
-STILL_MARKED_SECONDS: Final = 1.0
+STILL_LABELLED_SECONDS: Final = 2.0
 """A node with our label that we do not know of yet is on its way: the watch is behind."""
+
+HALTED_SECONDS: Final = 5.0
+"""After a pass in which nothing but internal errors came back. A change cuts it short: it may be the cure."""
 
 
 class Reconciler:
@@ -60,13 +60,13 @@ class Reconciler:
         writer: Writer,
         recorder: EventRecorder,
         relister: Relister,
-        list_marked: Callable[[str], Awaitable[Sequence[Node]]],
+        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
         ask_for_nodes: Callable[[], None],
         clock: Clock,
     ) -> None:
         """Make the reconciler of one pool.
 
-        ``list_marked`` asks the API server which Windows nodes carry the label of that pool;
+        ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
         ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something.
         """
         self._pool_name = pool_name
@@ -75,8 +75,11 @@ class Reconciler:
         self._executor = executor
         self._writer = writer
         self._announcer = Announcer(recorder, pool_name=pool_name)
+        self._status = StatusWriter(
+            writer=writer, pools=pools, announcer=self._announcer, monotonic=clock.monotonic
+        )
         self._relister = relister
-        self._list_marked = list_marked
+        self._list_labelled = list_labelled
         self._ask_for_nodes = ask_for_nodes
         self._clock = clock
         self._patience = Patience(monotonic=clock.monotonic)
@@ -85,7 +88,6 @@ class Reconciler:
         self._overtaken = ""
         self._written_generation = 0
         self._missing_permission = ""
-        self._status_written_at = float("-inf")
 
     async def run(self) -> float | None:
         """Do one pass; return in how many seconds to look again, None for not before something changes.
@@ -95,7 +97,7 @@ class Reconciler:
         pool = self._pools.get(self._pool_name)
         if pool is None:
             return None
-        self._forgive(pool)
+        self._begin_anew_with(pool)
         snapshot = self._look()
         assert snapshot is not None, "nothing was awaited since the pool was there"
         try:
@@ -107,7 +109,7 @@ class Reconciler:
             return None
         except Forbidden as error:
             self._missing_permission = explain(error)
-            await self._report()
+            await self._report(snapshot.pool, even_at_the_end=True)
             raise
         self._after_conflict.reset()
         self._overtaken = ""
@@ -117,24 +119,42 @@ class Reconciler:
         pool = snapshot.pool
         if not decision.patches and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
-            return _soonest(await self._write_status(snapshot, decision), self._patience.seconds_to_next())
+            return _soonest(await self._status.write(snapshot, decision), self._patience.seconds_to_next())
         if decision.finalizers is not None:
-            if decision.releases_pool and await self._is_marked_anywhere(pool):
-                self._ask_for_nodes()
-                return STILL_MARKED_SECONDS
-            await self._write_finalizers(pool, decision)
             if decision.releases_pool:
-                return None
-        outcome = await self._executor.run(decision.patches, is_wanted=lambda: self._is_latest(pool))
+                return await self._let_go(snapshot, decision)
+            await self._write_finalizers(pool, decision)
+        # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
+        failing = self._patience.failing
+        patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
+        outcome = await self._executor.run(patches, is_wanted=lambda: self._is_latest(pool))
         self._follow_up(decision, outcome)
         if outcome.written:
             self._written_generation = pool.generation
         if outcome.error is not None:
-            await self._report()  # a fault that lasts must not leave people with an old status
+            await self._report(pool)  # a fault that lasts must not leave people with an old status
             raise outcome.error
         self._missing_permission = ""
-        reported, again = await self._report(), 0 if outcome.remaining else None
-        return _soonest(reported, again, self._patience.seconds_to_next())
+        reported = await self._report(pool)
+        if outcome.is_halted:
+            return HALTED_SECONDS
+        return _soonest(reported, 0 if outcome.remaining else None, self._patience.seconds_to_next())
+
+    async def _let_go(self, snapshot: Snapshot, decision: Decision) -> float | None:
+        """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
+        pool = snapshot.pool
+        try:
+            if not await self._is_labelled_anywhere(pool):
+                await self._write_finalizers(pool, decision)
+                return None
+        except (Conflict, NotFound, Forbidden):
+            raise
+        except ApiError:
+            await self._status.write(snapshot, decision, even_at_the_end=True)
+            raise
+        self._ask_for_nodes()
+        await self._status.write(snapshot, decision, even_at_the_end=True)
+        return STILL_LABELLED_SECONDS
 
     def _is_latest(self, pool: Pool) -> bool:
         held = self._pools.get(pool.name)
@@ -142,18 +162,19 @@ class Reconciler:
 
     def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
         for patch in outcome.written:
-            self._patience.note_written(patch.node)
-            if event := decision.node_events.get(patch.node.name):
+            event = decision.node_events.get(patch.node.name)
+            self._patience.note_written(patch.node, is_repair=event is not None)
+            if event:
                 self._announcer.announce((event,))
-                self._patience.note_repaired(patch.node)
         for patch, error in outcome.stopped:
-            if self._patience.note_stopped(patch.node, error):
+            advice = self._patience.note_stopped(patch.node, error)
+            if advice is Advice.LIST:
+                self._ask_for_nodes()
+            elif advice is Advice.TELL:
                 log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
                 self._announcer.announce(
                     (about_refusal(patch.node, pool=self._pool_name, why=error.message),)
                 )
-        if outcome.stopped and self._patience.lost_news:
-            self._ask_for_nodes()
 
     def _wait_for_pool(self, pool: Pool) -> float:
         """Return in how many seconds to look again after a conflict on the pool itself.
@@ -166,12 +187,12 @@ class Reconciler:
         self._overtaken = pool.resource_version
         return self._after_conflict.next()
 
-    async def _is_marked_anywhere(self, pool: Pool) -> bool:
-        marked = await self._list_marked(pool.name)
-        return any(release(node, pool_uid=pool.uid, pool_name=pool.name) for node in marked)
+    async def _is_labelled_anywhere(self, pool: Pool) -> bool:
+        labelled = await self._list_labelled(pool.name)
+        return any(release(node, pool_uid=pool.uid, pool_name=pool.name) for node in labelled)
 
-    def _forgive(self, pool: Pool) -> None:
-        """Start patience anew for a changed spec or a deletion: pauses are between repairs of the same."""
+    def _begin_anew_with(self, pool: Pool) -> None:
+        """Forget all pauses for a changed spec or a deletion: they are between writes of the same."""
         if (pool.uid, pool.generation) != self._intent:
             self._intent = (pool.uid, pool.generation)
             self._written_generation = 0
@@ -201,29 +222,17 @@ class Reconciler:
         else:
             self._pools.accept(body)
 
-    async def _report(self) -> float | None:
-        """Look again, since things were done, and write what is true now."""
-        snapshot = self._look()
-        return None if snapshot is None else await self._write_status(snapshot, decide(snapshot))
+    async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> float | None:
+        """Look again, since things were done, and write what is true now.
 
-    async def _write_status(self, snapshot: Snapshot, decision: Decision) -> float | None:
-        """Write the status, if it says anything new; return in how many seconds to look again."""
-        pool = snapshot.pool
-        again = 0 if decision.patches or decision.finalizers is not None else None
-        written = decision.status.to_object()
-        if decision.releases_pool or written == pool.written_status:
-            return again
-        early = self._status_written_at + STATUS_SECONDS - self._clock.monotonic()
-        if early > 0:
-            return early if again is None else again
-        body = await self._writer.apply_pool_status(
-            name=pool.name, resource_version=pool.resource_version, status=written
-        )
-        self._status_written_at = self._clock.monotonic()
-        log_transitions(pool, decision.status)
-        self._pools.accept(body)
-        self._announcer.announce(decision.pool_events)
-        return again
+        Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
+        """
+        snapshot = self._look()
+        if snapshot is None:
+            return None
+        if not self._is_latest(pool):
+            return 0
+        return await self._status.write(snapshot, decide(snapshot), even_at_the_end=even_at_the_end)
 
 
 def _soonest(*waits: float | None) -> float | None:

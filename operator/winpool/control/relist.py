@@ -51,7 +51,7 @@ class Relister:
     ) -> None:
         self._period_seconds = period_seconds
         self._orphan_grace_seconds = orphan_grace_seconds
-        self._rewind = Rewind(PLURAL)
+        self._rewind = Rewind(PLURAL, monotonic=monotonic)
         self._writer = writer
         self._pools = pools
         self._after = after

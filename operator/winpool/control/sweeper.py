@@ -102,11 +102,11 @@ class Sweeper:
         outcome = await self._executor.run(patches)
         for patch in outcome.written:
             log.info("node %s: took off what a pool had left there", patch.node.name)
+        if outcome.stopped or outcome.remaining:  # also of strays, and only a list tells of those
+            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
+            self._wake.set()
         if outcome.error:
             raise outcome.error
         if outcome.stopped:
-            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
             names = enumerate_names(patch.node.name for patch, _ in outcome.stopped)
             raise Conflict(f"not taken off {names}: {outcome.stopped[0][1]}")
-        if outcome.remaining:
-            self._wake.set()

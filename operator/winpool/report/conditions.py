@@ -166,7 +166,7 @@ def _none_of_ours(tally: Tally) -> _Finding:
             "Unknown",
             Reason.OWNER_UNKNOWN,
             f"{count_nodes(tally.unknown)} that nodeSelector takes carry the record of a pool that is not "
-            "known; if there is none, they are taken over within about ten minutes",
+            "known; if there is none, they are taken over once two lists of all pools have shown it",
         )
     if tally.foreign:
         return _Finding(
@@ -195,7 +195,9 @@ def _paused(view: View) -> _Finding:
 def _deleting(view: View) -> _Finding:
     if view.pool.deleting:
         outstanding = view.tally.outstanding
-        names = f": {enumerate_names(outstanding)}" if outstanding else ""
+        if not outstanding:
+            return _Finding("True", Reason.RELEASING_NODES, "all nodes that are known are released")
+        names = f": {enumerate_names(outstanding)}"
         refused = f"; {_refused(view.tally)}" if view.tally.refused else ""
         return _Finding(
             "True",
@@ -203,7 +205,3 @@ def _deleting(view: View) -> _Finding:
             f"{count_nodes(len(outstanding))} not released yet{names}{refused}",
         )
     return _Finding("False", Reason.NOT_DELETING, "nobody has asked for deletion")
-
-
-def _true_if(condition: bool) -> str:
-    return "True" if condition else "False"

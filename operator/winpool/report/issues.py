@@ -59,7 +59,7 @@ def _of_node(each: Assessment) -> Iterable[_Finding]:
         yield _Finding(
             IssueReason.WRITE_REFUSED,
             f"the API server does not let this node be changed: {each.refused}",
-            "change the policy or webhook that the message names, or the spec",
+            "see to what the message names (a policy, a webhook, a limit), or change the spec",
         )
     if each.rival:
         said = "pool {} selects it too" if each.claim is Claim.OURS else "belongs to pool {}"
@@ -72,5 +72,5 @@ def _of_node(each: Assessment) -> Iterable[_Finding]:
         yield _Finding(
             IssueReason.OWNER_UNKNOWN,
             f"annotation {APPLIED_ANNOTATION} names a pool that is not known",
-            "wait: if that pool does not exist, the node is taken over within about ten minutes",
+            "wait: if there is none, the node is taken over once two lists of all pools have shown it",
         )

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from winpool.api.conditions import CONDITIONS, ConditionKind, ConditionType, Reason, is_listed
+from winpool.api.conditions import CONDITIONS, ConditionKind, ConditionType, Reason
 from winpool.api.events import EVENTS, EventKind, EventReason
 from winpool.api.issues import ISSUES, IssueReason
 
@@ -29,12 +29,6 @@ def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: Condit
 def test_reasons_fit_into_the_column() -> None:
     """80 columns for kubectl get leave 19 to the column STATE."""
     assert max(len(reason) for reason in Reason) <= 19
-
-
-def test_what_is_not_in_the_table_is_not_listed() -> None:
-    assert is_listed("Ready", "True", "UpToDate")
-    assert not is_listed("Ready", "False", "UpToDate")
-    assert not is_listed("Stalled", "True", "UpToDate")
 
 
 def test_every_reason_of_an_issue_has_a_meaning() -> None:

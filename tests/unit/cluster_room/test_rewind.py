@@ -1,13 +1,34 @@
-"""Lists that are older than what was seen: refused twice, believed the third time in a row."""
+"""Lists that are older than what was seen: refused at first, believed when they come again and again."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import pytest
 
 from winpool.cluster.errors import StreamGarbled
-from winpool.cluster.rewind import REWOUND_LISTS, Rewind
+from winpool.cluster.rewind import REWOUND_LISTS, REWOUND_SECONDS, Rewind
+
+
+@dataclass
+class Clock:
+    """Monotonic time that passes when told."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def rewind(clock: Clock) -> Rewind:
+    return Rewind("nodes", monotonic=clock)
 
 
 def refuse(rewind: Rewind, *, times: int) -> None:
@@ -17,28 +38,42 @@ def refuse(rewind: Rewind, *, times: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "seen"), [("10", ""), ("10", "9"), ("10", "10"), ("abc", "9")])
-def test_a_list_that_is_not_older_is_taken(version: str, seen: str) -> None:
-    assert Rewind("nodes").check(version, seen=seen) is False
+def test_a_list_that_is_not_older_is_taken(rewind: Rewind, version: str, seen: str) -> None:
+    assert rewind.check(version, seen=seen) is False
 
 
-def test_an_older_list_is_believed_when_it_comes_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
-    rewind = Rewind("nodes")
+def test_an_older_list_is_believed_when_it_comes_for_long_and_often_enough(
+    rewind: Rewind, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     refuse(rewind, times=REWOUND_LISTS - 1)
+    clock.now += REWOUND_SECONDS
     with caplog.at_level(logging.WARNING):
         assert rewind.check("3", seen="10") is True
     assert "nodes: the cluster was put back from version 10 to 3" in caplog.text
 
 
-def test_a_list_that_is_not_older_in_between_starts_the_count_anew() -> None:
-    rewind = Rewind("nodes")
-    refuse(rewind, times=REWOUND_LISTS - 1)
+def test_many_older_lists_in_a_moment_may_be_of_one_stale_cache(rewind: Rewind, clock: Clock) -> None:
+    refuse(rewind, times=10 * REWOUND_LISTS)
+    clock.now += REWOUND_SECONDS - 1
+    refuse(rewind, times=1)
+
+
+def test_few_older_lists_over_a_long_time_are_not_believed(rewind: Rewind, clock: Clock) -> None:
+    refuse(rewind, times=1)
+    clock.now += 10 * REWOUND_SECONDS
+    refuse(rewind, times=1)
+
+
+def test_a_list_that_is_not_older_in_between_starts_anew(rewind: Rewind, clock: Clock) -> None:
+    refuse(rewind, times=REWOUND_LISTS)
+    clock.now += REWOUND_SECONDS
     rewind.check("11", seen="10")
-    refuse(rewind, times=REWOUND_LISTS - 1)
+    refuse(rewind, times=REWOUND_LISTS)
 
 
-def test_after_a_list_that_was_believed_the_count_starts_anew() -> None:
-    rewind = Rewind("nodes")
-    refuse(rewind, times=REWOUND_LISTS - 1)
+def test_after_a_list_that_was_believed_it_starts_anew(rewind: Rewind, clock: Clock) -> None:
+    refuse(rewind, times=REWOUND_LISTS)
+    clock.now += REWOUND_SECONDS
     rewind.check("3", seen="10")
     rewind.done()
-    refuse(rewind, times=REWOUND_LISTS - 1)
+    refuse(rewind, times=REWOUND_LISTS)

@@ -16,7 +16,7 @@ from winpool.cluster.errors import (
     Unauthorized,
     Unavailable,
 )
-from winpool.control.executor import INTERNAL_ERRORS, Outcome
+from winpool.control.executor import INTERNAL_ERRORS, Outcome, is_of_one_node
 from winpool.snapshot import NodePatch
 
 PATCH = NodePatch(node=a_node(), labels={"a": "b"}, annotations={}, taints=None)
@@ -41,7 +41,7 @@ def by_rbac() -> Forbidden:
     ids=str,
 )
 def test_a_failure_of_one_node_stops_nobody_else(error: ApiError) -> None:
-    assert not Outcome().concludes(error)
+    assert is_of_one_node(error)
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,13 @@ def test_a_failure_of_one_node_stops_nobody_else(error: ApiError) -> None:
     ids=str,
 )
 def test_a_failure_of_the_cluster_ends_the_work_for_all(error: ApiError) -> None:
-    assert Outcome().concludes(error)
+    assert not is_of_one_node(error)
 
 
-def test_several_internal_errors_and_no_success_are_of_the_cluster() -> None:
-    outcome = Outcome()
-    for _ in range(INTERNAL_ERRORS - 1):
-        assert not outcome.concludes(INTERNAL)
-        outcome.stopped.append((PATCH, INTERNAL))
-    assert outcome.concludes(INTERNAL)
+def test_many_internal_errors_and_no_success_halt_the_pass() -> None:
+    assert not Outcome(internal_errors=INTERNAL_ERRORS - 1).is_halted
+    assert Outcome(internal_errors=INTERNAL_ERRORS).is_halted
 
 
-def test_internal_errors_beside_a_success_are_of_their_nodes() -> None:
-    outcome = Outcome(written=[PATCH], stopped=[(PATCH, INTERNAL)] * 10)
-    assert not outcome.concludes(INTERNAL)
+def test_internal_errors_beside_a_success_do_not() -> None:
+    assert not Outcome(written=[PATCH], internal_errors=10 * INTERNAL_ERRORS).is_halted

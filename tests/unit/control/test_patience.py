@@ -8,8 +8,14 @@ import pytest
 
 from harness.builders import Nodes, a_node, by_name
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unavailable
-from winpool.control.overtaken import LOOK_SECONDS
-from winpool.control.patience import LONGEST_AFTER_FAILURE_SECONDS, Patience
+from winpool.control.conflicts import LOOK_SECONDS
+from winpool.control.patience import (
+    CONFLICTS_BEFORE_TELLING,
+    FAILURES_BEFORE_TELLING,
+    LONGEST_AFTER_FAILURE_SECONDS,
+    Advice,
+    Patience,
+)
 from winpool.snapshot import Node
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
@@ -48,14 +54,13 @@ def newer(node: Node) -> Nodes:
 def test_at_first_nobody_waits(patience: Patience) -> None:
     assert patience.held_back(NODES) == frozenset()
     assert patience.seconds_to_next() is None
-    assert not patience.lost_news
 
 
 @pytest.mark.parametrize("error", [CONFLICT, NotFound("patch nodes w1: 404", status=404)])
 def test_who_was_overtaken_waits_until_the_newer_state_is_known_and_not_longer(
     patience: Patience, error: ApiError
 ) -> None:
-    assert patience.note_stopped(W1, error) is False, "no news for people"
+    assert patience.note_stopped(W1, error) is Advice.WAIT
     assert patience.held_back(NODES) == {W1.uid}
     assert patience.held_back(newer(W1)) == frozenset()
     assert patience.seconds_to_next() is None
@@ -73,8 +78,8 @@ def test_while_the_newer_state_is_not_known_tries_come_later_and_later_and_it_is
     patience: Patience, clock: Clock
 ) -> None:
     for tries, pause in enumerate((2, 4, 8), start=1):
-        patience.note_stopped(W1, CONFLICT)
-        assert patience.lost_news is (tries > 1), "the watch should have brought it by then"
+        advice = patience.note_stopped(W1, CONFLICT)
+        assert advice is (Advice.LIST if tries > 1 else Advice.WAIT), "the watch should have brought it"
         assert patience.seconds_to_next() == pytest.approx(LOOK_SECONDS)
         clock.now += pause - 0.1
         assert patience.held_back(NODES) == {W1.uid}
@@ -99,51 +104,91 @@ def test_conflicts_on_ever_new_states_do_not_add_up(patience: Patience) -> None:
     """A node that others write all the time: each try is as good as the one before."""
     node = W1
     for _ in range(5):
-        patience.note_stopped(node, CONFLICT)
+        assert patience.note_stopped(node, CONFLICT) is Advice.WAIT
         node = newer(node)["w1"]
         assert patience.held_back({"w1": node}) == frozenset()
-    assert not patience.lost_news
 
 
-def test_a_write_that_was_carried_out_ends_all_waiting_but_that_between_repairs(patience: Patience) -> None:
+def test_a_node_that_waits_for_its_newer_state_does_not_make_others_ask_for_lists(patience: Patience) -> None:
+    patience.note_stopped(W1, CONFLICT)
+    assert patience.note_stopped(W1, CONFLICT) is Advice.LIST
+    assert patience.note_stopped(NODES["w2"], CONFLICT) is Advice.WAIT
+
+
+def test_what_is_still_the_same_state_after_a_list_is_no_conflict_but_a_refusal(patience: Patience) -> None:
+    for _ in range(CONFLICTS_BEFORE_TELLING - 1):
+        patience.note_stopped(W1, CONFLICT)
+        assert patience.refused == {}
+    assert patience.note_stopped(W1, CONFLICT) is Advice.TELL
+    assert patience.refused == {W1.uid: CONFLICT.message}
+    assert patience.note_stopped(W1, CONFLICT) is Advice.WAIT, "it was said"
+    patience.note_stopped(newer(W1)["w1"], CONFLICT)
+    assert patience.refused == {}, "a new state, and an ordinary conflict"
+
+
+def test_a_write_that_was_carried_out_ends_all_waiting(patience: Patience) -> None:
     for error in (CONFLICT, REFUSAL, Unavailable("500", status=500)):
         patience.note_stopped(W1, error)
-    patience.note_written(W1)
+    patience.note_written(W1, is_repair=False)
     assert patience.held_back(NODES) == frozenset()
-    assert (patience.refused, patience.lost_news) == ({}, False)
-    patience.note_repaired(W1)
-    patience.note_written(W1)
+    assert (patience.refused, patience.failing) == ({}, frozenset())
+
+
+def test_the_first_repair_is_at_once_and_the_next_waits(patience: Patience) -> None:
+    """Whether it was we who wrote first, or the operator before a restart."""
+    patience.note_written(W1, is_repair=True)
     assert patience.held_back(NODES) == {W1.uid}
 
 
-@pytest.mark.parametrize(
-    ("error", "longest"),
-    [
-        (Invalid("patch nodes w1: 422", status=422), 300),
-        (REFUSAL, 300),
-        (Unavailable("patch nodes w1: 500", status=500), LONGEST_AFTER_FAILURE_SECONDS),
-    ],
-)
-def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(
-    patience: Patience, clock: Clock, error: ApiError, longest: float
+def test_a_second_write_for_the_same_spec_is_a_repair_whatever_was_undone(
+    patience: Patience, clock: Clock
 ) -> None:
-    pauses = []
-    for tries in range(12):
-        assert patience.note_stopped(W1, error) is (tries == 0)
-        assert patience.refused == {W1.uid: error.message}
+    """Such as the ownership record itself, without which no drift can be seen."""
+    patience.note_written(W1, is_repair=False)
+    assert patience.held_back(NODES) == frozenset()
+    for pause in (2, 4, 8):
+        patience.note_written(W1, is_repair=False)
+        assert patience.seconds_to_next() == pytest.approx(pause)
+        clock.now += pause
+
+
+def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(patience: Patience, clock: Clock) -> None:
+    for error in (Invalid("patch nodes w1: 422", status=422), REFUSAL):
+        patience.note_written(W1, is_repair=False)
+        pauses = []
+        for tries in range(12):
+            assert patience.note_stopped(W1, error) is (Advice.WAIT if tries else Advice.TELL)
+            assert patience.refused == {W1.uid: error.message}
+            assert patience.failing == {W1.uid}
+            pause = patience.seconds_to_next()
+            assert pause is not None
+            pauses.append(pause)
+            clock.now += pause + 0.01
+            assert patience.held_back(NODES) == frozenset()
+        assert pauses[:3] == pytest.approx([2, 4, 8])
+        assert max(pauses) == pytest.approx(300)
+
+
+def test_a_failure_is_told_when_it_lasts_and_does_not_wait_as_long(patience: Patience, clock: Clock) -> None:
+    """A moment of etcd is nobody's policy."""
+    failure = Unavailable("patch nodes w1: 500", status=500)
+    for tries in range(1, 12):
+        advice = patience.note_stopped(W1, failure)
+        assert advice is (Advice.TELL if tries == FAILURES_BEFORE_TELLING else Advice.WAIT)
+        assert (W1.uid in patience.refused) is (tries >= FAILURES_BEFORE_TELLING)
+        assert patience.failing == {W1.uid}
         pause = patience.seconds_to_next()
         assert pause is not None
-        pauses.append(pause)
-        clock.now += pause + 0.01
-        assert patience.held_back(NODES) == frozenset()
-    assert pauses[:3] == pytest.approx([2, 4, 8])
-    assert max(pauses) == pytest.approx(longest)
+        assert pause <= LONGEST_AFTER_FAILURE_SECONDS
+        clock.now += pause
 
 
-def test_refusals_of_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Clock) -> None:
+def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Clock) -> None:
     """Machines come and go for years, each under a UID of its own (P7)."""
-    patience.note_stopped(W1, REFUSAL)
+    for number in range(50):
+        gone = a_node(f"gone-{number}")
+        patience.note_written(gone, is_repair=False)
+        patience.note_stopped(gone, REFUSAL)
     clock.now += 3600
     patience.held_back(NODES)
-    patience.note_stopped(NODES["w2"], REFUSAL)
-    assert patience.refused.keys() == {NODES["w2"].uid}
+    assert (patience.refused, patience.failing) == ({}, frozenset())

@@ -27,9 +27,10 @@ from harness.builders import (
 )
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted, relabelled, retainted
-from winpool.api.events import EVENTS, MAX_NOTE, EventReason, Regarding
+from winpool.api.events import EVENTS, EventReason, Regarding
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import Mode
+from winpool.cluster.event_record import NOTE_BYTES
 from winpool.decide import Decision, decide
 from winpool.report.announce import Announcement, on_transition
 from winpool.snapshot import Node, Pool
@@ -252,11 +253,11 @@ def test_every_event_is_in_the_table_and_within_its_limits(
         decision, said = story.run()
         for event in said:
             assert EVENTS[event.reason].regarding is Regarding.POOL
-            assert 0 < len(event.note) <= MAX_NOTE
+            assert 0 < len(event.note.encode()) <= NOTE_BYTES
         for name, event in decision.node_events.items():
             assert EVENTS[event.reason].regarding is Regarding.NODE
             assert event.name == name
-            assert 0 < len(event.note) <= MAX_NOTE
+            assert 0 < len(event.note.encode()) <= NOTE_BYTES
 
 
 @given(any_pool, fleets())

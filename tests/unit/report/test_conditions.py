@@ -197,7 +197,7 @@ def test_as_long_as_other_nodes_can_be_written_it_goes_on() -> None:
 
 
 def test_when_only_refused_nodes_are_left_nobody_waits_for_us() -> None:
-    """Or Argo CD and kstatus would wait for ever."""
+    """Who waits for Reconciling to end would wait for ever."""
     found = reported(refused(*three()))
     assert (found["Reconciling"].status, found["Reconciling"].reason) == ("False", "Settled")
     assert "w0, w1, w2" in found["Ready"].message

@@ -78,7 +78,7 @@ def test_a_refused_write_is_an_issue_in_the_words_of_the_api_server() -> None:
         assert (issue.node, issue.reason) == ("w1", IssueReason.WRITE_REFUSED)
         assert why[:900] in issue.message
         assert len(issue.message) <= 1024
-        assert "policy or webhook" in issue.fix
+        assert "a policy, a webhook" in issue.fix
 
 
 def test_an_overlap_is_an_issue_in_both_pools() -> None:

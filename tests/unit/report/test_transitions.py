@@ -20,9 +20,10 @@ from harness.builders import (
     unreadable,
     with_status,
 )
+from harness.conditions import is_listed
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted
-from winpool.api.conditions import ConditionType, is_listed
+from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.snapshot import Snapshot

@@ -21,40 +21,32 @@ LOOK_SECONDS: Final = 0.2
 """How soon to look whether the newer state is known: it wakes nobody where no field that we ask for has
 changed. Then after as long as has passed already, so that a dead watch costs a few looks and not hundreds."""
 
-TRIES_BEFORE_LIST: Final = 2
-"""Tries on one and the same state that say that the watch does not bring the next one."""
-
 
 @dataclass(frozen=True, slots=True)
-class _Overtaken:
+class _Conflict:
     version: str
     tries: int
     at: float
 
 
-class Overtaken:
+class Conflicts:
     """The nodes of one pool whose last write came too late."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._pacer = Pacer(monotonic=monotonic)
-        self._nodes: dict[str, _Overtaken] = {}
+        self._nodes: dict[str, _Conflict] = {}
 
-    @property
-    def lost_news(self) -> bool:
-        """Whether the newer state of some node should have come and has not: list all nodes."""
-        return any(each.tries >= TRIES_BEFORE_LIST for each in self._nodes.values())
-
-    def note(self, node: Node) -> None:
-        """Take note that a write to ``node``, as it is known, came too late."""
+    def note(self, node: Node) -> int:
+        """Take note that a write to ``node``, as it is known, came too late; give how often on this state."""
         known = self._nodes.get(node.uid)
         if known and known.version != node.resource_version:
             self._pacer.forget(node.uid)
             known = None
         self._pacer.note(node.uid)
-        self._nodes[node.uid] = _Overtaken(
-            node.resource_version, known.tries + 1 if known else 1, self._monotonic()
-        )
+        tries = known.tries + 1 if known else 1
+        self._nodes[node.uid] = _Conflict(node.resource_version, tries, self._monotonic())
+        return tries
 
     def forget(self, uid: str) -> None:
         """Take note that the node has been written."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.cluster.errors import StreamGarbled
 from winpool.cluster.node_requests import WINDOWS_SELECTOR, list_request
 from winpool.cluster.nodes import decode_page
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
 
 
+# Both raise ApiErrors, also for a node that cannot be read: what it carries is not known (P4).
 async def list_strays(transport: Transport) -> tuple[Node, ...]:
     """Return those that are not Windows nodes, also without any OS label: ``!=`` selects what lacks the key.
 
@@ -27,10 +29,13 @@ async def list_strays(transport: Transport) -> tuple[Node, ...]:
     return await _list(transport, selector=STRAYS)
 
 
-async def list_marked(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
+async def list_labelled(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
     """Return the first page of the Windows nodes that carry the label of this pool."""
     return await _list(transport, selector=f"{POOL_LABEL}={pool_name},{WINDOWS_SELECTOR}")
 
 
 async def _list(transport: Transport, *, selector: str) -> tuple[Node, ...]:
-    return decode_page(await transport.request(list_request(selector=selector))).nodes
+    page = decode_page(await transport.request(list_request(selector=selector)))
+    if page.undecodable:
+        raise StreamGarbled(f"list nodes: {page.undecodable[0]}")
+    return page.nodes
