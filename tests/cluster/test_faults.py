@@ -42,6 +42,7 @@ from testbed.faults import (
 )
 from testbed.kubeconfig import by_token_file
 from testbed.paths import write_atomically
+from testbed.pins import chosen_pins
 
 Object = dict[str, Any]
 
@@ -234,7 +235,7 @@ def test_kubectl_works_through_it_and_a_certificate_does_not(
     assert USER in testbed.kubectl(through, "auth", "whoami").stdout
     assert "kube-system" in testbed.kubectl(through, "get", "namespaces", "-o", "name").stdout
     agent = proxy.wait_for(on("list", "namespaces")).user_agent
-    assert agent.startswith("kubectl/v1.36.3")
+    assert agent.startswith(f"kubectl/{chosen_pins().kubernetes}")
     with pytest.raises(FaultError, match="admin authenticates by certificate"):
         proxy.kubeconfig("admin")
 

@@ -23,6 +23,7 @@ from testbed.cluster import Testbed
 from testbed.control import ComponentState
 from testbed.errors import TestbedError
 from testbed.paths import Layout
+from testbed.pins import chosen_pins
 from testbed.process import start_time
 from testbed.state import State
 from testbed.tokens import subject
@@ -80,7 +81,7 @@ def test_nodes_of_both_kinds_are_there(own: Testbed) -> None:
 
 
 def test_it_is_the_version_it_was_built_from(own: Testbed) -> None:
-    assert '"gitVersion": "v1.36.3"' in own.kubectl("get", "--raw", "/version").stdout
+    assert f'"gitVersion": "{chosen_pins().kubernetes}"' in own.kubectl("get", "--raw", "/version").stdout
 
 
 def test_two_stand_side_by_side(own: Testbed, tmp_path: Path) -> None:
@@ -302,7 +303,7 @@ def test_the_audit_log_shows_each_request_once_with_its_user(testbed: Testbed, u
     ]
     missing = [r for r in testbed.audit.reads(user=user, resource="configmaps") if r.name == "does-not-exist"]
     assert [record.code for record in missing] == [404]
-    assert written[0].user_agent.startswith("kubectl/v1.36.3")
+    assert written[0].user_agent.startswith(f"kubectl/{chosen_pins().kubernetes}")
     assert testbed.audit.writes(user=user, until=since) == []
 
 

@@ -1,7 +1,8 @@
 """Builds the control plane from its Go module, once per content of the module.
 
 The binary lies in the cache under a hash of everything that decides what it is: go.mod, go.sum, main.go
-and the linker flags. It is 134 MB and takes about five minutes on two cores the first time.
+and the linker flags; so those of several versions lie side by side. It is 134 MB and takes about five
+minutes on two cores the first time.
 """
 
 import contextlib
@@ -21,27 +22,17 @@ from typing import Final
 
 from testbed.errors import TestbedError
 from testbed.paths import cache_directory
+from testbed.pins import Pins, chosen_pins
 from testbed.progress import Report, progress, say
 from testbed.toolchain import environment_for, find_go
 
-MODULE_DIRECTORY: Final = Path(__file__).parent / "controlplane"
 MODULE: Final = "winpool.dev/testbed/controlplane"
-SOURCES: Final = ("go.mod", "go.sum", "main.go")
 BINARY: Final = "controlplane"
 TAIL_LINES: Final = 25
 """Lines of a failed build that are shown: a compiler stops after ten errors, each of two lines or so."""
 NO_SPACE: Final = "no space left on device"
-_KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", re.MULTILINE)
 _REQUIRED: Final = re.compile(r"^\t\S+ v\S+(?: // indirect)?$", re.MULTILINE)
 _DOWNLOADING: Final = "go: downloading "
-
-
-def kubernetes_version(module: Path = MODULE_DIRECTORY) -> str:
-    """Return the version of Kubernetes that go.mod requires, such as ``v1.36.3``."""
-    match = _KUBERNETES.search((module / "go.mod").read_text())
-    if match is None:
-        raise TestbedError(f"{module / 'go.mod'} does not require k8s.io/kubernetes")
-    return match[1]
 
 
 def linker_flags(version: str) -> str:
@@ -52,52 +43,56 @@ def linker_flags(version: str) -> str:
     return " ".join(["-s -w", *(f"-X {p}.{k}={v}" for p in packages for k, v in stamps.items())])
 
 
-def key(module: Path = MODULE_DIRECTORY) -> str:
+def key(pins: Pins) -> str:
     """Name of a build: a hash of all that decides what comes out of it."""
     digest = hashlib.sha256()
-    for name in SOURCES:
-        content = (module / name).read_bytes()
+    for name, path in pins.sources.items():
+        content = path.read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)
-    digest.update(linker_flags(kubernetes_version(module)).encode())
+    digest.update(linker_flags(pins.kubernetes).encode())
     digest.update(platform.machine().encode())
     return digest.hexdigest()[:20]
 
 
-def binary_path(*, cache: Path | None = None, module: Path = MODULE_DIRECTORY) -> Path:
+def binary_path(*, cache: Path | None = None, pins: Pins | None = None) -> Path:
     """Where the binary lies or will lie."""
-    return (cache or cache_directory()) / "controlplane" / key(module) / BINARY
+    return (cache or cache_directory()) / "controlplane" / key(pins or chosen_pins()) / BINARY
 
 
-def ensure_binary(
-    *, cache: Path | None = None, module: Path = MODULE_DIRECTORY, report: Report = say
-) -> Path:
+def ensure_binary(*, cache: Path | None = None, pins: Pins | None = None, report: Report = say) -> Path:
     """Return the control plane binary; build it where it is not there yet.
 
     Several builders of one cache wait for each other, and the second finds what the first has made.
 
+    Args:
+        cache: where binaries are kept; the shared cache by default.
+        pins: what to build; the version that the environment asks for by default.
+        report: told what happens, one line at a time.
+
     Raises:
-        TestbedError: no Go, no network, no space or a compile error; the text says which.
+        TestbedError: no pins, no Go, no network, no space or a compile error; the text says which.
 
     """
-    cache = cache or cache_directory()
-    binary = binary_path(cache=cache, module=module)
+    cache, pins = cache or cache_directory(), pins or chosen_pins()
+    binary = binary_path(cache=cache, pins=pins)
     if binary.exists():
         return binary
     binary.parent.mkdir(parents=True, exist_ok=True)
     with _lock(binary.parent / "lock", report=report):
         if not binary.exists():
-            _build(binary, cache=cache, module=module, report=report)
+            _build(binary, cache=cache, pins=pins, report=report)
     return binary
 
 
-def _build(binary: Path, *, cache: Path, module: Path, report: Report) -> None:
-    version = kubernetes_version(module)
+def _build(binary: Path, *, cache: Path, pins: Pins, report: Report) -> None:
+    version = pins.kubernetes
     go = find_go(cache=cache, report=report)
     environment = environment_for(go)
     report(f"building the Kubernetes {version} control plane into {binary.parent}; once, about five minutes")
-    packages = _download(go, module=module, environment=environment, report=report)
+    packages = _download(go, pins=pins, environment=environment, report=report)
     temporary = binary.with_suffix(".building")
     arguments = [
+        pins.modfile,
         "-v",
         "-trimpath",
         "-buildvcs=false",
@@ -116,16 +111,16 @@ def _build(binary: Path, *, cache: Path, module: Path, report: Report) -> None:
                 compiled = packages if line == MODULE else compiled + 1
                 advance(compiled, "linking" if line == MODULE else line)
 
-            _go([str(go), "build", *arguments, "."], cwd=module, environment=environment, each=count)
+            _go([str(go), "build", *arguments, "."], cwd=pins.module, environment=environment, each=count)
         temporary.replace(binary)
     finally:
         temporary.unlink(missing_ok=True)
     report(f"built {binary}")
 
 
-def _download(go: Path, *, module: Path, environment: Mapping[str, str], report: Report) -> int:
+def _download(go: Path, *, pins: Pins, environment: Mapping[str, str], report: Report) -> int:
     """Download the modules and return the number of packages that a cold build compiles."""
-    required = len(_REQUIRED.findall((module / "go.mod").read_text()))
+    required = len(_REQUIRED.findall(pins.go_mod.read_text()))
     packages = downloaded = 0
     with progress("downloading modules", total=required, report=report) as advance:
 
@@ -137,7 +132,8 @@ def _download(go: Path, *, module: Path, environment: Mapping[str, str], report:
             else:
                 packages += 1
 
-        _go([str(go), "list", "-deps", "."], cwd=module, environment=environment, each=count)
+        command = [str(go), "list", pins.modfile, "-deps", "."]
+        _go(command, cwd=pins.module, environment=environment, each=count)
     return packages
 
 

@@ -1,4 +1,4 @@
-"""Regenerates ``controlplane/go.mod`` and ``go.sum``: ``python -m testbed.gomod``.
+"""Writes the go.mod and go.sum of one version of Kubernetes anew: ``python -m testbed.gomod``.
 
 ``k8s.io/kubernetes`` names its staging modules as ``v0.0.0`` and points them into its own tree, so
 whoever imports it has to restate each of them. The list changes between minors and is therefore read
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.build import MODULE, MODULE_DIRECTORY, kubernetes_version
+from testbed.build import MODULE
 from testbed.paths import cache_directory
+from testbed.pins import MODULE_DIRECTORY, default_pins, pins_for
 from testbed.toolchain import environment_for, find_go
 
 GO_VERSION: Final = "1.26.0"
@@ -72,13 +73,16 @@ def render(upstream: Upstream) -> str:
     )
 
 
-def regenerate(*, kubernetes: str, directory: Path = MODULE_DIRECTORY) -> None:
-    """Write go.mod and go.sum of the control plane for one version of Kubernetes.
+def regenerate(*, kubernetes: str, module: Path = MODULE_DIRECTORY) -> Path:
+    """Write go.mod and go.sum of the control plane for one version of Kubernetes; return the go.mod.
+
+    The version takes the place of its minor's present one; the other minors stay as they are.
 
     Raises:
         subprocess.CalledProcessError: ``go`` refused; its own message is already on the terminal.
 
     """
+    pins = pins_for(kubernetes, module)
     go = find_go(cache=cache_directory())
     environment = {**environment_for(go), "GOFLAGS": "-mod=mod"}
 
@@ -91,15 +95,19 @@ def regenerate(*, kubernetes: str, directory: Path = MODULE_DIRECTORY) -> None:
     upstream = parse_upstream(
         json.loads(run("mod", "edit", "-json", download["GoMod"])), kubernetes=kubernetes
     )
-    (directory / "go.mod").write_text(render(upstream))
-    run("mod", "tidy", cwd=directory)
-    run("mod", "edit", "-toolchain=none", cwd=directory)
+    pins.go_mod.parent.mkdir(exist_ok=True)
+    pins.go_mod.write_text(render(upstream))
+    run("mod", "tidy", pins.modfile, cwd=pins.module)
+    run("mod", "edit", "-toolchain=none", str(pins.go_mod))
+    return pins.go_mod
 
 
 def main() -> None:
     """Entry point of ``python -m testbed.gomod``."""
     parser = argparse.ArgumentParser(prog="python -m testbed.gomod", description=__doc__.partition("\n")[0])
-    parser.add_argument("--kubernetes", default=kubernetes_version(), help="version (default %(default)s)")
+    parser.add_argument(
+        "--kubernetes", default=default_pins().kubernetes, help="version (default %(default)s)"
+    )
     regenerate(kubernetes=parser.parse_args().kubernetes)
 
 

