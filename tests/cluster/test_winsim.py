@@ -9,6 +9,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from ipaddress import IPv4Address
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ import pytest
 
 from testbed.cluster import Testbed
 from testbed.waiting import wait_until
+from testbed.winsim.addresses import machine_network
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.identities import node_identity
 from testbed.winsim.wire import STRATEGIC_MERGE, ApiError, Wire, tls_context
@@ -132,7 +134,7 @@ def test_twelve_windows_and_two_linux_nodes_are_ready_and_look_real(testbed: Tes
         assert (kernels.count("10.0.20348.4052"), kernels.count("10.0.20348.1607")) == (6, 6)
         addresses = {node["status"]["addresses"][0]["address"] for node in found.values()}
         assert len(addresses) == 14
-        assert all(address.startswith("127.") for address in addresses)
+        assert all(IPv4Address(address) in machine_network() for address in addresses)
         windows = nodes.get("w01")
         assert windows["metadata"]["labels"]["agentpool"] == "win22"
         assert windows["metadata"]["labels"]["node.kubernetes.io/windows-build"] == "10.0.20348"

@@ -17,7 +17,9 @@ from testbed.cluster import Testbed
 from testbed.control import ComponentState
 from testbed.errors import TestbedError
 from testbed.kubeconfig import ADMIN
+from testbed.netns_exec import become
 from testbed.options import Options
+from testbed.pins import VARIABLE
 from testbed.progress import say
 from testbed.tokens import DEFAULT_LIFETIME_SECONDS
 
@@ -59,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        parents = [] if name == "build" else [place]
+        parents = [] if name in {"build", "exec"} else [place]
         command = commands.add_parser(name, help=text, description=text, parents=parents)
         command.set_defaults(command=run)
         return command
@@ -68,9 +70,18 @@ def parser() -> argparse.ArgumentParser:
     add("down", _down, "end the cluster; its logs stay")
     add("status", _status, "show the components; exit code 0 only if all run")
     add("env", _env, 'print export lines for a shell: eval "$(python -m testbed env)"')
-    add("build", _build, "build the control plane into the cache, if it is not there")
+    add(
+        "build",
+        _build,
+        f"build the control plane into the cache, if it is not there; {VARIABLE}=1.N chooses the minor",
+    )
     kubectl = add("kubectl", _kubectl, "run the testbed's kubectl as admin; put its arguments after --")
     kubectl.add_argument("arguments", nargs="*", help="arguments of kubectl")
+    execute = add("exec", _exec, "run a command in a private network namespace; put it after --")
+    execute.add_argument(
+        "--netns", action="store_true", required=True, help="must be given: there is no other way"
+    )
+    execute.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments")
     return root
 
 
@@ -157,3 +168,7 @@ def _kubectl(arguments: argparse.Namespace) -> int:
     testbed = Testbed.attach(arguments.dir)
     environment = {**os.environ, **testbed.environment}
     return subprocess.call([testbed.kubectl_path, *arguments.arguments], env=environment)
+
+
+def _exec(arguments: argparse.Namespace) -> int:
+    become(arguments.arguments)

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from testbed.winsim.addresses import assign_addresses
+from testbed.pins import chosen_pins
+from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.identities import SIMULATOR
 from testbed.winsim.kubelet import Environment, Kubelet
 from testbed.winsim.machines import build_fleet, node_names
@@ -108,13 +109,14 @@ class Fleet:
             for name, node in self._environment.mirror.nodes.items()
             if name not in self._names
             for address in node.status.addresses
-            if address.address.startswith("127.")
+            if address.type == "InternalIP"
         }
         machines = build_fleet(
             plan.prefix,
             windows=plan.windows,
             linux=plan.linux,
-            addresses=assign_addresses(plan.names, seed=self._seed, taken=others),
+            addresses=assign_addresses(plan.names, seed=self._seed, taken=others, network=machine_network()),
+            kubelet_version=chosen_pins().kubernetes,
             labels=plan.labels,
             taints=plan.taints,
         )

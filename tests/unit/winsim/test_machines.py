@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.winsim.addresses import assign_addresses
+from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.machines import WINDOWS_RELEASES, Machine, build_fleet, node_names
 
 
 def fleet(*, windows: int = 12, linux: int = 2) -> tuple[Machine, ...]:
     names = node_names("win", windows=windows, linux=linux)
     return build_fleet("win", windows=windows, linux=linux, addresses=assign_addresses(names, seed="s"))
+
+
+def test_every_kubelet_says_the_version_it_was_given() -> None:
+    addresses = assign_addresses(["win-w01"], seed="s")
+    (machine,) = build_fleet("win", windows=1, linux=0, addresses=addresses, kubelet_version="v1.35.4")
+    assert machine.kubelet_version == "v1.35.4"
 
 
 def test_names_count_from_one_and_keep_their_order_when_sorted() -> None:
@@ -60,6 +66,30 @@ def test_addresses_are_unique_and_in_the_part_of_loopback_that_nobody_else_uses(
     assert len(set(addresses.values())) == count
     low, high = IPv4Address("127.1.0.0"), IPv4Address("127.254.255.255")
     assert all(low <= IPv4Address(address) <= high for address in addresses.values())
+
+
+@given(count=st.integers(1, 6000), seed=st.text(max_size=20))
+def test_in_a_namespace_of_its_own_a_fleet_has_addresses_of_the_network_there(count: int, seed: str) -> None:
+    names = [str(number) for number in range(count)]
+    taken = ["127.1.0.0", "10.200.1.0", "fd00::1"]  # what lies in another network is in nobody's way
+    addresses = assign_addresses(names, seed=seed, taken=taken, network=IPv4Network("10.200.0.0/16"))
+    assert len(set(addresses.values())) == count
+    low, high = IPv4Address("10.200.1.0"), IPv4Address("10.200.254.255")
+    assert all(low < IPv4Address(address) <= high for address in addresses.values())
+
+
+@pytest.mark.parametrize(
+    ("environment", "network"),
+    [
+        ({}, "127.0.0.0/8"),
+        ({"WINPOOL_TESTBED_NETWORK": ""}, "127.0.0.0/8"),
+        ({"WINPOOL_TESTBED_NETWORK": "10.200.0.0/16"}, "10.200.0.0/16"),
+    ],
+)
+def test_the_environment_says_which_network_the_machines_are_in(
+    environment: dict[str, str], network: str
+) -> None:
+    assert str(machine_network(environment)) == network
 
 
 @given(count=st.integers(1, 40), fleets=st.integers(2, 6))
