@@ -10,10 +10,12 @@ from typing import Final, Self
 
 from testbed import components, tokens
 from testbed.audit import AuditLog
+from testbed.bringup import await_fleet, nodes_timeout_seconds
 from testbed.build import ensure_binary
 from testbed.component import Component
 from testbed.control import ComponentStatus, Control, Request
 from testbed.errors import TestbedError, tail
+from testbed.heartbeats import heartbeats
 from testbed.kubeconfig import ADMIN, SUPERVISOR, write_user
 from testbed.kubectl import Kubectl
 from testbed.launch import await_ready, end_stranger, end_supervisor, refuse_occupied, start_supervisor
@@ -24,9 +26,8 @@ from testbed.process import find
 from testbed.progress import Report, quiet
 from testbed.state import State
 from testbed.waiting import wait_until
+from testbed.winsim.control import FleetControl
 
-NODES_TIMEOUT_SECONDS: Final = 120.0
-"""Some nodes are Ready within two seconds; hundreds on a busy machine take a minute."""
 TOKEN_TIMEOUT_SECONDS: Final = 30.0
 """The supervisor looks for the ServiceAccount twice a second."""
 AUDIT_TIMEOUT_SECONDS: Final = 10.0
@@ -90,6 +91,8 @@ class Testbed:
         try:
             testbed = cls(layout, await_ready(layout, process), process=process)
             report(f"control plane ready at {testbed.server}")
+            if (pace := heartbeats(chosen)).stretched:
+                report(f"{windows + linux} nodes: {pace}")
             testbed._populate(apply, nodes=windows + linux, report=report)
             if not die_with_parent:
                 testbed._control.ask(Request(do="detach"))
@@ -231,27 +234,42 @@ class Testbed:
             )
         )
 
-    def wait_nodes_ready(self, count: int, *, timeout_seconds: float = NODES_TIMEOUT_SECONDS) -> None:
-        """Wait until at least so many nodes are Ready.
+    @property
+    def fleet(self) -> FleetControl:
+        """The simulated nodes that the testbed started with: ask them, tell them what to do."""
+        return FleetControl(self._layout.fleet_socket)
+
+    def wait_nodes_ready(self, count: int, *, timeout_seconds: float | None = None) -> None:
+        """Wait until at least so many nodes are Ready, whoever simulates them.
+
+        Args:
+            count: how many.
+            timeout_seconds: how long at most; None: two minutes and 0.2 s for each.
 
         Raises:
             TestbedError: they are not after that time, or ``winsim`` has ended.
 
         """
-        log = self._layout.log(components.WINSIM)
 
         def are_ready() -> bool:
-            for status in self.components():
-                if status.name == components.WINSIM and status.exit:
-                    raise TestbedError(f"{status.name} ended ({status.exit}); the end of {log}:\n{tail(log)}")
+            self._refuse_dead_fleet()
             return self._kubectl.ready_nodes() >= count
 
         wait_until(
             are_ready,
             what=f"{count} nodes to be Ready",
-            timeout_seconds=timeout_seconds,
-            explain=lambda: f" ({self._kubectl.ready_nodes()} are); the end of {log}:\n{tail(log)}",
+            timeout_seconds=nodes_timeout_seconds(count) if timeout_seconds is None else timeout_seconds,
+            explain=lambda: f" ({self._kubectl.ready_nodes()} are){self._end_of_fleet_log()}",
         )
+
+    def _refuse_dead_fleet(self) -> None:
+        for status in self.components():
+            if status.name == components.WINSIM and status.exit:
+                raise TestbedError(f"{status.name} ended ({status.exit}){self._end_of_fleet_log()}")
+
+    def _end_of_fleet_log(self) -> str:
+        log = self._layout.log(components.WINSIM)
+        return f"; the end of {log}:\n{tail(log)}"
 
     def mint_token(self, *, lifetime_seconds: float) -> str:
         """Sign a token for the operator's ServiceAccount; a negative lifetime makes one that has expired.
@@ -321,7 +339,13 @@ class Testbed:
                 timeout_seconds=TOKEN_TIMEOUT_SECONDS,
             )
         if nodes:
-            self.wait_nodes_ready(nodes)
+            await_fleet(
+                self.fleet,
+                nodes=nodes,
+                alive=self._refuse_dead_fleet,
+                explain=self._end_of_fleet_log,
+                report=report,
+            )
             report(f"{nodes} nodes ready")
 
     def _operator_is_installed(self) -> bool:

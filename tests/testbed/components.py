@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from testbed import kubeconfig
+from testbed.heartbeats import heartbeats
 from testbed.options import Options
 from testbed.paths import Layout
 from testbed.pki import FRONT_PROXY_CLIENT, Pki
@@ -121,6 +122,18 @@ def winsim_argv(
     return (sys.executable, "-m", "testbed.winsim", *pairs, *extra)
 
 
+def winsim(layout: Layout, *, server: str, options: Options) -> Command:
+    """Return the command of the testbed's own simulated nodes."""
+    flags = {
+        "lease-duration-seconds": heartbeats(options).lease_duration_seconds,
+        "control-socket": layout.fleet_socket,
+    }
+    argv = winsim_argv(
+        layout, server=server, windows=options.windows, linux=options.linux, extra=_flags(flags)
+    )
+    return Command(name=WINSIM, argv=argv)
+
+
 def write_audit_policy(layout: Layout) -> None:
     """Write the audit policy the API server reads at start."""
     layout.audit_policy.write_text(yaml.safe_dump(AUDIT_POLICY, sort_keys=False))
@@ -204,8 +217,8 @@ def _kcm(layout: Layout, ports: Ports, options: Options) -> dict[str, object]:
         "kube-api-qps": 500,
         "kube-api-burst": 1000,
     }
-    if options.node_monitor_grace_seconds is not None:
-        flags["node-monitor-grace-period"] = f"{options.node_monitor_grace_seconds}s"
+    if (grace := heartbeats(options).node_monitor_grace_seconds) is not None:
+        flags["node-monitor-grace-period"] = f"{grace}s"
     return flags
 
 

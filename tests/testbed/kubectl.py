@@ -111,9 +111,7 @@ class Kubectl:
 
     def ready_nodes(self) -> int:
         """Count how many nodes are Ready."""
-        found = self.run("get", "nodes", "-o", "json", role=SUPERVISOR)
-        return sum(
-            condition["type"] == "Ready" and condition["status"] == "True"
-            for node in json.loads(found.stdout)["items"]
-            for condition in node.get("status", {}).get("conditions", ())
-        )
+        # As a table: of 5,000 nodes that is 0.5 MB, and whole they are 37. A cordoned one shows as
+        # Ready,SchedulingDisabled.
+        found = self.run("get", "nodes", "--no-headers", role=SUPERVISOR)
+        return sum(line.split()[1].split(",")[0] == "Ready" for line in found.stdout.splitlines())

@@ -20,7 +20,9 @@ class Options(BaseModel):
     """Simulated Linux nodes to start with."""
     token_lifetime_seconds: float = Field(default=DEFAULT_LIFETIME_SECONDS, gt=0)
     """Lifetime of the operator's token; it is renewed at half of it."""
+    lease_duration_seconds: int | None = Field(default=None, gt=0)
+    """Length of a node's Lease, renewed at a quarter of it; None: by the number of nodes (``heartbeats``)."""
     node_monitor_grace_seconds: int | None = Field(default=None, gt=0)
-    """After how long a silent node becomes Unknown; None leaves Kubernetes' own default."""
+    """After how long a silent node becomes Unknown; None: by the number of nodes (``heartbeats``)."""
     etcd_quota_bytes: int = Field(default=4 * GIBIBYTE, gt=0)
     """Size at which etcd goes read-only; a scale run needs more than etcd's own 2 GiB."""

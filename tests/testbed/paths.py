@@ -102,6 +102,11 @@ class Layout:
         """Control socket of the supervisor."""
         return self.root / "control.sock"
 
+    @property
+    def fleet_socket(self) -> Path:
+        """Control socket of the simulated nodes; there while they run."""
+        return self.root / "fleet.sock"
+
     def kubeconfig(self, role: str) -> Path:
         """Return the kubeconfig of a role; it need not exist."""
         return self.kubeconfigs / f"{role}.kubeconfig"
@@ -126,5 +131,5 @@ class Layout:
         """Remove what an earlier testbed left here; call it with the lock held."""
         for directory in (self.pki, self.kubeconfigs, self.logs, self.bin, self.kubectl_cache, self.etcd):
             shutil.rmtree(directory, ignore_errors=True)
-        for file in (self.token, self.socket, self.audit_policy):
+        for file in (self.token, self.socket, self.fleet_socket, self.audit_policy):
             file.unlink(missing_ok=True)

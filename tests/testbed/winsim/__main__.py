@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from testbed.paths import write_atomically
 from testbed.winsim.clock import SystemClock
+from testbed.winsim.controlserver import ControlServer
 from testbed.winsim.fleet import Fleet
 from testbed.winsim.options import Options, parse_options
+from testbed.winsim.schedule import Timing
 from testbed.winsim.wire import Wire, tls_context
 
 if TYPE_CHECKING:
@@ -46,8 +48,15 @@ async def _simulate(options: Options, *, tls: ssl.SSLContext) -> int:
         options.ready_file.unlink(missing_ok=True)
     clock = SystemClock()
     async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
-        fleet = Fleet(options.plan, server=options.server, wire=wire, clock=clock, say=_say)
-        await _run_until(stop, fleet=fleet, ready_file=options.ready_file)
+        fleet = Fleet(
+            options.plan,
+            server=options.server,
+            wire=wire,
+            clock=clock,
+            timing=Timing(lease_duration=options.lease_duration_seconds),
+            say=_say,
+        )
+        await _run_until(stop, fleet=fleet, options=options)
         return await _leave(fleet, hurry=hurry) if options.delete_on_exit else 0
 
 
@@ -55,9 +64,14 @@ def _on_signal(stop: asyncio.Event, hurry: asyncio.Event) -> None:
     (hurry if stop.is_set() else stop).set()
 
 
-async def _run_until(stop: asyncio.Event, *, fleet: Fleet, ready_file: Path | None) -> None:
+async def _run_until(stop: asyncio.Event, *, fleet: Fleet, options: Options) -> None:
     async with asyncio.TaskGroup() as tasks:
-        work = [tasks.create_task(fleet.run()), tasks.create_task(_announce(fleet, ready_file=ready_file))]
+        work = [
+            tasks.create_task(fleet.run()),
+            tasks.create_task(_announce(fleet, ready_file=options.ready_file)),
+        ]
+        if options.control_socket is not None:
+            work.append(tasks.create_task(ControlServer(fleet).serve(options.control_socket)))
         await stop.wait()
         for task in work:
             task.cancel()

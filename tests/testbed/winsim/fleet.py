@@ -15,7 +15,7 @@ from testbed.winsim.identities import SIMULATOR
 from testbed.winsim.kubelet import Environment, Kubelet
 from testbed.winsim.machines import build_fleet, node_names
 from testbed.winsim.mirror import NODES, Mirror, list_nodes
-from testbed.winsim.schedule import Timing
+from testbed.winsim.replies import Summary
 from testbed.winsim.troubles import Troubles
 from testbed.winsim.wire import IN_FLIGHT, ApiError, UnreachableError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.clock import Clock
     from testbed.winsim.objects import Node, Taint
+    from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
 
 _PROGRESS_SECONDS: Final = 1.0
@@ -56,7 +57,14 @@ class Fleet:
     """
 
     def __init__(
-        self, plan: Plan, *, server: str, wire: Wire, clock: Clock, say: Callable[[str], None]
+        self,
+        plan: Plan,
+        *,
+        server: str,
+        wire: Wire,
+        clock: Clock,
+        timing: Timing,
+        say: Callable[[str], None],
     ) -> None:
         self.ready = asyncio.Event()
         self._complete = asyncio.Event()
@@ -76,7 +84,7 @@ class Fleet:
                 wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
             ),
             clock=clock,
-            timing=Timing(),
+            timing=timing,
             troubles=troubles,
         )
 
@@ -95,6 +103,12 @@ class Fleet:
             for kubelet in self._kubelets():
                 tasks.create_task(self._operate(kubelet, starting=starting))
             tasks.create_task(self._tell_progress())
+
+    def summary(self) -> Summary:
+        """Return the fleet in numbers."""
+        return Summary(
+            nodes=len(self._names), registered=len(self._registered_now), ready=len(self._ready_now)
+        )
 
     async def _operate(self, kubelet: Kubelet, *, starting: asyncio.Semaphore) -> None:
         await kubelet.start(starting=starting)

@@ -29,8 +29,10 @@ class Options:
     certificate: Path
     key: Path
     plan: Plan
+    lease_duration_seconds: int
     delete_on_exit: bool
     ready_file: Path | None
+    control_socket: Path | None
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> Options:
@@ -55,8 +57,10 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         certificate=given.cert,
         key=given.key,
         plan=plan,
+        lease_duration_seconds=given.lease_duration_seconds,
         delete_on_exit=given.delete_on_exit,
         ready_file=given.ready_file,
+        control_socket=given.control_socket,
     )
 
 
@@ -100,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
         help="delete the nodes at the end; otherwise they stay behind",
     )
     parser.add_argument(
+        "--lease-duration-seconds",
+        type=_seconds,
+        default=40,
+        metavar="N",
+        help="length of the Leases, renewed at a quarter of it (default 40)",
+    )
+    parser.add_argument(
+        "--control-socket", type=Path, metavar="FILE", help="Unix socket to be told on what to do"
+    )
+    parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="file to write once all nodes are Ready"
     )
     return parser
@@ -108,6 +122,12 @@ def _parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes (0, 1, 2 ...)")
+    return int(text)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds (1, 2, 3 ...)")
     return int(text)
 
 
