@@ -12,6 +12,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from testbed import fleetcli
 from testbed.build import ensure_binary
 from testbed.cluster import Testbed
 from testbed.control import ComponentState
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
         "--netns", action="store_true", required=True, help="must be given: there is no other way"
     )
     execute.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments")
+    fleetcli.add_commands(add)
     return root
 
 

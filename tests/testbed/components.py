@@ -127,6 +127,7 @@ def winsim(layout: Layout, *, server: str, options: Options) -> Command:
     flags = {
         "lease-duration-seconds": heartbeats(options).lease_duration_seconds,
         "control-socket": layout.fleet_socket,
+        "roster": layout.roster,
     }
     argv = winsim_argv(
         layout, server=server, windows=options.windows, linux=options.linux, extra=_flags(flags)

@@ -107,6 +107,11 @@ class Layout:
         """Control socket of the simulated nodes; there while they run."""
         return self.root / "fleet.sock"
 
+    @property
+    def roster(self) -> Path:
+        """The list of simulated machines, kept from one process of theirs to the next."""
+        return self.root / "fleet.json"
+
     def kubeconfig(self, role: str) -> Path:
         """Return the kubeconfig of a role; it need not exist."""
         return self.kubeconfigs / f"{role}.kubeconfig"
@@ -131,5 +136,5 @@ class Layout:
         """Remove what an earlier testbed left here; call it with the lock held."""
         for directory in (self.pki, self.kubeconfigs, self.logs, self.bin, self.kubectl_cache, self.etcd):
             shutil.rmtree(directory, ignore_errors=True)
-        for file in (self.token, self.socket, self.fleet_socket, self.audit_policy):
+        for file in (self.token, self.socket, self.fleet_socket, self.roster, self.audit_policy):
             file.unlink(missing_ok=True)

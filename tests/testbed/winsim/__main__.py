@@ -9,11 +9,13 @@ import sys
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from testbed.errors import TestbedError
 from testbed.paths import write_atomically
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.controlserver import ControlServer
 from testbed.winsim.fleet import Fleet
 from testbed.winsim.options import Options, parse_options
+from testbed.winsim.roster import Roster
 from testbed.winsim.schedule import Timing
 from testbed.winsim.wire import Wire, tls_context
 
@@ -37,10 +39,16 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"winsim: cannot use --ca, --cert and --key: {error}\n")
         return 2
-    return asyncio.run(_simulate(options, tls=tls))
+    roster = Roster(options.plan.prefix, path=options.roster)
+    try:
+        roster.load()
+    except TestbedError as error:
+        sys.stderr.write(f"winsim: {error}\n")
+        return 2
+    return asyncio.run(_simulate(options, roster=roster, tls=tls))
 
 
-async def _simulate(options: Options, *, tls: ssl.SSLContext) -> int:
+async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) -> int:
     stop, hurry = asyncio.Event(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, _on_signal, stop, hurry)
@@ -50,6 +58,7 @@ async def _simulate(options: Options, *, tls: ssl.SSLContext) -> int:
     async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
         fleet = Fleet(
             options.plan,
+            roster=roster,
             server=options.server,
             wire=wire,
             clock=clock,

@@ -23,11 +23,18 @@ _STARTING: Final = (
 )
 
 
+NOT_READY_REASON: Final = "KubeletNotReady"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the machine feels. ``not_ready`` is the message of Ready=False; empty means Ready."""
+    """How the machine feels. ``not_ready`` is the message of Ready=False; empty means Ready.
+
+    A kubelet gives one reason for everything; another one can be told to it, for tests of whoever reads it.
+    """
 
     not_ready: str = ""
+    reason: str = NOT_READY_REASON
     memory_pressure: bool = False
     disk_pressure: bool = False
     pid_pressure: bool = False
@@ -77,7 +84,7 @@ def conditions(seen: tuple[Condition, ...], *, health: Health, now: datetime) ->
             (_PID, health.pid_pressure),
         )
     }
-    fresh["Ready"] = _ready(_find(seen, "Ready"), not_ready=health.not_ready, moment=moment)
+    fresh["Ready"] = _ready(_find(seen, "Ready"), health=health, moment=moment)
     kept = tuple(fresh.pop(each.type, each) for each in seen)
     return kept + tuple(fresh.values())
 
@@ -94,9 +101,9 @@ def _pressure(pressure: _Pressure, seen: Condition | None, *, pressed: bool, mom
     return Condition(pressure.type, status, moment, moment, reason, message)
 
 
-def _ready(seen: Condition | None, *, not_ready: str, moment: str) -> Condition:
-    if not_ready:
-        status, reason, message = "False", "KubeletNotReady", not_ready
+def _ready(seen: Condition | None, *, health: Health, moment: str) -> Condition:
+    if health.not_ready:
+        status, reason, message = "False", health.reason, health.not_ready
     else:
         status, reason, message = "True", "KubeletReady", "kubelet is posting ready status"
     steady = seen is not None and seen.status == status

@@ -3,40 +3,153 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
-from typing import TYPE_CHECKING, Final
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 from testbed.control import address
 from testbed.errors import TestbedError
-from testbed.winsim.replies import Summary
+from testbed.waiting import wait_until
+from testbed.winsim.replies import Nodes, NodeView, Outcome, Refusal, Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from testbed.winsim.roster import Family
 
 ASK_TIMEOUT_SECONDS: Final = 10.0
 """An answer from memory comes in milliseconds; the rest is for a machine under full load."""
+ACT_TIMEOUT_SECONDS: Final = 120.0
+"""The slowest verbs delete Nodes, at some hundred a second: enough for 5,000 on a busy machine."""
+READY_TIMEOUT_SECONDS: Final = 60.0
+"""A kubelet that starts is Ready within a second; the rest is for a machine under full load."""
 
 
 class FleetControl:
-    """One process of simulated nodes, by its control socket. Methods block; the object holds nothing open."""
+    """One process of simulated nodes, by its control socket.
+
+    Methods block; from a coroutine call them through ``asyncio.to_thread``. The object holds nothing open.
+    Every method raises TestbedError where nobody answers, and where the fleet says no. Where a method
+    takes ``nodes``, that is a number, a part (``"10%"``), a name, several names, or ``"all"``; numbers and
+    parts are drawn by ``seed`` from the nodes that the verb would change, of one ``os`` if given. The
+    methods that do something return the names of the nodes that they did it to.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def summary(self) -> Summary:
-        """Return the fleet in numbers.
-
-        Raises:
-            TestbedError: nobody answers at the socket.
-
-        """
+        """Return the fleet in numbers."""
         return Summary.model_validate_json(self._exchange("GET", "/v1/summary"))
 
-    def _exchange(self, method: str, path: str) -> bytes:
-        connection = _UnixConnection(self.path, timeout_seconds=ASK_TIMEOUT_SECONDS)
+    def status(self) -> tuple[NodeView, ...]:
+        """Return all machines and their nodes."""
+        return Nodes.model_validate_json(self._exchange("GET", "/v1/nodes")).items
+
+    def join(
+        self,
+        count: int | None = None,
+        *,
+        names: Iterable[str] = (),
+        os: Family = "windows",
+        labels: Mapping[str, str] | None = None,
+        taints: Iterable[str] = (),
+    ) -> tuple[str, ...]:
+        """Add machines: a number of them, or some with names of your choice.
+
+        Their kubelets register with the labels and the taints (``KEY[=VALUE]:EFFECT``) given here.
+        """
+        given: dict[str, Any] = {"os": os, "labels": dict(labels or {}), "taints": list(taints)}
+        which: dict[str, Any] = {"names": list(names)} if count is None else {"count": count}
+        return self.act("join", given | which)
+
+    def leave(
+        self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Take machines away and delete their Nodes, as a cloud does; returns when these are gone."""
+        return self.act("leave", _selecting(nodes, os=os, seed=seed))
+
+    def replace(
+        self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Put new machines in the place of old ones, under the same names and with new UIDs."""
+        return self.act("replace", _selecting(nodes, os=os, seed=seed))
+
+    def stop(
+        self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Stop kubelets; returns when nothing more is sent. In time their nodes become Unknown."""
+        return self.act("stop", _selecting(nodes, os=os, seed=seed))
+
+    def start(
+        self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
+    ) -> tuple[str, ...]:
+        """Start kubelets that were stopped."""
+        return self.act("start", _selecting(nodes, os=os, seed=seed))
+
+    def set_ready(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        ready: bool,
+        reason: str | None = None,
+        message: str | None = None,
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Have kubelets report Ready=False with a reason and a message, or Ready=True again."""
+        told = {"reason": reason, "message": message}
+        given = {key: text for key, text in told.items() if text is not None}
+        return self.act("set_ready", _selecting(nodes, os=os, seed=seed) | {"ready": ready} | given)
+
+    def act(self, verb: str, arguments: Mapping[str, Any], *, choose_only: bool = False) -> tuple[str, ...]:
+        """Do something by the name of its verb.
+
+        Args:
+            verb: one of ``testbed.winsim.verbs.VERBS``.
+            arguments: fields of that verb's model.
+            choose_only: return the nodes that it would be for, and do nothing.
+
+        """
+        path = f"/v1/{verb}?choose" if choose_only else f"/v1/{verb}"
+        return Outcome.model_validate_json(self._exchange("POST", path, body=arguments)).names
+
+    def wait_ready(
+        self, names: Iterable[str] | None = None, *, timeout_seconds: float = READY_TIMEOUT_SECONDS
+    ) -> None:
+        """Wait until nodes are Ready: these, or all.
+
+        Raises:
+            TestbedError: they are not after that time; the text names some of them.
+
+        """
+        wanted = None if names is None else set(names)
+
+        def missing() -> list[str]:
+            found = {node.name: node.ready for node in self.status()}
+            return sorted(name for name in (found if wanted is None else wanted) if not found.get(name))
+
+        wait_until(
+            lambda: not missing(),
+            what="simulated nodes to be Ready",
+            timeout_seconds=timeout_seconds,
+            explain=lambda: f"; not Ready: {', '.join(missing()[:10])}",
+        )
+
+    def _exchange(self, method: str, path: str, *, body: object = None) -> bytes:
+        timeout_seconds = ASK_TIMEOUT_SECONDS if body is None else ACT_TIMEOUT_SECONDS
+        connection = _UnixConnection(self.path, timeout_seconds=timeout_seconds)
         try:
-            connection.request(method, path)
-            return connection.getresponse().read()
+            connection.request(method, path, body=None if body is None else json.dumps(body))
+            answer = connection.getresponse()
+            content = answer.read()
+        except TimeoutError as error:
+            raise TestbedError(
+                f"the simulated nodes at {self.path} did not answer within {timeout_seconds:.0f} s; "
+                "what they were told they may still do"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             raise TestbedError(
                 f"no simulated nodes answer at {self.path} ({error}); they are there once a testbed with "
@@ -44,6 +157,21 @@ class FleetControl:
             ) from error
         finally:
             connection.close()
+        if answer.status != HTTPStatus.OK:
+            raise TestbedError(_refusal(answer.status, content))
+        return content
+
+
+def _selecting(nodes: int | str | Sequence[str], *, os: Family | None, seed: int | str) -> dict[str, Any]:
+    chosen = nodes if isinstance(nodes, int | str) else list(nodes)
+    return {"nodes": chosen, "seed": seed} | ({} if os is None else {"os": os})
+
+
+def _refusal(status: int, content: bytes) -> str:
+    try:
+        return Refusal.model_validate_json(content).error
+    except ValueError:
+        return f"the simulated nodes answered {status}: {content[:500].decode(errors='replace')}"
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -1,5 +1,8 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
+``GET /v1/summary``, ``GET /v1/nodes``, and ``POST /v1/<verb>`` with the verb's arguments, which answers with
+the names of the nodes; ``?choose`` answers with them and does nothing. Errors are ``{"error": sentence}``.
+
 Who can open the socket may do everything to the simulated nodes; the socket belongs to its user alone.
 """
 
@@ -8,11 +11,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from testbed.control import address
+from testbed.winsim.mistakes import sentences
+from testbed.winsim.replies import Nodes, Outcome, Refusal
+from testbed.winsim.verbs import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,19 +29,26 @@ if TYPE_CHECKING:
 
     from testbed.winsim.fleet import Fleet
 
+# Names of 63 letters for a hundred thousand nodes.
+_BODY_BYTES: Final = 8 * 1024 * 1024
+# Whoever waits for an answer at the end of the process waits no longer than the supervisor does.
+_END_SECONDS: Final = 1.0
+
 
 class ControlServer:
-    """Answers questions about one fleet."""
+    """Answers questions about one fleet, and passes on what is to be done to it."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
     async def serve(self, path: Path) -> None:
         """Listen on a Unix socket until cancelled."""
-        application = web.Application()
+        application = web.Application(client_max_size=_BODY_BYTES)
         application.router.add_get("/v1/summary", self._summary)
+        application.router.add_get("/v1/nodes", self._nodes)
+        application.router.add_post("/v1/{verb}", self._act)
         # Nobody needs a line per question; what is done to nodes the fleet says itself.
-        runner = web.AppRunner(application, access_log=None)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
         try:
             with _listener(path) as listener:
@@ -45,6 +59,27 @@ class ControlServer:
 
     async def _summary(self, _request: web.Request) -> web.Response:
         return _json(self._fleet.summary())
+
+    async def _nodes(self, _request: web.Request) -> web.Response:
+        return _json(Nodes(items=self._fleet.views()))
+
+    async def _act(self, request: web.Request) -> web.Response:
+        name = request.match_info["verb"]
+        model = VERBS.get(name)
+        if model is None:
+            return _refusal(f"there is no verb {name!r}; there are: {', '.join(VERBS)}", status=404)
+        try:
+            verb = model.model_validate_json(await request.read())
+        except ValidationError as error:
+            return _refusal("; ".join(sentences(error, model=model, where=name)), status=400)
+        await self._fleet.open.wait()
+        try:
+            names = verb.choose(self._fleet)
+        except ValueError as error:
+            return _refusal(str(error), status=409)
+        if "choose" not in request.query:
+            names = await verb.act(self._fleet, names)
+        return _json(Outcome(names=names))
 
 
 @contextmanager
@@ -59,6 +94,10 @@ def _listener(path: Path) -> Iterator[socket.socket]:
     finally:
         listener.close()
         path.unlink(missing_ok=True)
+
+
+def _refusal(error: str, *, status: int) -> web.Response:
+    return _json(Refusal(error=error), status=status)
 
 
 def _json(model: BaseModel, *, status: int = 200) -> web.Response:

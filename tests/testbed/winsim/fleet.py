@@ -1,42 +1,40 @@
-"""Many kubelets in one process: bring-up, the wait until all are Ready, and the end."""
+"""Many kubelets in one process: bring-up, the wait until all are Ready, what their owner does, the end."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from testbed.pins import chosen_pins
 from testbed.winsim.addresses import assign_addresses, machine_network
-from testbed.winsim.identities import SIMULATOR
-from testbed.winsim.kubelet import Environment, Kubelet
-from testbed.winsim.machines import build_fleet, node_names
-from testbed.winsim.mirror import NODES, Mirror, list_nodes
-from testbed.winsim.replies import Summary
+from testbed.winsim.census import Census
+from testbed.winsim.kubelet import Environment
+from testbed.winsim.lives import Lives
+from testbed.winsim.machines import node_names
+from testbed.winsim.mirror import Mirror
+from testbed.winsim.removal import Removal
+from testbed.winsim.replies import NodeView, Summary
 from testbed.winsim.troubles import Troubles
-from testbed.winsim.wire import IN_FLIGHT, ApiError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from testbed.winsim.clock import Clock
     from testbed.winsim.objects import Node, Taint
+    from testbed.winsim.roster import Family, Roster, Trouble
     from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
 
 _PROGRESS_SECONDS: Final = 1.0
-# Deleting runs at several hundred a second; the rest is patience with an API server that restarts.
-_REMOVAL_SECONDS: Final = 10.0
-_REMOVAL_SECONDS_PER_NODE: Final = 0.02
-_REMOVAL_PAUSE_SECONDS: Final = 0.2
+# The watch is a few milliseconds behind the answer.
+_MIRROR_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which nodes to simulate. ``labels`` and ``taints`` go on every node, Windows and Linux."""
+    """Which nodes to begin with. ``labels`` and ``taints`` go on every node, Windows and Linux."""
 
     prefix: str
     windows: int
@@ -51,41 +49,40 @@ class Plan:
 
 
 class Fleet:
-    """The nodes of one plan on one API server.
+    """The nodes of one roster on one API server.
 
-    ``ready`` is set when all of them have been Ready at one time and that has been said.
+    ``ready`` is set when all that were there at the start have been Ready once and that has been said.
+    ``open`` is set when the owner of the machines may do something to them; the methods for that change the
+    roster at once, so that two at the same time cannot contradict each other.
     """
 
     def __init__(
         self,
         plan: Plan,
         *,
+        roster: Roster,
         server: str,
         wire: Wire,
         clock: Clock,
         timing: Timing,
         say: Callable[[str], None],
     ) -> None:
+        self.open = asyncio.Event()
         self.ready = asyncio.Event()
-        self._complete = asyncio.Event()
+        self.roster = roster
         self._plan = plan
-        self._names = frozenset(plan.names)
         self._seed = f"{server}|{plan.prefix}"
-        self._wire = wire
         self._clock = clock
         self._say = say
-        self._started: set[str] = set()
-        self._registered_now: set[str] = set()
-        self._ready_now: set[str] = set()
+        self._census = Census()
+        self._lives: Lives | None = None
         troubles = Troubles(clock=clock, say=say)
+        self._removal = Removal(wire, clock=clock, troubles=troubles)
+        self._mirror = Mirror(
+            wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
+        )
         self._environment = Environment(
-            wire=wire,
-            mirror=Mirror(
-                wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
-            ),
-            clock=clock,
-            timing=timing,
-            troubles=troubles,
+            wire=wire, mirror=self._mirror, clock=clock, timing=timing, troubles=troubles
         )
 
     async def run(self) -> None:
@@ -95,110 +92,168 @@ class Fleet:
             ValueError: there are no addresses left for so many nodes.
 
         """
-        mirror = self._environment.mirror
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(mirror.run())
-            await mirror.synced.wait()
-            starting = asyncio.Semaphore(IN_FLIGHT)
-            for kubelet in self._kubelets():
-                tasks.create_task(self._operate(kubelet, starting=starting))
+            tasks.create_task(self._mirror.run())
+            await self._mirror.synced.wait()
+            self._lives = Lives(self._environment, census=self._census, tasks=tasks)
+            if not self.roster.loaded:
+                self._enter_plan()
+            for name, node in self._mirror.nodes.items():
+                self._changed(name, node)
+            entries = tuple(self.roster.entries.values())
+            self._census.expect(entry.name for entry in entries if entry.healthy)
+            for entry in entries:
+                if entry.running:
+                    self._lives.begin(entry)
+            self.open.set()
             tasks.create_task(self._tell_progress())
 
-    def summary(self) -> Summary:
-        """Return the fleet in numbers."""
-        return Summary(
-            nodes=len(self._names), registered=len(self._registered_now), ready=len(self._ready_now)
-        )
-
-    async def _operate(self, kubelet: Kubelet, *, starting: asyncio.Semaphore) -> None:
-        await kubelet.start(starting=starting)
-        self._started.add(kubelet.name)
-        self._changed(kubelet.name, self._environment.mirror.get(kubelet.name))
-        await kubelet.run()
-
-    def _kubelets(self) -> list[Kubelet]:
+    def _enter_plan(self) -> None:
         plan = self._plan
-        others = {
+        addresses = self._addresses(plan.names)
+        kinds: tuple[tuple[Family, int], ...] = (("windows", plan.windows), ("linux", plan.linux))
+        for os, count in kinds:
+            names = self.roster.new_names(os, count)
+            self.roster.add(names, os=os, addresses=addresses, labels=plan.labels, taints=plan.taints)
+
+    def _addresses(self, names: Collection[str]) -> dict[str, str]:
+        """Find addresses that no node has, ours or another's; a fleet that starts anew finds its own."""
+        taken = {entry.address for entry in self.roster.entries.values()} | {
             address.address
-            for name, node in self._environment.mirror.nodes.items()
-            if name not in self._names
+            for name, node in self._mirror.nodes.items()
+            if name not in names
             for address in node.status.addresses
             if address.type == "InternalIP"
         }
-        machines = build_fleet(
-            plan.prefix,
-            windows=plan.windows,
-            linux=plan.linux,
-            addresses=assign_addresses(plan.names, seed=self._seed, taken=others, network=machine_network()),
-            kubelet_version=chosen_pins().kubernetes,
-            labels=plan.labels,
-            taints=plan.taints,
-        )
-        return [Kubelet(machine, environment=self._environment) for machine in machines]
+        return assign_addresses(tuple(names), seed=self._seed, taken=taken, network=machine_network())
 
     def _changed(self, name: str, node: Node | None) -> None:
-        if name not in self._names:
-            return
-        self._registered_now.discard(name)
-        self._ready_now.discard(name)
-        if node is not None:
-            self._registered_now.add(name)
-            # A Node that was there before may say Ready while its kubelet is not yet at work.
-            if node.ready and name in self._started:
-                self._ready_now.add(name)
-        if len(self._ready_now) == len(self._names):
-            self._complete.set()
+        if name in self.roster.entries:
+            self._census.saw(name, node)
+
+    # What the owner of the machines can do
+
+    def join(
+        self, names: tuple[str, ...], *, os: Family, labels: Mapping[str, str], taints: tuple[Taint, ...]
+    ) -> None:
+        """Add machines under these names, which nobody has, and start their kubelets."""
+        addresses = self._addresses(names)
+        added = self.roster.add(names, os=os, addresses=addresses, labels=labels, taints=taints)
+        for entry in added:
+            self._changed(entry.name, self._mirror.get(entry.name))
+            self._running_lives.begin(entry)
+        self._say(f"{_count(names)} joined")
+
+    async def leave(self, names: tuple[str, ...]) -> None:
+        """Take machines away and delete their Nodes."""
+        self.roster.remove(names)
+        unborn = self._unregistered(names)
+        self._census.forget(names)
+        await self._delete(names, unborn=unborn)
+        self._say(f"{_count(names)} left")
+
+    async def replace(self, names: tuple[str, ...]) -> None:
+        """Delete Nodes and start new machines under their names."""
+        self.roster.renew(names)
+        renewed = {name: self.roster.entries[name] for name in names}
+        self._census.excuse(names)
+        await self._delete(names, unborn=self._unregistered(names))
+        for name, entry in renewed.items():
+            # Unless something else has been done to it in the meantime.
+            if self.roster.entries.get(name) is entry:
+                self._running_lives.begin(entry)
+        self._say(f"{_count(names)} replaced")
+
+    async def _delete(self, names: tuple[str, ...], *, unborn: tuple[str, ...]) -> None:
+        await self._running_lives.end(names)
+        await self._removal.delete(names, stragglers=unborn)
+        # What comes next must not take the old Node for the new one.
+        while any(name in self._mirror.nodes for name in names):
+            await self._clock.sleep(_MIRROR_SECONDS)
+
+    async def stop(self, names: tuple[str, ...]) -> None:
+        """Stop kubelets: their nodes fall silent."""
+        self.roster.set_running(names, running=False)
+        self._census.excuse(names)
+        await self._running_lives.end(names)
+        self._say(f"{_count(names)} stopped")
+
+    def start(self, names: tuple[str, ...]) -> None:
+        """Start kubelets that were stopped."""
+        self.roster.set_running(names, running=True)
+        for name in names:
+            self._running_lives.begin(self.roster.entries[name])
+        self._say(f"{_count(names)} started")
+
+    def set_trouble(self, names: tuple[str, ...], trouble: Trouble | None) -> None:
+        """Have kubelets report that they are not ready and why, or that they are."""
+        self.roster.set_trouble(names, trouble)
+        if trouble is not None:
+            self._census.excuse(names)
+        for name in names:
+            self._running_lives.tell(self.roster.entries[name])
+        self._say(f"{_count(names)} {'healthy' if trouble is None else f'not ready: {trouble.reason}'}")
+
+    @property
+    def _running_lives(self) -> Lives:
+        if self._lives is None:
+            raise RuntimeError("await Fleet.open before doing something to nodes")
+        return self._lives
+
+    def _unregistered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name not in self._census.registered)
+
+    # What can be asked
+
+    def summary(self) -> Summary:
+        """Return the fleet in numbers."""
+        entries = self.roster.entries.values()
+        return Summary(
+            nodes=len(self.roster),
+            running=sum(entry.running for entry in entries),
+            registered=len(self._census.registered),
+            ready=len(self._census.ready),
+        )
+
+    def views(self) -> tuple[NodeView, ...]:
+        """Return what is known about each node."""
+        return tuple(
+            NodeView(
+                name=entry.name,
+                os=entry.os,
+                address=entry.address,
+                running=entry.running,
+                registered=entry.name in self._census.registered,
+                ready=entry.name in self._census.ready,
+                uid=node.metadata.uid if (node := self._mirror.get(entry.name)) else "",
+                generation=entry.generation,
+                reason=entry.trouble.reason if entry.trouble else "",
+            )
+            for entry in self.roster.entries.values()
+        )
 
     async def _tell_progress(self) -> None:
         """Say how far the bring-up is, once a second while that changes, until all are Ready."""
         started = self._clock.monotonic()
-        total = len(self._names)
         told = ""
         while True:
-            text = f"registered {len(self._registered_now)}/{total}, Ready {len(self._ready_now)}/{total}"
+            total = len(self.roster)
+            registered, ready = len(self._census.registered), len(self._census.ready)
+            text = f"registered {registered}/{total}, Ready {ready}/{total}"
             if text != told:
                 self._say(f"{text} after {self._clock.monotonic() - started:.1f} s")
                 told = text
-            if self._complete.is_set():
-                self._say(f"{total} nodes Ready")
+            if self._census.complete.is_set():
+                self._say(f"{ready} nodes Ready")
                 self.ready.set()
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._complete.wait(), _PROGRESS_SECONDS)
+                await asyncio.wait_for(self._census.complete.wait(), _PROGRESS_SECONDS)
 
     async def remove_nodes(self) -> frozenset[str]:
-        """Delete the nodes of the plan, as a cloud does with machines that are gone; return those left.
+        """Delete all nodes of the fleet, as a cloud does with machines that are gone; return those left."""
+        return await self._removal.sweep(frozenset(self.roster.entries))
 
-        Looks again until the API server lists none of them, so that a registration still under
-        way at the end is found too. Leases go with their nodes (owner references).
-        """
-        left = self._names
-        patience = _REMOVAL_SECONDS + _REMOVAL_SECONDS_PER_NODE * len(left)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                while left := await self._existing():
-                    async with asyncio.TaskGroup() as tasks:
-                        for name in left:
-                            tasks.create_task(self._delete(name))
-        return left
 
-    async def _existing(self) -> frozenset[str]:
-        """Ask the API server which nodes of the plan there are, until it answers."""
-        while True:
-            try:
-                return self._names & (await list_nodes(self._wire))[0].keys()
-            except UnreachableError:
-                pass
-            except ApiError as error:
-                self._environment.troubles.report(self._plan.prefix, "listing nodes", error)
-            await self._clock.sleep(_REMOVAL_PAUSE_SECONDS)
-
-    async def _delete(self, name: str) -> None:
-        try:
-            await self._wire.request("DELETE", f"{NODES}/{name}", identity=SIMULATOR)
-        except UnreachableError:
-            await self._clock.sleep(_REMOVAL_PAUSE_SECONDS)
-        except ApiError as error:
-            if error.code != HTTPStatus.NOT_FOUND:
-                self._environment.troubles.report(name, "deleting the node", error)
-                await self._clock.sleep(_REMOVAL_PAUSE_SECONDS)
+def _count(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} nodes"

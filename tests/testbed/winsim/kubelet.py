@@ -28,6 +28,7 @@ from testbed.winsim.wire import METADATA_ONLY, STRATEGIC_MERGE, ApiError, Unreac
 
 if TYPE_CHECKING:
     from testbed.winsim.clock import Clock
+    from testbed.winsim.conditions import Health
     from testbed.winsim.machines import Machine
     from testbed.winsim.mirror import Mirror
     from testbed.winsim.schedule import Timing
@@ -53,14 +54,16 @@ class Environment:
 class Kubelet:
     """The kubelet of one machine. Its jitter is drawn from its name, so that runs can be repeated."""
 
-    def __init__(self, machine: Machine, *, environment: Environment) -> None:
+    def __init__(self, machine: Machine, *, environment: Environment, health: Health = HEALTHY) -> None:
         self._machine = machine
         self.name = machine.name
         self._identity = node_identity(machine.name)
         self._path = f"{NODES}/{machine.name}"
         self._env = environment
         self._random = Random(machine.name)
-        self._health = HEALTHY
+        self._health = health
+        self._loops: asyncio.TaskGroup | None = None
+        self._status: asyncio.Task[None] | None = None
         self._schedule = ReportSchedule(interval=environment.timing.status_report, random=self._random)
         self._settled: Node | None = None
         self._lease = NodeLease(
@@ -86,8 +89,20 @@ class Kubelet:
     async def run(self) -> None:
         """Send heartbeats for ever."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._keep_status())
+            self._loops = loops
+            self._status = loops.create_task(self._keep_status())
             loops.create_task(self._lease.keep())
+
+    def set_health(self, health: Health) -> None:
+        """Report this from now on, and at once where the kubelet is past its start.
+
+        A real one may take one status interval (10 s) to say it; tests should not have to.
+        """
+        self._health = health
+        self._settled = None
+        if self._loops is not None and self._status is not None:
+            self._status.cancel()
+            self._status = self._loops.create_task(self._keep_status(now=True))
 
     async def _start(self, starting: asyncio.Semaphore) -> bool:
         async with starting:
@@ -117,11 +132,13 @@ class Kubelet:
         await self._patch(existing, reconciled)
         return reconciled
 
-    async def _keep_status(self) -> None:
+    async def _keep_status(self, *, now: bool = False) -> None:
         timing = self._env.timing
         while True:
-            pause = jittered(timing.status_sync, factor=timing.jitter, random=self._random)
-            await self._env.clock.sleep(pause)
+            if not now:
+                pause = jittered(timing.status_sync, factor=timing.jitter, random=self._random)
+                await self._env.clock.sleep(pause)
+            now = False
             await self._report(self._env.mirror.get(self.name))
 
     async def _report(self, seen: Node | None) -> bool:

@@ -140,7 +140,7 @@ def build_fleet(
     """
     names = node_names(prefix, windows=windows, linux=linux)
     return tuple(
-        _machine(
+        build_machine(
             name,
             index=index if index < windows else index - windows,
             windows=index < windows,
@@ -153,7 +153,7 @@ def build_fleet(
     )
 
 
-def _machine(
+def build_machine(
     name: str,
     *,
     index: int,
@@ -161,9 +161,24 @@ def _machine(
     address: str,
     kubelet_version: str,
     labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
+    taints: tuple[Taint, ...] = (),
+    generation: int = 0,
 ) -> Machine:
-    system_uuid = uuid5(_NAMESPACE, f"system/{name}/{address}")
+    """Describe one machine.
+
+    Args:
+        name: its host name, which becomes the name of its node.
+        index: its place among its kind; zone and revision go by it.
+        windows: its kind.
+        address: its address.
+        kubelet_version: the version that its kubelet says.
+        labels: what its kubelet is started with.
+        taints: what its kubelet is started with.
+        generation: how many machines have had this name before. Each has an identity of its own.
+
+    """
+    seed = f"{name}/{address}" + (f"/{generation}" if generation else "")
+    system_uuid = uuid5(_NAMESPACE, f"system/{seed}")
     return Machine(
         name=name,
         address=address,
@@ -171,9 +186,9 @@ def _machine(
         region=_REGION,
         os=WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE,
         hardware=WINDOWS_HARDWARE if windows else LINUX_HARDWARE,
-        machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{name}/{address}").hex,
+        machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{seed}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
-        boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{name}/{address}")),
+        boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{seed}")),
         kubelet_version=kubelet_version,
         labels=labels,
         taints=taints,

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim.fleet import Plan
-from testbed.winsim.objects import Taint
+from testbed.winsim.spelling import parse_label, parse_taint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from testbed.winsim.objects import Taint
+
 # A node's name becomes its label kubernetes.io/hostname, and label values end at 63.
 _LONGEST_NAME: Final = 63
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Options:
     delete_on_exit: bool
     ready_file: Path | None
     control_socket: Path | None
+    roster: Path | None
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> Options:
@@ -46,9 +48,11 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         labels=dict(given.label),
         taints=tuple(given.taint),
     )
-    if not plan.names:
-        parser.error("--windows and --linux are both 0: there is nothing to simulate")
-    longest = max(plan.names, key=len)
+    if not plan.names and given.control_socket is None:
+        parser.error(
+            "--windows and --linux are both 0: without --control-socket there is nothing to simulate"
+        )
+    longest = max(plan.names, key=len, default="")
     if len(longest) > _LONGEST_NAME:
         parser.error(f"--prefix: the node name {longest} is {len(longest)} long; at most {_LONGEST_NAME} fit")
     return Options(
@@ -61,6 +65,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         delete_on_exit=given.delete_on_exit,
         ready_file=given.ready_file,
         control_socket=given.control_socket,
+        roster=given.roster,
     )
 
 
@@ -114,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
         "--control-socket", type=Path, metavar="FILE", help="Unix socket to be told on what to do"
     )
     parser.add_argument(
+        "--roster",
+        type=Path,
+        metavar="FILE",
+        help="file that keeps the list of machines; where it exists it is gone by, not --windows and --linux",
+    )
+    parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="file to write once all nodes are Ready"
     )
     return parser
@@ -147,17 +158,14 @@ def _prefix(text: str) -> str:
 
 
 def _label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, value
+    try:
+        return parse_label(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _taint(text: str) -> Taint:
-    left, _, effect = text.rpartition(":")
-    key, _, value = left.partition("=")
-    if not key or effect not in _EFFECTS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not KEY[=VALUE]:EFFECT with one of the effects {', '.join(_EFFECTS)}"
-        )
-    return Taint(key, effect, value)
+    try:
+        return parse_taint(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,7 +1,5 @@
 """What a fleet tells about itself over its control socket."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 
@@ -16,7 +14,47 @@ class Summary(Reply):
 
     nodes: int
     """Machines of this fleet, whatever has become of their Nodes."""
+    running: int
+    """Those whose kubelet runs."""
     registered: int
     """Those with a Node on the API server."""
     ready: int
     """Those that the API server holds as Ready and whose kubelet has reported in its present life."""
+
+
+class NodeView(Reply):
+    """One machine of a fleet and its Node."""
+
+    name: str
+    os: str
+    address: str
+    running: bool
+    """Whether its kubelet runs."""
+    registered: bool
+    """Whether the API server has a Node of that name."""
+    ready: bool
+    """Whether the API server holds it as Ready and the kubelet has reported in its present life."""
+    uid: str
+    """Of the Node; empty where there is none."""
+    generation: int
+    """How many machines have had this name before."""
+    reason: str
+    """Why the kubelet reports Ready=False; empty where it does not."""
+
+
+class Nodes(Reply):
+    """All machines of a fleet, in the order in which they came."""
+
+    items: tuple[NodeView, ...]
+
+
+class Outcome(Reply):
+    """The nodes that a verb was for."""
+
+    names: tuple[str, ...]
+
+
+class Refusal(Reply):
+    """Why a request was not served."""
+
+    error: str

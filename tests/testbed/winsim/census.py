@@ -1,0 +1,64 @@
+"""Which nodes of a fleet the API server has, and which of them are Ready."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from testbed.winsim.objects import Node
+
+
+class Census:
+    """Kept up to date by whoever hears of a change; ``complete`` is set once no node is awaited any more."""
+
+    def __init__(self) -> None:
+        self.registered: set[str] = set()
+        self.ready: set[str] = set()
+        self.complete = asyncio.Event()
+        self._reported: set[str] = set()
+        self._awaited: set[str] = set()
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Await that these nodes become Ready for the first time."""
+        self._awaited.update(names)
+        self._judge()
+
+    def excuse(self, names: Iterable[str]) -> None:
+        """Await these no longer: their owner has made sure that they do not become Ready."""
+        self._awaited.difference_update(names)
+        self._judge()
+
+    def began(self, name: str) -> None:
+        """Note that a kubelet has started; what its node says from an earlier life does not count."""
+        self._reported.discard(name)
+        self.ready.discard(name)
+
+    def reported(self, name: str, node: Node | None) -> None:
+        """Note that a kubelet has registered and reported in its present life."""
+        self._reported.add(name)
+        self.saw(name, node)
+
+    def saw(self, name: str, node: Node | None) -> None:
+        """Note the present state of a node on the API server; None: it is gone."""
+        (self.registered.discard if node is None else self.registered.add)(name)
+        # A Node that was there before may say Ready while its kubelet is not yet at work.
+        if node is not None and node.ready and name in self._reported:
+            self.ready.add(name)
+            self._awaited.discard(name)
+            self._judge()
+        else:
+            self.ready.discard(name)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Count these no longer."""
+        gone = set(names)
+        for counted in (self.registered, self.ready, self._reported):
+            counted.difference_update(gone)
+        self.excuse(gone)
+
+    def _judge(self) -> None:
+        if not self._awaited:
+            self.complete.set()

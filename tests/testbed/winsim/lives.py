@@ -1,0 +1,89 @@
+"""The lives of kubelets: each begins with a start and ends with a stop, and a machine sees many."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from testbed.pins import chosen_pins
+from testbed.winsim.conditions import HEALTHY, Health
+from testbed.winsim.kubelet import Environment, Kubelet
+from testbed.winsim.machines import build_machine
+from testbed.winsim.wire import IN_FLIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from testbed.winsim.census import Census
+    from testbed.winsim.machines import Machine
+    from testbed.winsim.roster import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    kubelet: Kubelet
+    task: asyncio.Task[None]
+
+
+class Lives:
+    """All kubelets that run now, by node."""
+
+    def __init__(self, environment: Environment, *, census: Census, tasks: asyncio.TaskGroup) -> None:
+        self._environment = environment
+        self._census = census
+        self._tasks = tasks
+        self._running: dict[str, _Life] = {}
+        self._starting = asyncio.Semaphore(IN_FLIGHT)
+
+    def begin(self, entry: Entry) -> None:
+        """Start the kubelet of a machine. Nothing happens where it runs already."""
+        if entry.name in self._running:
+            return
+        kubelet = Kubelet(machine(entry), environment=self._environment, health=health(entry))
+        self._census.began(entry.name)
+        self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet)))
+
+    async def _live(self, kubelet: Kubelet) -> None:
+        await kubelet.start(starting=self._starting)
+        self._census.reported(kubelet.name, self._environment.mirror.get(kubelet.name))
+        await kubelet.run()
+
+    async def end(self, names: Iterable[str]) -> None:
+        """Stop kubelets, and return when they send nothing more."""
+        ending = [life.task for name in names if (life := self._running.pop(name, None)) is not None]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    def tell(self, entry: Entry) -> None:
+        """Tell the kubelet of a machine, if it runs, how it now feels."""
+        if life := self._running.get(entry.name):
+            life.kubelet.set_health(health(entry))
+
+
+@cache  # for thousands of machines
+def _kubelet_version() -> str:
+    return chosen_pins().kubernetes
+
+
+def machine(entry: Entry) -> Machine:
+    """Describe the machine behind a line of the roster."""
+    return build_machine(
+        entry.name,
+        index=entry.index,
+        windows=entry.os == "windows",
+        address=entry.address,
+        kubelet_version=_kubelet_version(),
+        labels=entry.labels,
+        taints=entry.taints,
+        generation=entry.generation,
+    )
+
+
+def health(entry: Entry) -> Health:
+    """Return what the kubelet of a machine reports."""
+    if entry.trouble is None:
+        return HEALTHY
+    return Health(not_ready=entry.trouble.message, reason=entry.trouble.reason)

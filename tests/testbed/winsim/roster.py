@@ -1,0 +1,168 @@
+"""The list of machines: which there are, and what has been done to each by its owner.
+
+Kept in a file where one is given, so that machines outlive the process that simulates them: the next one
+goes on with those that joined, without those that left, and with kubelets that were stopped still stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from testbed.errors import TestbedError
+from testbed.paths import write_atomically
+from testbed.winsim.objects import Taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+Family = Literal["windows", "linux"]
+FAMILIES: Final[tuple[Family, ...]] = ("windows", "linux")
+_LETTERS: Final[dict[Family, str]] = {"windows": "w", "linux": "l"}
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why a kubelet reports Ready=False."""
+
+    reason: str
+    message: str
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One machine. ``generation`` counts the machines that have had this name before."""
+
+    name: str
+    os: Family
+    index: int
+    address: str
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    generation: int = 0
+    running: bool = True
+    trouble: Trouble | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether its node is to be Ready."""
+        return self.running and self.trouble is None
+
+
+class _File(msgspec.Struct):
+    prefix: str
+    counted: dict[Family, int]
+    entries: tuple[Entry, ...]
+
+
+class Roster:
+    """All machines of one process, by name. Every change is in the file before the call returns."""
+
+    def __init__(self, prefix: str, *, path: Path | None = None) -> None:
+        self.prefix = prefix
+        self.loaded = False
+        """Whether the list is that of an earlier process, empty or not."""
+        self._path = path
+        self._entries: dict[str, Entry] = {}
+        self._counted: dict[Family, int] = dict.fromkeys(FAMILIES, 0)
+
+    def load(self) -> None:
+        """Read the file of an earlier process, if there is one.
+
+        Raises:
+            TestbedError: the file is damaged, or another prefix's.
+
+        """
+        if self._path is None or not self._path.exists():
+            return
+        try:
+            file = msgspec.json.decode(self._path.read_bytes(), type=_File)
+        except msgspec.DecodeError as error:
+            raise TestbedError(f"{self._path} is not a list of simulated machines: {error}") from error
+        if file.prefix != self.prefix:
+            raise TestbedError(f"{self._path} lists machines called {file.prefix}-…, not {self.prefix}-…")
+        self._entries = {entry.name: entry for entry in file.entries}
+        self._counted = file.counted
+        self.loaded = True
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """All machines by name, in the order in which they came."""
+        return self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def new_names(self, os: Family, count: int) -> tuple[str, ...]:
+        """Return names for machines to come; a name that has left is not given out again."""
+        first = self._counted[os] + 1
+        digits = max(2, len(str(self._counted[os] + count)))
+        stem = f"{self.prefix}-{_LETTERS[os]}"
+        return tuple(_unused(stem, self._entries, range(first, first + count), digits))
+
+    def add(
+        self,
+        names: Iterable[str],
+        *,
+        os: Family,
+        addresses: Mapping[str, str],
+        labels: Mapping[str, str],
+        taints: tuple[Taint, ...],
+    ) -> tuple[Entry, ...]:
+        """Put machines on the list and return them; zones and revisions go on in turn."""
+        added = []
+        for name in names:
+            entry = Entry(
+                name=name,
+                os=os,
+                index=self._counted[os],
+                address=addresses[name],
+                labels=dict(labels),
+                taints=taints,
+            )
+            self._counted[os] += 1
+            self._entries[name] = entry
+            added.append(entry)
+        self._save()
+        return tuple(added)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Strike machines off."""
+        for name in names:
+            self._entries.pop(name, None)
+        self._save()
+
+    def set_running(self, names: Iterable[str], *, running: bool) -> None:
+        """Note whether the kubelets of these machines run."""
+        for name in names:
+            self._entries[name] = replace(self._entries[name], running=running)
+        self._save()
+
+    def set_trouble(self, names: Iterable[str], trouble: Trouble | None) -> None:
+        """Note what these kubelets report about their readiness."""
+        for name in names:
+            self._entries[name] = replace(self._entries[name], trouble=trouble)
+        self._save()
+
+    def renew(self, names: Iterable[str]) -> None:
+        """Put new machines in the place of these, healthy and switched on."""
+        for name in names:
+            old = self._entries[name]
+            self._entries[name] = replace(old, generation=old.generation + 1, running=True, trouble=None)
+        self._save()
+
+    def _save(self) -> None:
+        if self._path is not None:
+            file = _File(self.prefix, self._counted, tuple(self._entries.values()))
+            write_atomically(self._path, msgspec.json.encode(file))
+
+
+def _unused(stem: str, entries: Mapping[str, Entry], numbers: range, digits: int) -> Iterator[str]:
+    """Count on; names that somebody has given by hand are passed over."""
+    number = numbers.start
+    for _ in numbers:
+        while (name := f"{stem}{number:0{digits}d}") in entries:
+            number += 1
+        yield name
+        number += 1

@@ -1,0 +1,16 @@
+"""All verbs by name. What can be done to nodes is what is in here."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from testbed.winsim.verbs.base import SelectingVerb, Verb
+from testbed.winsim.verbs.health import SetReady
+from testbed.winsim.verbs.kubelets import Start, Stop
+from testbed.winsim.verbs.membership import Join, Leave, Replace
+
+__all__ = ["VERBS", "SelectingVerb", "Verb"]
+
+VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType(
+    {each.verb: each for each in (Join, Leave, Replace, Stop, Start, SetReady)}
+)

@@ -1,0 +1,39 @@
+"""Kubelets fall silent and speak again: stop, start."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from testbed.winsim.verbs.base import SelectingVerb
+
+if TYPE_CHECKING:
+    from testbed.winsim.fleet import Fleet
+    from testbed.winsim.roster import Entry
+
+
+class Stop(SelectingVerb):
+    """Stop kubelets: no Lease, no status, no pods served; in time their nodes become Unknown."""
+
+    verb: ClassVar = "stop"
+
+    def concerns(self, entry: "Entry") -> bool:
+        """Only a kubelet that runs can be stopped."""
+        return entry.running
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when nothing more is sent for these nodes."""
+        await fleet.stop(names)
+        return names
+
+
+class Start(SelectingVerb):
+    """Start kubelets that were stopped; they find their Nodes, or register where there is none."""
+
+    verb: ClassVar = "start"
+
+    def concerns(self, entry: "Entry") -> bool:
+        """Only a kubelet that is stopped can be started."""
+        return not entry.running
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when the kubelets have begun."""
+        fleet.start(names)
+        return names
