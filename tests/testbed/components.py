@@ -126,6 +126,8 @@ def winsim(layout: Layout, *, server: str, options: Options) -> Command:
     """Return the command of the testbed's own simulated nodes."""
     flags = {
         "lease-duration-seconds": heartbeats(options).lease_duration_seconds,
+        "pod-start-seconds": options.pod_start_seconds,
+        "pod-stop-seconds": options.pod_stop_seconds,
         "control-socket": layout.fleet_socket,
         "roster": layout.roster,
     }

@@ -24,5 +24,9 @@ class Options(BaseModel):
     """Length of a node's Lease, renewed at a quarter of it; None: by the number of nodes (``heartbeats``)."""
     node_monitor_grace_seconds: int | None = Field(default=None, gt=0)
     """After how long a silent node becomes Unknown; None: by the number of nodes (``heartbeats``)."""
+    pod_start_seconds: float = Field(default=0.3, ge=0, allow_inf_nan=False)
+    """How long the containers of a simulated pod take to be Ready; at 0 a pod costs one write, not two."""
+    pod_stop_seconds: float = Field(default=0.3, ge=0, allow_inf_nan=False)
+    """How long they take to stop, at most the pod's grace."""
     etcd_quota_bytes: int = Field(default=4 * GIBIBYTE, gt=0)
     """Size at which etcd goes read-only; a scale run needs more than etcd's own 2 GiB."""

@@ -15,6 +15,7 @@ from testbed.winsim.clock import SystemClock
 from testbed.winsim.controlserver import ControlServer
 from testbed.winsim.fleet import Fleet
 from testbed.winsim.options import Options, parse_options
+from testbed.winsim.pods.steps import PodTiming
 from testbed.winsim.roster import Roster
 from testbed.winsim.schedule import Timing
 from testbed.winsim.wire import Wire, tls_context
@@ -63,6 +64,7 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
             wire=wire,
             clock=clock,
             timing=Timing(lease_duration=options.lease_duration_seconds),
+            pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
             say=_say,
         )
         await _run_until(stop, fleet=fleet, options=options)

@@ -14,6 +14,7 @@ from testbed.winsim.kubelet import Environment
 from testbed.winsim.lives import Lives
 from testbed.winsim.machines import node_names
 from testbed.winsim.mirror import Mirror
+from testbed.winsim.pods.keeper import Keeper
 from testbed.winsim.removal import Removal
 from testbed.winsim.replies import NodeView, Summary
 from testbed.winsim.troubles import Troubles
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.clock import Clock
     from testbed.winsim.objects import Node, Taint
+    from testbed.winsim.pods.steps import PodTiming
     from testbed.winsim.roster import Family, Roster, Trouble
     from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
@@ -65,6 +67,7 @@ class Fleet:
         wire: Wire,
         clock: Clock,
         timing: Timing,
+        pod_timing: PodTiming,
         say: Callable[[str], None],
     ) -> None:
         self.open = asyncio.Event()
@@ -81,6 +84,14 @@ class Fleet:
         self._mirror = Mirror(
             wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
         )
+        self._pods = Keeper(
+            wire,
+            clock=clock,
+            random=Random(self._seed),
+            troubles=troubles,
+            timing=pod_timing,
+            seed=self._seed,
+        )
         self._environment = Environment(
             wire=wire, mirror=self._mirror, clock=clock, timing=timing, troubles=troubles
         )
@@ -95,7 +106,8 @@ class Fleet:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mirror.run())
             await self._mirror.synced.wait()
-            self._lives = Lives(self._environment, census=self._census, tasks=tasks)
+            tasks.create_task(self._pods.run())
+            self._lives = Lives(self._environment, census=self._census, pods=self._pods, tasks=tasks)
             if not self.roster.loaded:
                 self._enter_plan()
             for name, node in self._mirror.nodes.items():
@@ -213,6 +225,7 @@ class Fleet:
             running=sum(entry.running for entry in entries),
             registered=len(self._census.registered),
             ready=len(self._census.ready),
+            pods=sum(self._pods.count(entry.name) for entry in entries),
         )
 
     def views(self) -> tuple[NodeView, ...]:
@@ -228,6 +241,7 @@ class Fleet:
                 uid=node.metadata.uid if (node := self._mirror.get(entry.name)) else "",
                 generation=entry.generation,
                 reason=entry.trouble.reason if entry.trouble else "",
+                pods=self._pods.count(entry.name),
             )
             for entry in self.roster.entries.values()
         )

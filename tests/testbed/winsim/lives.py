@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.census import Census
     from testbed.winsim.machines import Machine
+    from testbed.winsim.pods.keeper import Keeper
     from testbed.winsim.roster import Entry
 
 
@@ -30,9 +31,12 @@ class _Life:
 class Lives:
     """All kubelets that run now, by node."""
 
-    def __init__(self, environment: Environment, *, census: Census, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, environment: Environment, *, census: Census, pods: Keeper, tasks: asyncio.TaskGroup
+    ) -> None:
         self._environment = environment
         self._census = census
+        self._pods = pods
         self._tasks = tasks
         self._running: dict[str, _Life] = {}
         self._starting = asyncio.Semaphore(IN_FLIGHT)
@@ -41,14 +45,19 @@ class Lives:
         """Start the kubelet of a machine. Nothing happens where it runs already."""
         if entry.name in self._running:
             return
-        kubelet = Kubelet(machine(entry), environment=self._environment, health=health(entry))
+        described = machine(entry)
+        kubelet = Kubelet(described, environment=self._environment, health=health(entry))
         self._census.began(entry.name)
-        self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet)))
+        self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet, described)))
 
-    async def _live(self, kubelet: Kubelet) -> None:
+    async def _live(self, kubelet: Kubelet, described: Machine) -> None:
         await kubelet.start(starting=self._starting)
         self._census.reported(kubelet.name, self._environment.mirror.get(kubelet.name))
-        await kubelet.run()
+        self._pods.attend(described)
+        try:
+            await kubelet.run()
+        finally:
+            self._pods.desert(kubelet.name)
 
     async def end(self, names: Iterable[str]) -> None:
         """Stop kubelets, and return when they send nothing more."""

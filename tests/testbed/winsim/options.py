@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,8 @@ class Options:
     key: Path
     plan: Plan
     lease_duration_seconds: int
+    pod_start_seconds: float
+    pod_stop_seconds: float
     delete_on_exit: bool
     ready_file: Path | None
     control_socket: Path | None
@@ -62,6 +65,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         key=given.key,
         plan=plan,
         lease_duration_seconds=given.lease_duration_seconds,
+        pod_start_seconds=given.pod_start_seconds,
+        pod_stop_seconds=given.pod_stop_seconds,
         delete_on_exit=given.delete_on_exit,
         ready_file=given.ready_file,
         control_socket=given.control_socket,
@@ -115,6 +120,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="length of the Leases, renewed at a quarter of it (default 40)",
     )
+    for verb, text in (("start", "to be Ready"), ("stop", "to stop, at most their grace")):
+        parser.add_argument(
+            f"--pod-{verb}-seconds",
+            type=_time,
+            default=0.3,
+            metavar="N",
+            help=f"how long the containers of a pod take {text} (default 0.3)",
+        )
     parser.add_argument(
         "--control-socket", type=Path, metavar="FILE", help="Unix socket to be told on what to do"
     )
@@ -140,6 +153,16 @@ def _seconds(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds (1, 2, 3 ...)")
     return int(text)
+
+
+def _time(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not (isfinite(seconds) and seconds >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds (0, 0.5, 2 ...)")
+    return seconds
 
 
 def _file(text: str) -> Path:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim.identities import SIMULATOR
-from testbed.winsim.mirror import NODES, list_nodes
+from testbed.winsim.mirror import NODES, node_names_on
 from testbed.winsim.wire import ApiError, UnreachableError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Removal:
         """Ask the API server which of these nodes there are, until it answers."""
         while True:
             try:
-                return names & (await list_nodes(self._wire))[0].keys()
+                return names & await node_names_on(self._wire)
             except UnreachableError:
                 pass
             except ApiError as error:

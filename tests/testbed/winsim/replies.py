@@ -20,6 +20,8 @@ class Summary(Reply):
     """Those with a Node on the API server."""
     ready: int
     """Those that the API server holds as Ready and whose kubelet has reported in its present life."""
+    pods: int
+    """Pods that are bound to its nodes."""
 
 
 class NodeView(Reply):
@@ -40,6 +42,8 @@ class NodeView(Reply):
     """How many machines have had this name before."""
     reason: str
     """Why the kubelet reports Ready=False; empty where it does not."""
+    pods: int
+    """Pods that are bound to it."""
 
 
 class Nodes(Reply):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Requests in flight, and so connections: more gained nothing on two cores (32 against 100: +9 %).
 IN_FLIGHT: Final = 32
+# One of the nodes and one of the pods.
+WATCHES: Final = 2
 # A kubelet's heartbeat client gives a request one status interval.
 REQUEST_SECONDS: Final = 10.0
 # Bookmarks come every 60 s, so that 70 s without a byte means that nobody is there.
@@ -89,9 +91,9 @@ class Wire:
         self._outage_told = False
 
     async def __aenter__(self) -> Self:
-        # One connection more than requests in flight: the watch holds its own for minutes.
+        # More connections than requests in flight: each watch holds its own for minutes.
         connector = aiohttp.TCPConnector(
-            ssl=self._tls, limit=IN_FLIGHT + 1, keepalive_timeout=_KEEPALIVE_SECONDS
+            ssl=self._tls, limit=IN_FLIGHT + WATCHES, keepalive_timeout=_KEEPALIVE_SECONDS
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

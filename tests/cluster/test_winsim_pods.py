@@ -1,0 +1,303 @@
+"""Pods on simulated nodes: scheduled by the real scheduler, kept as kubelets keep them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from testbed.cluster import Testbed
+from testbed.options import Options
+from testbed.waiting import wait_until
+
+GUARD_SECONDS = 60.0
+"""Against waiting for ever; every outcome here comes within a few seconds."""
+CONDITIONS = ["ContainersReady", "Initialized", "PodReadyToStartContainers", "PodScheduled", "Ready"]
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A control plane that takes silence for death after six seconds, not fifty; Leases live four."""
+    options = Options(lease_duration_seconds=4, node_monitor_grace_seconds=6)
+    directory = tmp_path_factory.mktemp("pods")
+    with Testbed.up(directory=directory, windows=3, linux=1, options=options) as running:
+        yield running
+
+
+@pytest.fixture
+def label(own: Testbed) -> Iterator[str]:
+    """A value of the label ``test`` that no other test uses; its pods are taken away afterwards."""
+    value = uuid.uuid4().hex[:8]
+    yield value
+    own.fleet.start("all")
+    for kind in ("deployment", "pod"):
+        own.kubectl("delete", kind, "-l", f"test={value}", "--wait=true", "--timeout=50s", "--now")
+
+
+def template(**spec: Any) -> Object:
+    containers = [{"name": "app", "image": "registry.example.com/team/app:1.2"}]
+    return {"containers": containers, "terminationGracePeriodSeconds": 30, **spec}
+
+
+def a_pod(label: str, name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    metadata = {"name": f"{name}-{label}", "labels": {"test": label}, "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template(**spec)}
+
+
+def create(testbed: Testbed, *manifests: Object) -> None:
+    everything = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+    testbed.kubectl("create", "-f", "-", stdin=json.dumps(everything))
+
+
+def pods(testbed: Testbed, label: str) -> dict[str, Object]:
+    found = json.loads(testbed.kubectl("get", "pods", "-l", f"test={label}", "-o", "json").stdout)["items"]
+    return {pod["metadata"]["name"].removesuffix(f"-{label}"): pod for pod in found}
+
+
+def statuses(pod: Object) -> dict[str, str]:
+    return {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+
+
+def is_ready(pod: Object) -> bool:
+    return statuses(pod).get("Ready") == "True"
+
+
+def await_ready(testbed: Testbed, label: str, *, count: int = 1) -> dict[str, Object]:
+    wait_until(
+        lambda: [is_ready(pod) for pod in pods(testbed, label).values()] == [True] * count,
+        what=f"{count} pods to be Ready",
+        timeout_seconds=GUARD_SECONDS,
+        explain=lambda: f": {json.dumps([pod['status'] for pod in pods(testbed, label).values()])}",
+    )
+    return pods(testbed, label)
+
+
+def await_gone(testbed: Testbed, label: str) -> None:
+    wait_until(lambda: pods(testbed, label) == {}, what="the pods to go", timeout_seconds=GUARD_SECONDS)
+
+
+def test_pods_that_the_scheduler_places_become_ready_and_look_real(own: Testbed, label: str) -> None:
+    labels = {"test": label}
+    selector = {"kubernetes.io/os": "windows"}
+    create(
+        own,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": label, "labels": labels},
+            "spec": {
+                "replicas": 7,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": template(nodeSelector=selector, os={"name": "windows"}),
+                },
+            },
+        },
+    )
+    found = await_ready(own, label, count=7).values()
+    own.kubectl("rollout", "status", "deployment", label, "--timeout=30s")
+    assert len({pod["status"]["podIP"] for pod in found}) == 7
+    addresses = {node.name: node.address for node in own.fleet.status()}
+    for pod in found:
+        status, node = pod["status"], pod["spec"]["nodeName"]
+        assert (status["phase"], status["hostIP"]) == ("Running", addresses[node])
+        assert [each["type"] for each in sorted(status["conditions"], key=lambda each: each["type"])] == (
+            CONDITIONS
+        )
+        assert set(statuses(pod).values()) == {"True"}
+        assert all("lastTransitionTime" in each for each in status["conditions"])
+        (container,) = status["containerStatuses"]
+        assert container["image"] == "registry.example.com/team/app:1.2"
+        assert container["imageID"].startswith("registry.example.com/team/app@sha256:")
+        assert container["containerID"].startswith("containerd://")
+        assert (container["ready"], container["started"], container["restartCount"]) == (True, True, 0)
+        assert "startedAt" in container["state"]["running"]
+    assert len({pod["status"]["containerStatuses"][0]["containerID"] for pod in found}) == 7
+    assert sum(node.pods for node in own.fleet.status() if node.os == "windows") >= 7
+
+
+def test_a_kubelet_starts_a_pod_as_itself_and_in_two_reports(own: Testbed, label: str) -> None:
+    node = own.fleet.status()[0]
+    began = datetime.now(UTC)
+    init = [{"name": "prepare", "image": "a"}, {"name": "proxy", "image": "b", "restartPolicy": "Always"}]
+    create(
+        own,
+        a_pod(label, "plain", nodeName=node.name, initContainers=init),
+        a_pod(label, "host", nodeName=node.name, hostNetwork=True),
+    )
+    found = await_ready(own, label, count=2)
+    assert found["host"]["status"]["podIP"] == node.address
+    assert found["plain"]["status"]["podIP"] != node.address
+    states = {each["name"]: each for each in found["plain"]["status"]["initContainerStatuses"]}
+    assert states["prepare"]["state"]["terminated"]["reason"] == "Completed"
+    assert states["prepare"]["ready"]
+    assert "running" in states["proxy"]["state"]
+    own.settle_audit()
+    written = own.audit.writes(user=f"system:node:{node.name}", since=began, resource="pods")
+    mine = [each for each in written if each.name == f"plain-{label}"]
+    assert [(each.verb, each.subresource, each.code) for each in mine] == [("patch", "status", 200)] * 2
+
+
+def test_a_pod_stops_in_its_own_time_and_at_the_latest_after_its_grace(own: Testbed, label: str) -> None:
+    node = own.fleet.status()[0].name
+    create(
+        own,
+        a_pod(label, "quick", nodeName=node),
+        a_pod(label, "slow", nodeName=node, annotations={"winsim/stop-seconds": "3"}),
+        a_pod(
+            label,
+            "deaf",
+            nodeName=node,
+            annotations={"winsim/stop-seconds": "3600"},
+            terminationGracePeriodSeconds=2,
+        ),
+    )
+    await_ready(own, label, count=3)
+    told = datetime.now(UTC)
+    own.kubectl("delete", "pod", "-l", f"test={label}", "--wait=false")
+    wait_until(
+        lambda: "quick" not in pods(own, label), what="the quick one to go", timeout_seconds=GUARD_SECONDS
+    )
+    await_gone(own, label)
+    own.settle_audit()
+    written = own.audit.writes(user=f"system:node:{node}", since=told, resource="pods")
+    done = {}
+    for name in ("quick", "deaf", "slow"):
+        mine = [each for each in written if each.name == f"{name}-{label}"]
+        assert [(each.verb, each.subresource, each.code) for each in mine] == [
+            ("patch", "status", 200),
+            ("delete", "", 200),
+        ]
+        done[name] = (mine[0].received - told).total_seconds()
+    assert 0.3 <= done["quick"] < done["deaf"] < done["slow"]
+    assert done["deaf"] >= 2
+    assert done["slow"] >= 3
+
+
+def test_a_pod_with_a_finalizer_ends_and_is_left_to_whoever_holds_it(own: Testbed, label: str) -> None:
+    node = own.fleet.status()[0].name
+    manifest = a_pod(label, "held", nodeName=node)
+    manifest["metadata"]["finalizers"] = ["example.com/hold"]
+    create(own, manifest)
+    await_ready(own, label)
+    told = datetime.now(UTC)
+    own.kubectl("delete", "pod", f"held-{label}", "--wait=false")
+    wait_until(
+        lambda: pods(own, label)["held"]["metadata"].get("deletionGracePeriodSeconds") == 0,
+        what="the kubelet to let go",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    pod = pods(own, label)["held"]
+    assert pod["status"]["phase"] == "Succeeded"
+    assert statuses(pod)["Ready"] == "False"
+    terminated = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (0, "Completed")
+    own.kubectl("patch", "pod", f"held-{label}", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    await_gone(own, label)
+    own.settle_audit()
+    written = own.audit.writes(user=f"system:node:{node}", since=told, resource="pods")
+    assert [each.verb for each in written if each.name == f"held-{label}"] == ["patch", "delete"]
+
+
+def test_a_windows_node_refuses_a_pod_for_linux(own: Testbed, label: str) -> None:
+    by_os = {node.os: node.name for node in own.fleet.status()}
+    create(
+        own,
+        a_pod(label, "strange", nodeName=by_os["windows"], os={"name": "linux"}),
+        a_pod(label, "foreign", nodeName=by_os["linux"], os={"name": "windows"}),
+        a_pod(label, "fitting", nodeName=by_os["windows"], os={"name": "windows"}),
+    )
+    wait_until(
+        lambda: (
+            sorted(pod["status"]["phase"] for pod in pods(own, label).values())
+            == ["Failed", "Failed", "Running"]
+        ),
+        what="two of three pods to be refused",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    found = pods(own, label)
+    for name in ("strange", "foreign"):
+        status = found[name]["status"]
+        assert status["phase"] == "Failed"
+        assert status["reason"] == "PodOSNotSupported"
+        assert status["message"] == (
+            "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS"
+        )
+
+
+def test_pods_wait_for_a_kubelet_that_is_away_and_are_ready_again_when_it_is_back(
+    own: Testbed, label: str
+) -> None:
+    node = next(node.name for node in own.fleet.status() if node.os == "windows")
+    tolerations = [{"operator": "Exists"}]
+    create(
+        own,
+        a_pod(label, "stays", nodeName=node, tolerations=tolerations),
+        a_pod(label, "goes", nodeName=node, tolerations=tolerations),
+    )
+    before = await_ready(own, label, count=2)
+    own.fleet.stop(node)
+    own.kubectl("delete", "pod", f"goes-{label}", "--wait=false")
+    create(own, a_pod(label, "comes", nodeName=node, tolerations=tolerations))
+    wait_until(
+        lambda: not is_ready(pods(own, label)["stays"]),
+        what="the controller manager to mark the pod of a silent node",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    meanwhile = pods(own, label)
+    assert "deletionTimestamp" in meanwhile["goes"]["metadata"]
+    assert meanwhile["comes"]["status"]["phase"] == "Pending"
+
+    own.fleet.start(node)
+    wait_until(
+        lambda: "goes" not in pods(own, label), what="the deleted pod to go", timeout_seconds=GUARD_SECONDS
+    )
+    after = await_ready(own, label, count=2)
+    assert after["stays"]["status"]["podIP"] == before["stays"]["status"]["podIP"]
+    assert after["comes"]["status"]["podIP"] != before["stays"]["status"]["podIP"]
+
+
+def test_the_next_process_takes_pods_over_and_touches_none_that_is_well(own: Testbed, label: str) -> None:
+    nodes = [node.name for node in own.fleet.status() if node.os == "windows"]
+    create(own, *(a_pod(label, f"well{number}", nodeName=nodes[number % 2]) for number in range(4)))
+    create(own, a_pod(label, "goes", nodeName=nodes[0]))
+    before = await_ready(own, label, count=5)
+    winsim = own.component("winsim")
+    winsim.kill()
+    own.kubectl("delete", "pod", f"goes-{label}", "--wait=false")
+    create(own, a_pod(label, "comes", nodeName=nodes[1]))
+    restarted = datetime.now(UTC)
+    winsim.start()
+
+    def is_done() -> bool:
+        found = pods(own, label)
+        return "goes" not in found and is_ready(found["comes"])
+
+    wait_until(is_done, what="the next process to go on", timeout_seconds=GUARD_SECONDS)
+    after = pods(own, label)
+    well = [f"well{number}" for number in range(4)]
+    for name in well:
+        assert after[name]["metadata"]["resourceVersion"] == before[name]["metadata"]["resourceVersion"]
+    assert len({pod["status"]["podIP"] for pod in after.values()}) == 5
+    own.settle_audit()
+    kubelets = [each for each in own.audit.writes(since=restarted, resource="pods") if "node" in each.user]
+    assert {each.name for each in kubelets if label in each.name} == {f"goes-{label}", f"comes-{label}"}
+
+
+def test_one_list_and_one_watch_stand_for_the_pods_of_all_nodes(own: Testbed) -> None:
+    def asked(verb: str, resource: str) -> int:
+        return len(own.audit.requests(user="testbed:winsim", verbs={verb}, resource=resource))
+
+    own.settle_audit()
+    # Each process lists its nodes once, however often others of these tests have started a new one.
+    assert asked("list", "pods") == asked("list", "nodes") > 0
+    assert asked("watch", "pods") == asked("watch", "nodes") > 0
+    for node in own.fleet.status():
+        assert own.audit.reads(user=f"system:node:{node.name}", resource="pods") == []

@@ -1,0 +1,246 @@
+"""All pods of all nodes of a process, and what their kubelets do about them.
+
+One watch stands for all kubelets: that of every pod that has a node. What is to be done is told from the
+pod as it stands (``steps``), so that nothing is lost with a process; while nothing is to be done, a pod
+costs its place in a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from testbed.winsim.clock import Backoff
+from testbed.winsim.identities import node_identity
+from testbed.winsim.pods import status
+from testbed.winsim.pods.addresses import PodAddresses
+from testbed.winsim.pods.agenda import Agenda
+from testbed.winsim.pods.objects import Pod
+from testbed.winsim.pods.steps import Do, next_step, refusal
+from testbed.winsim.reflector import Reflector
+from testbed.winsim.wire import IN_FLIGHT, METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from testbed.winsim.clock import Clock
+    from testbed.winsim.machines import Machine
+    from testbed.winsim.pods.steps import PodTiming
+    from testbed.winsim.troubles import Troubles
+    from testbed.winsim.wire import Wire
+
+PODS: Final = "/api/v1/pods"
+# Half of what may be in flight, so that heartbeats never wait for a thousand pods.
+_AT_WORK: Final = IN_FLIGHT // 2
+
+
+class _Answer(msgspec.Struct):
+    metadata: _AnswerMetadata
+
+
+class _AnswerMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = "0"
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
+@dataclass(slots=True)
+class _Record:
+    """A pod that has a node. ``pod`` is None while nothing is to be done about it."""
+
+    node: str
+    ip: str
+    version: int
+    pod: Pod | None
+    acted: int = 0
+    """Version that our last request made: what is older is not worth looking at."""
+    task: asyncio.Task[bool] | None = None
+    backoff: Backoff | None = None
+
+
+class Keeper:
+    """Does for every attended node what its kubelet does about its pods."""
+
+    def __init__(
+        self, wire: Wire, *, clock: Clock, random: Random, troubles: Troubles, timing: PodTiming, seed: str
+    ) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._random = random
+        self._troubles = troubles
+        self._timing = timing
+        self._addresses = PodAddresses(seed=seed)
+        self._agenda: Agenda[Do] = Agenda(clock=clock)
+        self._records: dict[str, _Record] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._attended: dict[str, Machine] = {}
+        self._slots = asyncio.Semaphore(_AT_WORK)
+        self._reflector = Reflector(
+            wire,
+            path=PODS,
+            kind=Pod,
+            # Those that have a node: unscheduled ones are nobody's yet.
+            query={"fieldSelector": "spec.nodeName!="},
+            clock=clock,
+            random=random,
+            troubles=troubles,
+            replace=self._replace,
+            change=self._change,
+        )
+
+    async def run(self) -> None:
+        """Keep all pods of attended nodes until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reflector.run())
+            while True:
+                await self._slots.acquire()
+                uid, do = await self._agenda.next()
+                record = self._records.get(uid)
+                machine = self._attended.get(record.node) if record is not None else None
+                if record is None or record.pod is None or machine is None:
+                    self._slots.release()
+                    continue
+                record.task = tasks.create_task(self._do(do, record.pod, record, machine=machine))
+                # Not at the end of the coroutine: one that is cancelled before it begins has no end.
+                record.task.add_done_callback(partial(self._done, uid, do, record))
+
+    def attend(self, machine: Machine) -> None:
+        """Serve the pods of a node from now on, beginning with those that are there."""
+        self._attended[machine.name] = machine
+        for uid in self._on_node.get(machine.name, ()):
+            self._look(uid, self._records[uid])
+
+    def desert(self, node: str) -> None:
+        """Serve the pods of a node no more; nothing is sent for it after this."""
+        self._attended.pop(node, None)
+        for uid in self._on_node.get(node, ()):
+            self._agenda.drop(uid)
+            if task := self._records[uid].task:
+                task.cancel()
+
+    def count(self, node: str) -> int:
+        """Count the pods bound to a node."""
+        return len(self._on_node.get(node, ()))
+
+    def _replace(self, pods: list[Pod]) -> None:
+        for uid in self._records.keys() - {pod.metadata.uid for pod in pods}:
+            self._forget(uid)
+        for pod in pods:
+            self._store(pod)
+
+    def _change(self, pod: Pod, gone: bool) -> None:
+        if gone:
+            self._forget(pod.metadata.uid)
+        else:
+            self._store(pod)
+
+    def _store(self, pod: Pod) -> None:
+        uid, version = pod.metadata.uid, int(pod.metadata.resource_version)
+        record = self._records.get(uid)
+        if record is None:
+            record = _Record(node=pod.spec.node_name, ip="", version=0, pod=None)
+            self._records[uid] = record
+            self._on_node.setdefault(record.node, set()).add(uid)
+        if version <= record.version:
+            return
+        record.version = version
+        record.pod = pod
+        if pod.status.pod_ip and not record.ip and not pod.spec.host_network:
+            record.ip = pod.status.pod_ip
+            self._addresses.note(record.ip)
+        self._look(uid, record)
+
+    def _forget(self, uid: str) -> None:
+        record = self._records.pop(uid, None)
+        if record is None:
+            return
+        self._agenda.drop(uid)
+        self._addresses.free(record.ip)
+        on_node = self._on_node[record.node]
+        on_node.discard(uid)
+        if not on_node:
+            del self._on_node[record.node]
+
+    def _look(self, uid: str, record: _Record) -> None:
+        """Find out what is to be done next about a pod, and enter it."""
+        machine = self._attended.get(record.node)
+        if record.pod is None or machine is None or record.task is not None or record.version < record.acted:
+            return
+        step = next_step(record.pod, family=machine.os.family, timing=self._timing)
+        if step is None:
+            self._agenda.drop(uid)
+            record.pod = None
+        else:
+            self._agenda.put(uid, step.do, delay=step.delay)
+
+    async def _do(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> bool:
+        """Do something about a pod, and tell whether it changed anything."""
+        try:
+            record.acted = await self._send(do, pod, record, machine=machine)
+        except UnreachableError:
+            return False
+        except ApiError as error:
+            # Gone, or another of that name by now: the watch will tell.
+            if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                self._troubles.report(machine.name, do, error)
+            return False
+        return do is Do.REMOVE or record.acted > int(pod.metadata.resource_version)
+
+    def _done(self, uid: str, do: Do, record: _Record, task: asyncio.Task[bool]) -> None:
+        record.task = None
+        self._slots.release()
+        if self._records.get(uid) is not record:
+            return
+        if task.cancelled():  # its node was deserted, and may be attended again by now
+            self._look(uid, record)
+        elif task.exception():  # ends the process; it is told there
+            return
+        elif task.result():
+            record.backoff = None
+            self._look(uid, record)
+        elif record.node in self._attended:
+            record.backoff = record.backoff or Backoff(random=self._random)
+            self._agenda.put(uid, do, delay=record.backoff.next())
+
+    async def _send(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> int:
+        path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
+        identity = node_identity(machine.name)
+        if do is Do.REMOVE:
+            await self._wire.request(
+                "DELETE", path, identity=identity, body=status.removal(pod), accept=METADATA_ONLY
+            )
+            return record.acted
+        answer = await self._wire.request(
+            "PATCH",
+            f"{path}/status",
+            identity=identity,
+            body=self._patch(do, pod, record, machine=machine),
+            content_type=STRATEGIC_MERGE,
+            accept=METADATA_ONLY,
+        )
+        return int(_ANSWER.decode(answer).metadata.resource_version)
+
+    def _patch(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> status.Patch:
+        now = self._clock.now()
+        match do:
+            case Do.REFUSE:
+                reason, message = refusal(pod, family=machine.os.family) or ("", "")
+                return status.refused(pod, reason=reason, message=message, now=now)
+            case Do.CREATE:
+                return status.created(pod, host_ip=machine.address, now=now)
+            case Do.RUN:
+                if not record.ip and not pod.spec.host_network:
+                    record.ip = self._addresses.take()
+                return status.running(
+                    pod, host_ip=machine.address, pod_ip=record.ip or machine.address, now=now
+                )
+            case Do.STOP:
+                return status.stopped(pod, now=now)
+            case _:
+                return status.mended(pod, now=now)

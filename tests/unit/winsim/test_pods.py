@@ -1,0 +1,260 @@
+"""What a simulated kubelet does about a pod, and what it says about it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.winsim.clock import SystemClock
+from testbed.winsim.pods import status
+from testbed.winsim.pods.addresses import PodAddresses
+from testbed.winsim.pods.agenda import Agenda
+from testbed.winsim.pods.objects import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodMetadata,
+    PodOS,
+    PodSpec,
+    PodStatus,
+    ReadinessGate,
+    Running,
+    State,
+)
+from testbed.winsim.pods.steps import Do, PodTiming, Step, next_step
+
+NOW = datetime(2026, 11, 21, 8, 0, 1, tzinfo=UTC)
+THEN = "2026-11-21T07:00:00Z"
+TIMING = PodTiming(start=0.5, stop=2.0)
+READY = (PodCondition("Ready", "True"), PodCondition("ContainersReady", "True"))
+
+
+def a_pod(
+    *,
+    phase: str = "Pending",
+    conditions: tuple[PodCondition, ...] = (),
+    started: bool = False,
+    deleted: bool = False,
+    grace: int | None = None,
+    os: str | None = None,
+    gates: tuple[str, ...] = (),
+    init: tuple[Container, ...] = (),
+    annotations: dict[str, str] | None = None,
+) -> Pod:
+    return Pod(
+        metadata=PodMetadata(
+            name="p",
+            namespace="default",
+            uid="u1",
+            generation=3,
+            annotations=annotations or {},
+            deletion_timestamp=THEN if deleted else None,
+            deletion_grace_period_seconds=grace,
+        ),
+        spec=PodSpec(
+            node_name="win-w01",
+            containers=(Container("app", "example.com:5000/team/app:1.2"), Container("log", "fluent")),
+            init_containers=init,
+            os=PodOS(os) if os else None,
+            readiness_gates=tuple(ReadinessGate(gate) for gate in gates),
+        ),
+        status=PodStatus(
+            phase=phase,
+            conditions=conditions,
+            start_time=THEN if started else None,
+            container_statuses=(ContainerStatus("app", State(Running(THEN))),) if phase == "Running" else (),
+        ),
+    )
+
+
+def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING) -> Step | None:
+    return next_step(pod, family=family, timing=timing)
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod(), Step(Do.CREATE)),
+        (a_pod(phase=""), Step(Do.CREATE)),
+        (a_pod(started=True), Step(Do.RUN, 0.5)),
+        (a_pod(annotations={"winsim/start-seconds": "9"}, started=True), Step(Do.RUN, 9)),
+        (a_pod(annotations={"winsim/start-seconds": "0"}), Step(Do.RUN, 0)),
+        (a_pod(annotations={"winsim/start-seconds": "nan"}, started=True), Step(Do.RUN, 0.5)),
+        (a_pod(os="windows"), Step(Do.CREATE)),
+        (a_pod(os="linux"), Step(Do.REFUSE)),
+        (a_pod(phase="Running", conditions=READY), None),
+        (a_pod(phase="Running", conditions=READY, os="linux"), None),
+        (a_pod(phase="Running", conditions=(PodCondition("Ready", "False"), READY[1])), Step(Do.MEND)),
+        (a_pod(phase="Running", conditions=READY, gates=("g",)), Step(Do.MEND)),
+        (a_pod(phase="Running", conditions=(READY[1], PodCondition("g", "False")), gates=("g",)), None),
+        (a_pod(phase="Running", conditions=(*READY, PodCondition("g", "True")), gates=("g",)), None),
+        (a_pod(phase="Running", deleted=True, grace=30), Step(Do.STOP, 2.0)),
+        (a_pod(phase="Running", deleted=True, grace=1), Step(Do.STOP, 1)),
+        (
+            a_pod(phase="Running", deleted=True, grace=30, annotations={"winsim/stop-seconds": "3600"}),
+            Step(Do.STOP, 30),
+        ),
+        (a_pod(deleted=True, grace=30, started=True), Step(Do.STOP, 0.0)),
+        (a_pod(phase="Succeeded", deleted=True, grace=30), Step(Do.REMOVE)),
+        (a_pod(phase="Failed", deleted=True, grace=30), Step(Do.REMOVE)),
+        (a_pod(phase="Failed", deleted=True, grace=0), None),
+        (a_pod(phase="Failed"), None),
+        (a_pod(phase="Succeeded", os="linux"), None),
+    ],
+)
+def test_what_is_to_be_done_is_told_from_the_pod_alone(pod: Pod, expected: Step | None) -> None:
+    assert step(pod) == expected
+
+
+def test_where_starting_takes_no_time_a_pod_is_reported_once() -> None:
+    assert step(a_pod(), timing=PodTiming(start=0)) == Step(Do.RUN, 0)
+
+
+def by_type(patch: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["type"]: each for each in patch["status"]["conditions"]}
+
+
+def test_every_patch_is_for_this_very_pod_and_tells_the_generation_it_is_about() -> None:
+    pod = a_pod(phase="Running")
+    patches = [
+        status.created(pod, host_ip="127.1.0.1", now=NOW),
+        status.running(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", now=NOW),
+        status.mended(pod, now=NOW),
+        status.stopped(pod, now=NOW),
+        status.refused(pod, reason="R", message="m", now=NOW),
+    ]
+    assert {patch["metadata"]["uid"] for patch in patches} == {"u1"}
+    assert {patch["status"]["observedGeneration"] for patch in patches} == {3}
+    assert status.removal(pod)["preconditions"] == {"uid": "u1"}
+
+
+def test_a_pod_that_is_being_created_has_waiting_containers() -> None:
+    patch = status.created(a_pod(), host_ip="127.1.0.1", now=NOW)["status"]
+    assert (patch["phase"], patch["startTime"], patch["hostIP"]) == (
+        "Pending",
+        "2026-11-21T08:00:01Z",
+        "127.1.0.1",
+    )
+    assert "podIP" not in patch
+    states = [each["state"] for each in patch["containerStatuses"]]
+    assert states == [{"waiting": {"reason": "ContainerCreating"}}] * 2
+    ready = by_type({"status": patch})["Ready"]
+    assert ready["message"] == "containers with unready status: [app log]"
+
+
+def test_init_containers_come_first_and_sidecars_stay() -> None:
+    pod = a_pod(init=(Container("prepare", "a"), Container("proxy", "b", "Always")))
+    before = status.created(pod, host_ip="127.1.0.1", now=NOW)
+    assert by_type(before)["Initialized"]["message"] == "containers with incomplete status: [prepare proxy]"
+    assert before["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"
+    after = status.running(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", now=NOW)
+    assert by_type(after)["Initialized"]["status"] == "True"
+    prepare, proxy = after["status"]["initContainerStatuses"]
+    assert (prepare["ready"], prepare["started"]) == (True, False)
+    assert prepare["state"]["terminated"]["exitCode"] == 0
+    assert (proxy["ready"], proxy["started"]) == (True, True)
+
+
+def test_a_condition_keeps_its_time_while_its_status_holds() -> None:
+    pod = a_pod(conditions=(PodCondition("PodScheduled", "True"), PodCondition("Ready", "False", "R", "m")))
+    conditions = by_type(status.running(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", now=NOW))
+    assert "lastTransitionTime" not in conditions["PodScheduled"]
+    assert conditions["Ready"]["lastTransitionTime"] == "2026-11-21T08:00:01Z"
+    assert (conditions["Ready"]["reason"], conditions["Ready"]["message"]) == (None, None)
+
+
+def test_a_pod_with_a_closed_gate_has_ready_containers_and_is_not_ready() -> None:
+    conditions = by_type(status.mended(a_pod(phase="Running", gates=("lb",)), now=NOW))
+    assert conditions["ContainersReady"]["status"] == "True"
+    assert (conditions["Ready"]["status"], conditions["Ready"]["reason"]) == (
+        "False",
+        "ReadinessGatesNotReady",
+    )
+
+
+def test_a_pod_that_ran_has_succeeded_when_it_stops() -> None:
+    patch = status.stopped(a_pod(phase="Running", conditions=READY), now=NOW)
+    assert patch["status"]["phase"] == "Succeeded"
+    assert by_type(patch)["Ready"]["reason"] == "PodCompleted"
+    terminated = patch["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (terminated["startedAt"], terminated["finishedAt"]) == (THEN, "2026-11-21T08:00:01Z")
+    assert terminated["containerID"].startswith("containerd://")
+
+
+def test_a_pod_that_never_ran_has_failed_when_it_stops() -> None:
+    patch = status.stopped(a_pod(started=True), now=NOW)
+    assert patch["status"]["phase"] == "Failed"
+    container = patch["status"]["containerStatuses"][0]
+    assert container["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    assert "containerID" not in container
+
+
+@pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("fluent", "fluent"),
+        ("team/app:1.2", "team/app"),
+        ("example.com:5000/team/app", "example.com:5000/team/app"),
+        ("example.com:5000/team/app:1.2", "example.com:5000/team/app"),
+        ("team/app:1.2@sha256:abc", "team/app"),
+    ],
+)
+def test_an_image_is_named_by_digest(image: str, repository: str) -> None:
+    assert status.image_id(image).startswith(f"{repository}@sha256:")
+    assert len(status.image_id(image)) == len(repository) + len("@sha256:") + 64
+
+
+@given(seed=st.text(max_size=20), count=st.integers(1, 600))
+def test_no_two_pods_share_an_address(seed: str, count: int) -> None:
+    addresses = PodAddresses(seed=seed)
+    first = addresses.take()
+    addresses.note(first)
+    others = [addresses.take() for _ in range(count)]
+    assert len({first, *others}) == count + 1
+    assert all(int(address.split(".")[1]) >= 128 and address.startswith("10.") for address in others)
+
+
+def test_an_address_that_a_pod_was_seen_with_is_not_given_out() -> None:
+    known = [PodAddresses(seed="s").take(), "127.1.0.1", ""]
+    addresses = PodAddresses(seed="s")
+    for address in known:
+        addresses.note(address)
+    assert addresses.take() not in known
+
+
+async def test_the_agenda_hands_out_what_is_due_and_forgets_what_was_struck() -> None:
+    agenda: Agenda[str] = Agenda(clock=SystemClock())
+    agenda.put("b", "second", delay=0.02)
+    agenda.put("a", "first", delay=0.01)
+    agenda.put("c", "never", delay=0.0)
+    agenda.drop("c")
+    assert [await agenda.next(), await agenda.next()] == [("a", "first"), ("b", "second")]
+
+
+async def test_the_same_thing_comes_at_the_earlier_time_and_another_replaces_it() -> None:
+    agenda: Agenda[str] = Agenda(clock=SystemClock())
+    agenda.put("a", "stop", delay=0.0)
+    agenda.put("a", "stop", delay=3600.0)
+    assert await agenda.next() == ("a", "stop")
+    agenda.put("a", "stop", delay=3600.0)
+    agenda.put("a", "stop", delay=0.0)
+    assert await agenda.next() == ("a", "stop")
+    agenda.put("a", "run", delay=3600.0)
+    agenda.put("a", "stop", delay=0.0)
+    assert await agenda.next() == ("a", "stop")
+
+
+async def test_something_earlier_wakes_who_waits_for_something_later() -> None:
+    agenda: Agenda[str] = Agenda(clock=SystemClock())
+    agenda.put("late", "x", delay=3600.0)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(agenda.next())
+        await asyncio.sleep(0)
+        agenda.put("soon", "y", delay=0.0)
+    assert waiting.result() == ("soon", "y")
