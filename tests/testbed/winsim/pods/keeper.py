@@ -59,7 +59,7 @@ class _Record:
     version: int
     pod: Pod | None
     acted: int = 0
-    """Version that our last request made: what is older is not worth looking at."""
+    """Version that our last request made, or the least it can be: what is older is not worth looking at."""
     task: asyncio.Task[bool] | None = None
     backoff: Backoff | None = None
 
@@ -190,7 +190,7 @@ class Keeper:
             if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 self._troubles.report(machine.name, do, error)
             return False
-        return do is Do.REMOVE or record.acted > int(pod.metadata.resource_version)
+        return record.acted > int(pod.metadata.resource_version)
 
     def _done(self, uid: str, do: Do, record: _Record, task: asyncio.Task[bool]) -> None:
         record.task = None
@@ -215,7 +215,8 @@ class Keeper:
             await self._wire.request(
                 "DELETE", path, identity=identity, body=status.removal(pod), accept=METADATA_ONLY
             )
-            return record.acted
+            # Either the pod is gone or its grace is 0 now: an event is certain to tell.
+            return int(pod.metadata.resource_version) + 1
         answer = await self._wire.request(
             "PATCH",
             f"{path}/status",
