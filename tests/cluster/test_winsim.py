@@ -23,9 +23,11 @@ from cluster.simulated import (
     taints,
 )
 from testbed.cluster import Testbed
+from testbed.errors import TestbedError
 from testbed.waiting import wait_until
 from testbed.winsim.addresses import machine_network
 from testbed.winsim.clock import SystemClock
+from testbed.winsim.control import FleetControl
 from testbed.winsim.identities import node_identity
 from testbed.winsim.wire import STRATEGIC_MERGE, ApiError, Wire, tls_context
 
@@ -242,6 +244,21 @@ def test_nodes_stay_after_the_end_unless_told_otherwise(testbed: Testbed, tmp_pa
         assert nodes.end() == 0
         assert nodes.all() == {}
         wait_until(lambda: nodes.leases() == {}, what="the Leases to go", timeout_seconds=HEARTBEAT_SECONDS)
+
+
+def test_a_process_with_a_control_socket_takes_it_away_when_it_ends(testbed: Testbed, tmp_path: Path) -> None:
+    path = tmp_path / ("a-directory-whose-name-is-longer-than-a-socket-address-can-be-" * 2) / "s.sock"
+    path.parent.mkdir()
+    with simulated(testbed, tmp_path, "--control-socket", str(path), windows=1) as nodes:
+        fleet = FleetControl(path)
+        assert fleet.join(1) == (f"{nodes.prefix}-w02",)
+        fleet.wait_ready()
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert fleet.leave(f"{nodes.prefix}-w02") == (f"{nodes.prefix}-w02",)
+        assert nodes.end() == 0, nodes.log.read_text()
+        assert not path.exists()
+        with pytest.raises(TestbedError, match="no simulated nodes answer at"):
+            fleet.summary()
 
 
 def test_told_to_end_while_nodes_come_up_it_leaves_none(testbed: Testbed, tmp_path: Path) -> None:

@@ -50,12 +50,12 @@ class ControlServer:
         # Nobody needs a line per question; what is done to nodes the fleet says itself.
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
-        try:
-            with _listener(path) as listener:
+        with _listener(path) as listener:
+            try:
                 await web.SockSite(runner, listener).start()
                 await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
+            finally:
+                await runner.cleanup()
 
     async def _summary(self, _request: web.Request) -> web.Response:
         return _json(self._fleet.summary())

@@ -47,6 +47,10 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
+class _Bookmark(msgspec.Struct):
+    metadata: _ListMetadata
+
+
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
@@ -54,6 +58,7 @@ class _Event(msgspec.Struct):
 
 _PAGE_DECODER: Final = msgspec.json.Decoder(_Page)
 _EVENT: Final = msgspec.json.Decoder(_Event)
+_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
 Thing = TypeVar("Thing", bound=Watchable)
 
 
@@ -124,10 +129,17 @@ class Reflector(Generic[Thing]):
                     event = _EVENT.decode(line)
                     if event.type == "ERROR":
                         return
+                    if event.type == "BOOKMARK":
+                        version = bookmark_version(event.object)
+                        continue
                     thing = self._decoder.decode(event.object)
                     version = thing.metadata.resource_version
-                    if event.type != "BOOKMARK":
-                        self._change(thing, event.type == "DELETED")
+                    self._change(thing, event.type == "DELETED")
+
+
+def bookmark_version(content: bytes | msgspec.Raw) -> str:
+    """Return the version that a bookmark tells; nothing else in it means anything, and lists are null."""
+    return _BOOKMARK.decode(content).metadata.resource_version
 
 
 async def list_all(
