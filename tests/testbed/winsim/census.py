@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from testbed.winsim.clock import Clock
     from testbed.winsim.objects import Node
+
+_PROGRESS_SECONDS: Final = 1.0
 
 
 class Census:
@@ -62,3 +66,19 @@ class Census:
     def _judge(self) -> None:
         if not self._awaited:
             self.complete.set()
+
+    async def tell(self, *, total: Callable[[], int], clock: Clock, say: Callable[[str], None]) -> None:
+        """Say how far the bring-up is, once a second while that changes, until nobody is awaited."""
+        started = clock.monotonic()
+        told = ""
+        while True:
+            registered, ready, all_of_them = len(self.registered), len(self.ready), total()
+            text = f"registered {registered}/{all_of_them}, Ready {ready}/{all_of_them}"
+            if text != told:
+                say(f"{text} after {clock.monotonic() - started:.1f} s")
+                told = text
+            if self.complete.is_set():
+                say(f"{ready} nodes Ready")
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.complete.wait(), _PROGRESS_SECONDS)

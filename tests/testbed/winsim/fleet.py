@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +10,6 @@ from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.census import Census
 from testbed.winsim.kubelet import Environment
 from testbed.winsim.lives import Lives
-from testbed.winsim.machines import node_names
 from testbed.winsim.mirror import Mirror
 from testbed.winsim.pods.keeper import Keeper
 from testbed.winsim.removal import Removal
@@ -24,30 +21,14 @@ if TYPE_CHECKING:
 
     from testbed.winsim.clock import Clock
     from testbed.winsim.objects import Node, Taint
+    from testbed.winsim.plan import Plan
     from testbed.winsim.pods.steps import PodTiming
     from testbed.winsim.roster import Family, Roster, Trouble
     from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
 
-_PROGRESS_SECONDS: Final = 1.0
 # The watch is a few milliseconds behind the answer.
 _MIRROR_SECONDS: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Which nodes to begin with. ``labels`` and ``taints`` go on every node, Windows and Linux."""
-
-    prefix: str
-    windows: int
-    linux: int
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all nodes."""
-        return node_names(self.prefix, windows=self.windows, linux=self.linux)
 
 
 class Fleet:
@@ -118,7 +99,11 @@ class Fleet:
                 if entry.running:
                     self._lives.begin(entry)
             self.open.set()
-            tasks.create_task(self._tell_progress())
+            tasks.create_task(self._announce())
+
+    async def _announce(self) -> None:
+        await self._census.tell(total=lambda: len(self.roster), clock=self._clock, say=self._say)
+        self.ready.set()
 
     def _enter_plan(self) -> None:
         plan = self._plan
@@ -177,11 +162,16 @@ class Fleet:
         self._say(f"{_count(names)} replaced")
 
     async def _delete(self, names: tuple[str, ...], *, unborn: tuple[str, ...]) -> None:
+        old = {name: node.metadata.uid for name in names if (node := self._mirror.get(name))}
         await self._running_lives.end(names)
         await self._removal.delete(names, stragglers=unborn)
-        # What comes next must not take the old Node for the new one.
-        while any(name in self._mirror.nodes for name in names):
+        # What comes next must not take an old Node for a new one.
+        while any(self._uid(name) == uid for name, uid in old.items()):
             await self._clock.sleep(_MIRROR_SECONDS)
+
+    def _uid(self, name: str) -> str:
+        node = self._mirror.get(name)
+        return node.metadata.uid if node is not None else ""
 
     async def stop(self, names: tuple[str, ...]) -> None:
         """Stop kubelets: their nodes fall silent."""
@@ -238,31 +228,13 @@ class Fleet:
                 running=entry.running,
                 registered=entry.name in self._census.registered,
                 ready=entry.name in self._census.ready,
-                uid=node.metadata.uid if (node := self._mirror.get(entry.name)) else "",
+                uid=self._uid(entry.name),
                 generation=entry.generation,
                 reason=entry.trouble.reason if entry.trouble else "",
                 pods=self._pods.count(entry.name),
             )
             for entry in self.roster.entries.values()
         )
-
-    async def _tell_progress(self) -> None:
-        """Say how far the bring-up is, once a second while that changes, until all are Ready."""
-        started = self._clock.monotonic()
-        told = ""
-        while True:
-            total = len(self.roster)
-            registered, ready = len(self._census.registered), len(self._census.ready)
-            text = f"registered {registered}/{total}, Ready {ready}/{total}"
-            if text != told:
-                self._say(f"{text} after {self._clock.monotonic() - started:.1f} s")
-                told = text
-            if self._census.complete.is_set():
-                self._say(f"{ready} nodes Ready")
-                self.ready.set()
-                return
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._census.complete.wait(), _PROGRESS_SECONDS)
 
     async def remove_nodes(self) -> frozenset[str]:
         """Delete all nodes of the fleet, as a cloud does with machines that are gone; return those left."""

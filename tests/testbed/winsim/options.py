@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from testbed.winsim.fleet import Plan
+from testbed.winsim.plan import Plan
 from testbed.winsim.spelling import parse_label, parse_taint
 
 if TYPE_CHECKING:

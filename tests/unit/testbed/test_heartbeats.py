@@ -62,3 +62,4 @@ def test_the_simulator_and_the_controller_manager_hear_of_it() -> None:
     winsim = components.winsim(LAYOUT, server=PORTS.server, options=options)
     assert "--lease-duration-seconds=200" in winsim.argv
     assert "--control-socket=/somewhere/tb/fleet.sock" in winsim.argv
+    assert "--roster=/somewhere/tb/fleet.json" in winsim.argv

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,21 @@ def test_the_command_line_makes_a_plan() -> None:
     assert options.ready_file is None
 
 
+def test_the_pace_of_nodes_and_pods_is_a_kubelets_unless_told_otherwise(tmp_path: Path) -> None:
+    usual = parse_options(FILES)
+    assert (usual.lease_duration_seconds, usual.pod_start_seconds, usual.pod_stop_seconds) == (40, 0.3, 0.3)
+    assert (usual.control_socket, usual.roster) == (None, None)
+    chosen = parse_options(
+        [
+            *FILES,
+            *("--windows", "0", "--linux", "0", "--control-socket", str(tmp_path / "s")),
+            *("--lease-duration-seconds", "200", "--pod-start-seconds", "0", "--pod-stop-seconds", "2.5"),
+        ]
+    )
+    assert chosen.plan.names == ()
+    assert (chosen.lease_duration_seconds, chosen.pod_start_seconds, chosen.pod_stop_seconds) == (200, 0, 2.5)
+
+
 def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
     plan = parse_options(FILES).plan
     assert (plan.prefix, plan.windows, plan.linux) == ("win", 12, 2)
@@ -101,6 +117,9 @@ def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
         (["--prefix", "x" * 60], "is 64 long; at most 63 fit"),
         (["--key", "/nowhere/key"], "argument --key: there is no file /nowhere/key"),
         (["--label", "agentpool"], "'agentpool' is not KEY=VALUE"),
+        (["--lease-duration-seconds", "0"], "'0' is not a number of seconds (1, 2, 3 ...)"),
+        (["--pod-stop-seconds", "-1"], "'-1' is not a number of seconds (0, 0.5, 2 ...)"),
+        (["--pod-start-seconds", "inf"], "'inf' is not a number of seconds (0, 0.5, 2 ...)"),
         (["--taint", "os=windows"], "'os=windows' is not KEY[=VALUE]:EFFECT"),
         (["--taint", "os=windows:Never"], "NoSchedule, PreferNoSchedule, NoExecute"),
     ],
