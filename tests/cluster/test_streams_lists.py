@@ -1,0 +1,65 @@
+"""Lists that expire between two pages, or that are broken: nothing is taken away (P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from harness.streams import POOLS, Stage, Theatre
+from testbed.cluster import Testbed
+from testbed.faults import answer, delay, on, rewrite
+
+BROKEN_LISTS: Final = {
+    "empty-object": "{}",
+    "no-version": '{"kind":"%s","metadata":{},"items":[]}',
+    "old": '{"kind":"%s","metadata":{"resourceVersion":"1"},"items":[]}',
+}
+
+
+@pytest.fixture(scope="module")
+def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=12) as theatre:
+        yield theatre
+
+
+@pytest.fixture
+def stage(theatre: Theatre) -> Iterator[Stage]:
+    with theatre.stage() as stage:
+        yield stage
+
+
+def test_a_continue_token_that_expired_begins_the_list_anew(stage: Stage) -> None:
+    name = stage.quiet.pop()
+    with stage.unshaken(drifted=[name]):
+        stage.proxy.add(on("list", "nodes"), rewrite(lambda path: path.replace("limit=500", "limit=5")))
+        expired = stage.proxy.add(on("list", "nodes", path="continue="), answer(410), nth=2)
+        stage.expire()
+        stage.drift(name)
+        stage.proxy.wait_for(on("list", "nodes", path="continue="), count=2 + stage.nodes // 5)
+    assert expired.hits == 1
+
+
+@pytest.mark.parametrize("kind", BROKEN_LISTS)
+def test_a_broken_list_of_nodes_takes_nothing_away(stage: Stage, kind: str) -> None:
+    name = stage.quiet.pop()
+    body = BROKEN_LISTS[kind].replace("%s", "NodeList").encode()
+    with stage.unshaken(drifted=[name]):
+        stage.proxy.add(on("list", "nodes"), answer(200, body=body), first=1)
+        stage.proxy.add(on(["list", "watch"], "nodes"), delay(0.5))  # to give a wrong conclusion time to show
+        stage.expire()
+        stage.drift(name)
+    answers = [each.actions[0] for each in stage.requests("list", "nodes")]
+    assert answers == ["answer 200 before", "delay 0.5 s before"]
+
+
+def test_broken_lists_of_pools_take_nothing_away(stage: Stage) -> None:
+    name = stage.quiet.pop()
+    with stage.unshaken(drifted=[name]):
+        for number, text in enumerate(BROKEN_LISTS.values(), start=1):
+            body = text.replace("%s", "WindowsNodePoolList").encode()
+            stage.proxy.add(on("list", POOLS), answer(200, body=body), nth=number)
+        broken = on("list", POOLS, where=lambda each: bool(each.actions) and each.done)
+        stage.proxy.wait_for(broken, count=len(BROKEN_LISTS))
+        stage.drift(name)
