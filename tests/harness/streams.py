@@ -151,8 +151,8 @@ class Stage:
 
         def as_found() -> bool:
             nodes = self.world.nodes()
-            assert sorted(nodes) == sorted(self.names)
-            assert {labels_of(node).get(LABEL) for node in nodes.values()} == {VALUE}
+            values = {labels_of(node).get(LABEL) for node in nodes.values()}
+            assert (sorted(nodes), values) == (sorted(self.names), {VALUE}), f"{sorted(nodes)}, {values}"
             return self.world.operator.ready()
 
         eventually(as_found, what="the stage as it was found", seconds=SETTLE_SECONDS)
@@ -170,7 +170,8 @@ def staged(world: World, *, nodes: int, environment: Mapping[str, str] | None = 
         world.wait_up_to_date(pool, nodes=nodes)
         yield Stage(world=world, proxy=proxy, pool=pool, names=tuple(names), quiet=names)
         proxy.heal()
-        world.delete(pool)
+        if world.operator.running:  # it is quicker than the one that would have to be started for it
+            world.delete(pool)
 
 
 class Theatre:
