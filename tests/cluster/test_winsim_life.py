@@ -181,6 +181,8 @@ def test_what_cannot_be_done_is_said_and_nothing_is_done(own: Testbed) -> None:
         own.fleet.stop(1000)
     with pytest.raises(TestbedError, match="there is no node nobody in this fleet"):
         own.fleet.leave(["nobody", before[0].name])
+    with pytest.raises(TestbedError, match="there is no node nobody in this fleet"):
+        own.fleet.wait_ready(["nobody"])
     with pytest.raises(TestbedError, match=r"there is a machine .* already"):
         own.fleet.join(names=[before[0].name])
     with pytest.raises(TestbedError, match=r"set_ready\.reason: 'no reason'"):

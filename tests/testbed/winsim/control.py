@@ -122,14 +122,18 @@ class FleetControl:
         """Wait until nodes are Ready: these, or all.
 
         Raises:
-            TestbedError: they are not after that time; the text names some of them.
+            TestbedError: they are not after that time, and the text names some of them; or the fleet has no
+                such nodes.
 
         """
-        wanted = None if names is None else set(names)
+        known = {node.name for node in self.status()}
+        wanted = known if names is None else set(names)
+        if strange := wanted - known:
+            raise TestbedError(f"there is no node {', '.join(sorted(strange))} in this fleet")
 
         def missing() -> list[str]:
-            found = {node.name: node.ready for node in self.status()}
-            return sorted(name for name in (found if wanted is None else wanted) if not found.get(name))
+            found = Outcome.model_validate_json(self._exchange("GET", "/v1/unready")).names
+            return sorted(wanted.intersection(found))
 
         wait_until(
             lambda: not missing(),

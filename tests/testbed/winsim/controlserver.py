@@ -1,7 +1,8 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
-``GET /v1/summary``, ``GET /v1/nodes``, and ``POST /v1/<verb>`` with the verb's arguments, which answers with
-the names of the nodes; ``?choose`` answers with them and does nothing. Errors are ``{"error": sentence}``.
+``GET /v1/summary``, ``/v1/nodes`` and ``/v1/unready`` tell; ``POST /v1/<verb>`` takes the verb's arguments and
+answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors are
+``{"error": sentence}``.
 
 Who can open the socket may do everything to the simulated nodes; the socket belongs to its user alone.
 """
@@ -46,6 +47,7 @@ class ControlServer:
         application = web.Application(client_max_size=_BODY_BYTES)
         application.router.add_get("/v1/summary", self._summary)
         application.router.add_get("/v1/nodes", self._nodes)
+        application.router.add_get("/v1/unready", self._unready)
         application.router.add_post("/v1/{verb}", self._act)
         # Nobody needs a line per question; what is done to nodes the fleet says itself.
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_END_SECONDS)
@@ -62,6 +64,9 @@ class ControlServer:
 
     async def _nodes(self, _request: web.Request) -> web.Response:
         return _json(Nodes(items=self._fleet.views()))
+
+    async def _unready(self, _request: web.Request) -> web.Response:
+        return _json(Outcome(names=self._fleet.unready()))
 
     async def _act(self, request: web.Request) -> web.Response:
         name = request.match_info["verb"]

@@ -218,6 +218,10 @@ class Fleet:
             pods=sum(self._pods.count(entry.name) for entry in entries),
         )
 
+    def unready(self) -> tuple[str, ...]:
+        """Return the nodes that are not Ready; cheap enough to be asked ten times a second."""
+        return tuple(sorted(self.roster.entries.keys() - self._census.ready))
+
     def views(self) -> tuple[NodeView, ...]:
         """Return what is known about each node."""
         return tuple(
