@@ -1,6 +1,6 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
-``GET /v1/summary``, ``/v1/nodes`` and ``/v1/unready`` tell; ``POST /v1/<verb>`` takes the verb's arguments and
+``GET /v1/summary``, ``/v1/nodes`` and ``/v1/unready`` tell; ``POST /v1/<verb>`` takes a verb's arguments and
 answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors are
 ``{"error": sentence}``.
 
