@@ -12,7 +12,7 @@ DEMO_DIR ?= .testbed
 .PHONY: help install check test test-crash breaks demo up down generate lock format
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## Install everything for Python into .venv
 
@@ -61,6 +61,27 @@ up: $(INSTALLED) ## A cluster with Windows nodes, and the operator; leaves both 
 
 down: $(INSTALLED) ## End what `make up` started
 	@$(BIN)/python -m demo down --dir $(DEMO_DIR)
+
+# Further choices of a bench as variables: make bench-contract N=5000 STEADY_SECONDS=60. See docs/benchmarks.md.
+N ?= 1000
+PODS ?= 0
+ROUNDS ?= 5
+STEADY_SECONDS ?= 600
+DRIFTS ?= 100
+SIZES ?= 1000 5000
+IDLE_SECONDS ?= 60
+BENCH_DIR ?=
+bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
+
+.PHONY: bench-contract bench-testbed
+bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
+	@$(BIN)/python -m testbed build
+	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
+	  --drifts $(DRIFTS)
+
+bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for each of SIZES
+	@$(BIN)/python -m testbed build
+	@$(bench) testbed --sizes $(SIZES) --idle-seconds $(IDLE_SECONDS)
 
 generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)

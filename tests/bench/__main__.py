@@ -1,0 +1,100 @@
+"""``python -m bench contract`` and ``… testbed``: measure, report, and leave nothing running."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from bench.contract import ContractOptions, run_contract
+from bench.errors import BenchError
+from bench.groundcost import run_ground_cost
+from bench.report import Report
+from testbed.errors import TestbedError
+
+BROKEN, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a bench; return the exit code: 0 also where a figure is worse than wanted, 1 for a broken run."""
+    given = _parser().parse_args(arguments)
+    report = Report()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with _directory(given.directory) as directory:
+            figures = _bench(given)(directory, report)
+    except (BenchError, TestbedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BROKEN
+    except KeyboardInterrupt:
+        print("interrupted; everything has ended", file=sys.stderr)
+        return INTERRUPTED
+    report.result(figures)
+    return 0
+
+
+def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]]:
+    if given.bench == "testbed":
+        return lambda directory, report: run_ground_cost(
+            given.sizes, idle_seconds=given.idle_seconds, directory=directory, report=report
+        )
+    options = ContractOptions(
+        nodes=given.nodes,
+        pods=given.pods,
+        rounds=given.rounds,
+        steady_seconds=given.steady_seconds,
+        drifts=given.drifts,
+    )
+    return lambda directory, report: run_contract(options, directory=directory, report=report)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--directory", type=Path, help="keep logs there; default: a temporary one")
+    benches = parser.add_subparsers(dest="bench", required=True)
+    contract = benches.add_parser("contract", help="the node contract at scale, against a raw loader")
+    contract.add_argument("--nodes", type=_positive, default=1000)
+    contract.add_argument("--pods", type=_count, default=0)
+    contract.add_argument("--rounds", type=_positive, default=5)
+    contract.add_argument("--steady-seconds", type=_positive, default=600)
+    contract.add_argument("--drifts", type=_positive, default=100)
+    testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
+    testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
+    testbed.add_argument("--idle-seconds", type=_positive, default=60)
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number (0, 1, 2 ...)")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if (number := _count(text)) < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
+@contextmanager
+def _directory(chosen: Path | None) -> Iterator[Path]:
+    if chosen is not None:
+        yield chosen
+        return
+    with tempfile.TemporaryDirectory(prefix="winpool-bench-") as temporary:
+        yield Path(temporary) / "testbed"
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End as Ctrl-C does: through every ``with`` on the way."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The operator as people run it, as one more component of the testbed: it ends when that ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Final
+
+from bench.errors import BenchError
+from testbed.cluster import Testbed
+from testbed.component import Component
+from testbed.control import ComponentState
+from testbed.errors import tail
+from testbed.tokens import subject
+
+USER: Final = subject()
+"""Who the operator is in the audit log."""
+
+COMPONENT: Final = "operator"
+READY_SECONDS: Final = 120.0
+"""Guard only; ten seconds are promised."""
+POLL_SECONDS: Final = 0.02
+"""Between two questions to /readyz: the precision of the time to ready."""
+
+_OK: Final = 200
+
+
+class OperatorProcess:
+    """``python -m winpool run`` under its own ServiceAccount."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._log = testbed.layout.log(COMPONENT)
+        self._component: Component | None = None
+        self._offset = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._component is not None, "it was never started"
+        return self._component.pid
+
+    def start(self) -> float:
+        """Start it, and return how many seconds it took until /readyz said 200."""
+        self._offset = self._log.stat().st_size if self._log.exists() else 0
+        started = time.monotonic()
+        if self._component is None:
+            self._component = self._testbed.run(COMPONENT, self._command())
+        else:
+            self._component.start()
+        while not self._is_ready():
+            self.require_alive()
+            if time.monotonic() - started > READY_SECONDS:
+                raise BenchError(f"the operator is not ready after {READY_SECONDS:.0f} s:\n{tail(self._log)}")
+            time.sleep(POLL_SECONDS)
+        return time.monotonic() - started
+
+    def stop(self) -> None:
+        """SIGTERM; it is gone when this returns.
+
+        Raises BenchError where it did not end as one that was asked to.
+        """
+        assert self._component is not None, "it was never started"
+        self.require_alive()
+        self._component.kill(signal.SIGTERM)
+        status = self._component.status
+        if status.exit not in (None, "exit code 0"):
+            raise BenchError(f"the operator ended with {status.exit} after SIGTERM:\n{tail(self._log)}")
+
+    def require_alive(self) -> None:
+        """Raise BenchError where it has ended by itself."""
+        assert self._component is not None, "it was never started"
+        status = self._component.status
+        if status.state is ComponentState.EXITED:
+            raise BenchError(f"the operator has ended ({status.exit}):\n{tail(self._log)}")
+
+    def _command(self) -> list[str]:
+        flags = {
+            "kubeconfig": self._testbed.kubeconfig("winpool"),
+            "host": "127.0.0.1",
+            "port": 0,
+            "log-format": "json",
+        }
+        pairs = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
+        return [sys.executable, "-m", "winpool", "run", *pairs]
+
+    def _is_ready(self) -> bool:
+        port = self._port()
+        if port is None:
+            return False
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+                return bool(answer.status == _OK)
+        except OSError:  # not yet, or not listening yet
+            return False
+
+    def _port(self) -> int | None:
+        with self._log.open("rb") as file:
+            file.seek(self._offset)
+            found = re.search(rb"serving on port (\d+)", file.read())
+        return int(found[1]) if found else None

@@ -1,0 +1,141 @@
+"""What a pass costs: the operator's own parts in a process of their own, over the nodes as they are.
+
+``python -m bench.passcost`` lists nodes and pools as the operator does, and then runs the very passes
+that the operator runs: observe, decide, nothing to act, report with a second look. On a converged pool
+they ask the API server for nothing, which is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+
+from bench.errors import BenchError
+from bench.rounds import middle
+from winpool.cluster.credentials import load_connection
+from winpool.cluster.events import EventRecorder
+from winpool.cluster.reflector import NodeReflector
+from winpool.cluster.transport import Transport
+from winpool.cluster.writer import Writer
+from winpool.control.clock import Clock
+from winpool.control.executor import Executor
+from winpool.control.observe import Observer
+from winpool.control.pools import Pools
+from winpool.control.reconcile import Reconciler
+from winpool.control.relist import Relister
+from winpool.decide import decide
+from winpool.snapshot import Node
+
+
+class Parts:
+    """The parts of an operator that a pass is made of, not running."""
+
+    def __init__(self, transport: Transport, *, pool: str) -> None:
+        clock = Clock()
+        self.pool = pool
+        self.writer = Writer(transport)
+        self.pools = Pools(on_change=_ignore_pool)
+        self.nodes = NodeReflector(transport, on_change=_ignore_node)
+        self.observer = Observer(pools=self.pools, nodes=self.nodes, now=clock.now)
+        self.reconciler = Reconciler(
+            pool,
+            observer=self.observer,
+            pools=self.pools,
+            executor=Executor(
+                writer=self.writer, accept_written=self.nodes.accept_written, monotonic=clock.monotonic
+            ),
+            writer=self.writer,
+            recorder=EventRecorder(transport, reporting_instance="bench", now=clock.now),
+            relister=Relister(
+                writer=self.writer,
+                pools=self.pools,
+                period_seconds=1,
+                after=_ignore,
+                monotonic=clock.monotonic,
+            ),
+            clock=clock,
+        )
+
+    async def fill(self) -> None:
+        """Take in all nodes and pools once."""
+        listed = await self.writer.list_pools()
+        self.pools.replace(listed.items, resource_version=listed.resource_version)
+        await self.nodes._list()
+
+    def decide_cpu(self) -> float:
+        """Return the CPU seconds of one snapshot and one decision."""
+        started = time.process_time()
+        snapshot = self.observer.snapshot(
+            self.pool, held_back=frozenset(), written_generation=0, missing_permission=""
+        )
+        if snapshot is None:
+            raise BenchError(f"there is no pool {self.pool}")
+        decision = decide(snapshot)
+        seconds = time.process_time() - started
+        if decision.patches or decision.finalizers is not None:
+            raise BenchError(f"the fleet is not converged: {len(decision.patches)} patches are due")
+        return seconds
+
+    async def pass_cpu(self) -> float:
+        """Return the CPU seconds of one pass."""
+        started = time.process_time()
+        await self.reconciler.run()
+        return time.process_time() - started
+
+
+def _ignore() -> None:
+    pass
+
+
+def _ignore_pool(name: str, *, for_rivals: bool) -> None:
+    pass
+
+
+def _ignore_node(old: Node | None, new: Node | None) -> None:
+    pass
+
+
+async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]:
+    """Measure ``repeats`` passes after a first one that fills the caches."""
+    connection = await load_connection(kubeconfig=str(kubeconfig))
+    async with Transport(connection) as transport:
+        parts = Parts(transport, pool=pool)
+        await parts.fill()
+        first = parts.decide_cpu()
+        asked = transport.stats.requests.total()
+        gc.collect()
+        decisions = [parts.decide_cpu() for _ in range(repeats)]
+        passes = [await parts.pass_cpu() for _ in range(repeats)]
+        if transport.stats.requests.total() != asked:
+            raise BenchError("a pass over a converged fleet asked the API server for something")
+        return {
+            "nodes": len(parts.nodes.nodes),
+            "first_decide_cpu_seconds": first,
+            "decide_cpu_seconds": middle(decisions),
+            "pass_cpu_seconds": middle(passes),
+        }
+
+
+def main() -> int:
+    """Run; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.passcost", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--pool", required=True)
+    parser.add_argument("--repeats", type=int, default=20)
+    given = parser.parse_args()
+    try:
+        result = asyncio.run(run(kubeconfig=given.kubeconfig, pool=given.pool, repeats=given.repeats))
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
