@@ -10,10 +10,11 @@ import urllib.error
 import urllib.request
 from typing import Final
 
+import psutil
+
 from bench.errors import BenchError
 from testbed.cluster import Testbed
 from testbed.component import Component
-from testbed.control import ComponentState
 from testbed.errors import tail
 from testbed.tokens import subject
 
@@ -36,13 +37,14 @@ class OperatorProcess:
         self._testbed = testbed
         self._log = testbed.layout.log(COMPONENT)
         self._component: Component | None = None
+        self._process: psutil.Process | None = None
         self._offset = 0
 
     @property
     def pid(self) -> int:
         """Its process."""
-        assert self._component is not None, "it was never started"
-        return self._component.pid
+        assert self._process is not None, "it was never started"
+        return self._process.pid
 
     def start(self) -> float:
         """Start it, and return how many seconds it took until /readyz said 200."""
@@ -52,6 +54,7 @@ class OperatorProcess:
             self._component = self._testbed.run(COMPONENT, self._command())
         else:
             self._component.start()
+        self._process = psutil.Process(self._component.pid)
         while not self._is_ready():
             self.require_alive()
             if time.monotonic() - started > READY_SECONDS:
@@ -72,11 +75,15 @@ class OperatorProcess:
             raise BenchError(f"the operator ended with {status.exit} after SIGTERM:\n{tail(self._log)}")
 
     def require_alive(self) -> None:
-        """Raise BenchError where it has ended by itself."""
+        """Raise BenchError where it has ended by itself.
+
+        Asks the kernel, not the supervisor, who would ask each component how it is.
+        """
         assert self._component is not None, "it was never started"
-        status = self._component.status
-        if status.state is ComponentState.EXITED:
-            raise BenchError(f"the operator has ended ({status.exit}):\n{tail(self._log)}")
+        assert self._process is not None
+        if not self._process.is_running():
+            exit_ = self._component.status.exit
+            raise BenchError(f"the operator has ended ({exit_}):\n{tail(self._log)}")
 
     def _command(self) -> list[str]:
         flags = {
