@@ -26,11 +26,19 @@ class Rounds:
 
 
 def run_rounds(ground: Ground, *, rounds: int) -> Rounds:
-    """Run all rounds; the operator does not run while the loader does."""
+    """Run all rounds; the operator does not run while the loader does.
+
+    A turn of the loader that is not counted comes before them. It warms the API server, and it has the
+    controller manager write what it writes at a node's next change only, minutes after the node
+    registered: an annotation that depends on the size of the cluster.
+    """
+    operator, loader = OperatorContender(ground), LoaderContender(ground)
+    warm_up = loader.apply()
+    ground.report.say(f"warm-up: {warm_up.burst.nodes_per_second:,.1f} nodes a second")
+    loader.undo()
     wait_at_rest(ground.trail)
     first = read_fleet(ground.api)
     require_bare(first, like=first)
-    operator, loader = OperatorContender(ground), LoaderContender(ground)
     done = Rounds([], [], [])
 
     def turn(side: Side, *, number: int) -> None:

@@ -21,8 +21,8 @@ STABLE_SECONDS: Final = 10.0
 """So long no node may have changed before a measurement: the controller manager takes its taints off
 seconds after the kubelets reported Ready."""
 
-PATIENCE_SECONDS: Final = 300.0
-"""32 s were seen; the rest is for a busy machine."""
+PATIENCE_SECONDS: Final = 600.0
+"""32 s were seen with a thousand nodes; the rest is for more nodes and a busy machine."""
 
 POLL_SECONDS: Final = 1.0
 PAGE_LIMIT: Final = 500
