@@ -1,0 +1,77 @@
+"""When a fleet may be measured on, what the loader sends, and what the command line takes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from bench import pool
+from bench.__main__ import _parser
+from bench.errors import BenchError
+from bench.fleet import is_bare, require_bare, require_ready
+from bench.loader import POOL_UID, Loader
+from bench.pods import pod
+from harness.builders import a_node, by_name
+from harness.writes import patched, relabelled, retainted
+from winpool.cluster.writer import encode_node_patch
+from winpool.contract.conform import conform, release
+
+BARE = a_node("w1", taints=["dedicated=x:NoSchedule"])
+
+
+def test_what_a_pool_puts_on_makes_a_node_not_bare() -> None:
+    written = patched(BARE, conform(BARE, wanted=pool.wanted(uid=POOL_UID)).patch)
+    assert is_bare(BARE)
+    assert not is_bare(written)
+    undone = patched(written, release(written, pool_uid=POOL_UID, pool_name=pool.NAME))
+    require_bare(by_name(undone), like=by_name(BARE))
+
+
+def test_a_fleet_that_is_not_as_at_first_is_refused() -> None:
+    first = by_name(BARE)
+    for now in (relabelled(BARE, extra="1"), retainted(BARE), a_node("w2")):
+        with pytest.raises(BenchError, match="1 nodes are not as they were"):
+            require_bare(by_name(now), like=first)
+
+
+def test_a_heartbeat_leaves_a_fleet_as_at_first() -> None:
+    require_bare(by_name(replace(BARE, resource_version="99")), like=by_name(BARE))
+
+
+def test_all_nodes_have_to_be_there_and_ready() -> None:
+    require_ready(by_name(BARE), count=1)
+    with pytest.raises(BenchError, match="1 Windows nodes, 1 of them Ready; 2 are wanted"):
+        require_ready(by_name(BARE), count=2)
+    with pytest.raises(BenchError, match="1 Windows nodes, 0 of them Ready; 1 are wanted"):
+        require_ready(by_name(replace(BARE, ready="Unknown")), count=1)
+
+
+def test_after_a_conflict_the_loader_sends_the_same_with_another_version() -> None:
+    patch = conform(BARE, wanted=pool.wanted(uid=POOL_UID)).patch
+    assert patch is not None
+    again = json.loads(Loader._again(encode_node_patch(patch), version="7"))
+    first = json.loads(encode_node_patch(patch))
+    assert again["metadata"].pop("resourceVersion") == "7"
+    assert first["metadata"].pop("resourceVersion") == BARE.resource_version
+    assert again == first
+
+
+def test_a_pod_sits_on_its_node_and_stays_there() -> None:
+    spec = pod(3, node="w1")["spec"]
+    assert (spec["nodeName"], spec["tolerations"]) == ("w1", [{"operator": "Exists"}])
+
+
+@pytest.mark.parametrize("arguments", [["contract", "--nodes", "0"], ["testbed", "--sizes", "many"], []])
+def test_a_wrong_command_line_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        _parser().parse_args(arguments)
+    assert refused.value.code == 2
+
+
+def test_the_defaults_are_those_that_are_documented() -> None:
+    contract = _parser().parse_args(["contract"])
+    assert (contract.nodes, contract.pods, contract.rounds) == (1000, 0, 5)
+    assert (contract.steady_seconds, contract.drifts) == (600, 100)
+    assert _parser().parse_args(["testbed"]).sizes == [1000, 5000]
