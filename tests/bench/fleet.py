@@ -13,7 +13,7 @@ from bench.counting import is_heartbeat, is_node_change, last_disturbance
 from bench.errors import BenchError
 from bench.trail import AuditTrail
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.cluster.lister import NODES_PATH, WINDOWS_SELECTOR
+from winpool.cluster.node_requests import NODES_PATH, WINDOWS_SELECTOR
 from winpool.cluster.nodes import decode_page
 from winpool.snapshot import Node
 

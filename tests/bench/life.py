@@ -17,7 +17,7 @@ from bench.operator_process import USER
 from bench.pool import EDITED_LABEL, LABELS, NAME
 from bench.sampling import Meter, memory_bytes
 from bench.tools import run_tool
-from winpool.cluster.lister import NODES_PATH
+from winpool.cluster.node_requests import NODES_PATH
 
 AFTER_RESTART_SECONDS: Final = 10.0
 """How long a restarted operator is watched for writes to nodes."""

@@ -29,7 +29,7 @@ from testbed.tokens import subject
 from winpool.api.keys import FIELD_MANAGER
 from winpool.cluster import wire
 from winpool.cluster.credentials import Connection, load_connection
-from winpool.cluster.lister import NODES_PATH, PAGE_LIMIT, WINDOWS_SELECTOR
+from winpool.cluster.node_requests import NODES_PATH, PAGE_LIMIT, WINDOWS_SELECTOR
 from winpool.cluster.nodes import decode_page
 from winpool.cluster.request import JSON, MERGE_PATCH
 from winpool.cluster.transport import MAX_CONNECTIONS

@@ -1,8 +1,8 @@
 """What a pass costs: the operator's own parts in a process of their own, over the nodes as they are.
 
 ``python -m bench.passcost`` lists nodes and pools as the operator does, and then runs the very passes
-that the operator runs: observe, decide, nothing to act, report with a second look. On a converged pool
-they ask the API server for nothing, which is checked.
+that the operator runs: observe, decide, nothing to act, nothing new to report. On a converged pool they ask
+the API server for nothing, which is checked.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from bench.errors import BenchError
 from bench.rounds import middle
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.labelled import list_labelled
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
 from winpool.control.clock import Clock
 from winpool.control.executor import Executor
 from winpool.control.observe import Observer
+from winpool.control.patience import Patience
 from winpool.control.pools import Pools
 from winpool.control.reconcile import Reconciler
 from winpool.control.relist import Relister
@@ -47,7 +49,10 @@ class Parts:
             observer=self.observer,
             pools=self.pools,
             executor=Executor(
-                writer=self.writer, accept_written=self.nodes.accept_written, monotonic=clock.monotonic
+                writer=self.writer,
+                known=self.nodes.nodes,
+                accept_written=self.nodes.accept_written,
+                monotonic=clock.monotonic,
             ),
             writer=self.writer,
             recorder=EventRecorder(transport, reporting_instance="bench", now=clock.now),
@@ -55,11 +60,15 @@ class Parts:
                 writer=self.writer,
                 pools=self.pools,
                 period_seconds=1,
+                orphan_grace_seconds=1,
                 after=_ignore,
                 monotonic=clock.monotonic,
             ),
+            list_labelled=lambda name: list_labelled(transport, pool_name=name),
+            ask_for_nodes=self.nodes.ask_for_list,
             clock=clock,
         )
+        self._patience = Patience(monotonic=clock.monotonic)
 
     async def fill(self) -> None:
         """Take in all nodes and pools once."""
@@ -71,7 +80,7 @@ class Parts:
         """Return the CPU seconds of one snapshot and one decision."""
         started = time.process_time()
         snapshot = self.observer.snapshot(
-            self.pool, held_back=frozenset(), written_generation=0, missing_permission=""
+            self.pool, patience=self._patience, written_generation=0, missing_permission=""
         )
         if snapshot is None:
             raise BenchError(f"there is no pool {self.pool}")
