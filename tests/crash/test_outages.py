@@ -1,6 +1,6 @@
 """The API server or the credentials fail: it says so, waits, comes back by itself, can be ended (P1, P4).
 
-What lasts longer is in ``test_long_outages.py``; ``tests/cluster/test_outages.py`` has one state of each kind.
+What lasts longer is in ``test_long_outages.py``; ``tests/cluster/test_outages.py`` has one of each kind.
 """
 
 from __future__ import annotations
