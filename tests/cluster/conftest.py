@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.faulty import through_proxy
 from harness.world import World
 from testbed.cluster import Testbed
+from testbed.faults import FaultProxy
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,3 +32,10 @@ def world(testbed: Testbed, tmp_path: Path) -> Iterator[World]:
         yield mine
     finally:
         mine.close()
+
+
+@pytest.fixture
+def proxy(world: World) -> Iterator[FaultProxy]:
+    """The way of this world's operator to the API server, which can be told to do harm."""
+    with through_proxy(world) as between:
+        yield between
