@@ -71,6 +71,9 @@ def main() -> int:
     breaks = [read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     wanted = sys.argv[1:]
     breaks = [each for each in breaks if not wanted or any(word in each.patch.name for word in wanted)]
+    if not breaks:
+        print(f"no break has {' or '.join(wanted)} in the name of its file", file=sys.stderr)
+        return 2
     unnoticed = 0
     with tempfile.TemporaryDirectory(prefix="winpool-breaks-") as directory:
         copy = Path(directory)
