@@ -10,6 +10,7 @@ from harness.nodes import taints_of
 from harness.operator import Operator
 from harness.waiting import eventually
 from harness.world import World
+from testbed.faults import FaultProxy, answer, on
 
 LISTS: Final = 5
 """After each, leftovers are looked for: so many that the first of them have been seen to the end."""
@@ -47,6 +48,22 @@ def test_a_node_that_stops_being_windows_is_released(world: World) -> None:
     eventually(lambda: not _carries_ours(world.node(first)) or None, what="the node is released")
     assert _carries_ours(world.node(second))
     assert taints_of(world.node(second)) == {"os=windows:NoSchedule"}
+
+
+def test_a_node_that_stops_being_windows_is_released_soon_after_a_write_that_failed(
+    world: World, proxy: FaultProxy
+) -> None:
+    """Strays are looked for every ten minutes only: a failure is an occasion of its own."""
+    [name] = world.fleet(windows=1)
+    world.operator.start()
+    pool = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
+    world.wait_up_to_date(pool, nodes=1)
+    with proxy.add(
+        on("patch", "nodes", name=name), answer(503), first=3
+    ) as refused:  # all tries of one write
+        world.kubectl("label", "node", name, "kubernetes.io/os=linux", "--overwrite")
+        eventually(lambda: not _carries_ours(world.node(name)) or None, what="the node is released")
+    assert refused.hits == 3
 
 
 def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None:
