@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from harness.clock import Seconds
 
 # The same examples on every machine, and no deadline: a shared machine that is slow is not a fault.
 settings.register_profile(
@@ -21,3 +24,9 @@ settings.register_profile(
     "explore", settings.get_profile("ci"), max_examples=3000, stateful_step_count=60, derandomize=False
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def clock() -> Seconds:
+    """Give the test a clock of its own."""
+    return Seconds()

@@ -22,11 +22,6 @@ QUIET_SECONDS: Final = 600.0
 class _History:
     times: int
     last: float
-    longest: float
-
-    @property
-    def due(self) -> float:
-        return self.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (self.times - 1), self.longest)
 
 
 class Pacer:
@@ -44,7 +39,7 @@ class Pacer:
         before = self._histories.get(node_uid)
         # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
         times = min(before.times + 1, 9) if before else 1
-        self._histories[node_uid] = _History(times, now, self._longest)
+        self._histories[node_uid] = _History(times, now)
         return times
 
     def forget(self, node_uid: str) -> None:
@@ -59,13 +54,16 @@ class Pacer:
         """Return the UIDs of the nodes that have to wait."""
         now = self._monotonic()
         self._forget_the_quiet(now)
-        return frozenset(uid for uid, history in self._histories.items() if history.due > now)
+        return frozenset(uid for uid, history in self._histories.items() if self._due(history) > now)
 
     def seconds_to_next(self) -> float | None:
         """Return how long until a waiting node may be written again; None where none waits."""
         now = self._monotonic()
-        waits = [history.due - now for history in self._histories.values() if history.due > now]
-        return min(waits, default=None)
+        dues = (self._due(history) for history in self._histories.values())
+        return min((due - now for due in dues if due > now), default=None)
+
+    def _due(self, history: _History) -> float:
+        return history.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (history.times - 1), self._longest)
 
     def _forget_the_quiet(self, now: float) -> None:
         loud = {uid: each for uid, each in self._histories.items() if now - each.last < QUIET_SECONDS}

@@ -215,10 +215,8 @@ class Reconciler:
             log.info("pool %s: all nodes are released", pool.name)
             self._announcer.announce(decision.pool_events)
         if decision.releases_pool and not decision.finalizers:
-            version = body["metadata"]["resourceVersion"]
-            self._pools.forget(
-                name=pool.name, uid=pool.uid, version=version
-            )  # that was its last sign of life
+            version = body["metadata"]["resourceVersion"]  # the answer was its last sign of life
+            self._pools.forget(name=pool.name, uid=pool.uid, version=version)
         else:
             self._pools.accept(body)
 

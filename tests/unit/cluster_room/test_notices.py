@@ -6,21 +6,12 @@ import logging
 
 import pytest
 
+from harness.clock import Seconds
 from winpool.cluster.errors import Forbidden, Unavailable
 from winpool.cluster.notices import Notices, parse_warnings
 from winpool.cluster.outage import Outage
 
 log = logging.getLogger("winpool.test")
-
-
-class Seconds:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize(

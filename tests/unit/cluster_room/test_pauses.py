@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.clock import Seconds
 from winpool.cluster import errors
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.budgets import Budgets
@@ -109,16 +110,6 @@ async def test_an_attempt_that_succeeds_ends_it() -> None:
 
     policy = retrying(sleep=asyncio.sleep, on_retry=lambda: None)
     assert await policy(attempt) == "answer"
-
-
-class Seconds:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_budget_has_a_burst_and_refills() -> None:

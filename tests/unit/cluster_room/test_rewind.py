@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 import pytest
 
+from harness.clock import Seconds
 from winpool.cluster.errors import StreamGarbled
 from winpool.cluster.rewind import REWOUND_LISTS, REWOUND_SECONDS, Rewind
 
 
-@dataclass
-class Clock:
-    """Monotonic time that passes when told."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def rewind(clock: Clock) -> Rewind:
+def rewind(clock: Seconds) -> Rewind:
     return Rewind("nodes", monotonic=clock)
 
 
@@ -43,7 +28,7 @@ def test_a_list_that_is_not_older_is_taken(rewind: Rewind, version: str, seen: s
 
 
 def test_an_older_list_is_believed_when_it_comes_for_long_and_often_enough(
-    rewind: Rewind, clock: Clock, caplog: pytest.LogCaptureFixture
+    rewind: Rewind, clock: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuse(rewind, times=REWOUND_LISTS - 1)
     clock.now += REWOUND_SECONDS
@@ -52,26 +37,26 @@ def test_an_older_list_is_believed_when_it_comes_for_long_and_often_enough(
     assert "nodes: the cluster was put back from version 10 to 3" in caplog.text
 
 
-def test_many_older_lists_in_a_moment_may_be_of_one_stale_cache(rewind: Rewind, clock: Clock) -> None:
+def test_many_older_lists_in_a_moment_may_be_of_one_stale_cache(rewind: Rewind, clock: Seconds) -> None:
     refuse(rewind, times=10 * REWOUND_LISTS)
     clock.now += REWOUND_SECONDS - 1
     refuse(rewind, times=1)
 
 
-def test_few_older_lists_over_a_long_time_are_not_believed(rewind: Rewind, clock: Clock) -> None:
+def test_few_older_lists_over_a_long_time_are_not_believed(rewind: Rewind, clock: Seconds) -> None:
     refuse(rewind, times=1)
     clock.now += 10 * REWOUND_SECONDS
     refuse(rewind, times=1)
 
 
-def test_a_list_that_is_not_older_in_between_starts_anew(rewind: Rewind, clock: Clock) -> None:
+def test_a_list_that_is_not_older_in_between_starts_anew(rewind: Rewind, clock: Seconds) -> None:
     refuse(rewind, times=REWOUND_LISTS)
     clock.now += REWOUND_SECONDS
     rewind.check("11", seen="10")
     refuse(rewind, times=REWOUND_LISTS)
 
 
-def test_after_a_list_that_was_believed_it_starts_anew(rewind: Rewind, clock: Clock) -> None:
+def test_after_a_list_that_was_believed_it_starts_anew(rewind: Rewind, clock: Seconds) -> None:
     refuse(rewind, times=REWOUND_LISTS)
     clock.now += REWOUND_SECONDS
     rewind.check("3", seen="10")

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import gc
 import weakref
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.clock import Seconds
 from winpool.control.pacing import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, Pacer
 
 PAUSES = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
-@dataclass
-class Clock:
-    """Monotonic time that passes when told."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def pacer(clock: Clock) -> Pacer:
+def pacer(clock: Seconds) -> Pacer:
     return Pacer(monotonic=clock)
 
 
@@ -44,7 +29,7 @@ def test_the_first_repair_waits_for_nothing(pacer: Pacer) -> None:
     assert pacer.seconds_to_next() is None
 
 
-def test_each_further_repair_waits_twice_as_long_up_to_the_longest(pacer: Pacer, clock: Clock) -> None:
+def test_each_further_repair_waits_twice_as_long_up_to_the_longest(pacer: Pacer, clock: Seconds) -> None:
     """Each repair comes the moment it may."""
     for pause in PAUSES:
         pacer.note("w1")
@@ -57,7 +42,7 @@ def test_each_further_repair_waits_twice_as_long_up_to_the_longest(pacer: Pacer,
         assert pacer.seconds_to_next() is None
 
 
-def test_ten_quiet_minutes_end_it(pacer: Pacer, clock: Clock) -> None:
+def test_ten_quiet_minutes_end_it(pacer: Pacer, clock: Seconds) -> None:
     for pause in PAUSES:
         pacer.note("w1")
         clock.now += pause
@@ -66,7 +51,7 @@ def test_ten_quiet_minutes_end_it(pacer: Pacer, clock: Clock) -> None:
     assert pacer.seconds_to_next() == pytest.approx(FIRST_PAUSE_SECONDS)
 
 
-def test_less_than_ten_quiet_minutes_end_nothing(pacer: Pacer, clock: Clock) -> None:
+def test_less_than_ten_quiet_minutes_end_nothing(pacer: Pacer, clock: Seconds) -> None:
     for _ in range(3):
         pacer.note("w1")
         clock.now += QUIET_SECONDS - 1
@@ -74,7 +59,7 @@ def test_less_than_ten_quiet_minutes_end_nothing(pacer: Pacer, clock: Clock) -> 
     assert pacer.seconds_to_next() == pytest.approx(16)
 
 
-def test_each_node_has_a_patience_of_its_own(pacer: Pacer, clock: Clock) -> None:
+def test_each_node_has_a_patience_of_its_own(pacer: Pacer, clock: Seconds) -> None:
     pacer.note("w1")
     clock.now += 3
     pacer.note("w1")
@@ -86,7 +71,7 @@ def test_each_node_has_a_patience_of_its_own(pacer: Pacer, clock: Clock) -> None
     assert pacer.seconds_to_next() == pytest.approx(1.5)
 
 
-def test_asking_changes_nothing(pacer: Pacer, clock: Clock) -> None:
+def test_asking_changes_nothing(pacer: Pacer, clock: Seconds) -> None:
     pacer.note("w1")
     clock.now += 1
     assert [pacer.held_back() for _ in range(3)] == [{"w1"}] * 3
@@ -99,7 +84,7 @@ class Uid(str):
     __slots__ = ("__weakref__",)
 
 
-def test_who_has_been_quiet_is_forgotten(pacer: Pacer, clock: Clock) -> None:
+def test_who_has_been_quiet_is_forgotten(pacer: Pacer, clock: Seconds) -> None:
     """Machines come and go for years, each under a UID of its own (P7)."""
     uid = Uid("w1")
     watched = weakref.ref(uid)
@@ -111,7 +96,7 @@ def test_who_has_been_quiet_is_forgotten(pacer: Pacer, clock: Clock) -> None:
     assert watched() is None
 
 
-def test_a_war_of_years_does_not_overflow(pacer: Pacer, clock: Clock) -> None:
+def test_a_war_of_years_does_not_overflow(pacer: Pacer, clock: Seconds) -> None:
     for _ in range(5000):
         pacer.note("w1")
         clock.now += LONGEST_PAUSE_SECONDS
@@ -121,7 +106,7 @@ def test_a_war_of_years_does_not_overflow(pacer: Pacer, clock: Clock) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(("w1", "w2")), st.floats(0, 1000)), max_size=30))
 def test_no_node_waits_longer_than_the_longest_pause(story: list[tuple[str, float]]) -> None:
-    clock = Clock()
+    clock = Seconds()
     pacer = Pacer(monotonic=clock)
     for uid, quiet in story:
         pacer.note(uid)

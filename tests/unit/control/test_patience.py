@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from harness.builders import Nodes, a_node, by_name
+from harness.clock import Seconds
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from winpool.control.conflicts import LOOK_SECONDS
 from winpool.control.patience import (
@@ -22,23 +23,8 @@ CONFLICT = Conflict("patch nodes w1: 409", status=409)
 REFUSAL = Forbidden("patch nodes w1: 403 denied by a webhook", status=403)
 
 
-@dataclass
-class Clock:
-    """Monotonic time that passes when told."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def patience(clock: Clock) -> Patience:
+def patience(clock: Seconds) -> Patience:
     return Patience(monotonic=clock)
 
 
@@ -75,7 +61,7 @@ def test_a_node_that_is_gone_or_replaced_is_waited_for_no_longer(patience: Patie
 
 
 def test_while_the_newer_state_is_not_known_tries_come_later_and_later_and_it_is_looked_for(
-    patience: Patience, clock: Clock
+    patience: Patience, clock: Seconds
 ) -> None:
     for tries, pause in enumerate((2, 4, 8), start=1):
         advice = patience.note_stopped(W1, CONFLICT)
@@ -88,7 +74,7 @@ def test_while_the_newer_state_is_not_known_tries_come_later_and_later_and_it_is
         assert patience.held_back(NODES) == frozenset()
 
 
-def test_looking_for_the_newer_state_takes_few_looks(patience: Patience, clock: Clock) -> None:
+def test_looking_for_the_newer_state_takes_few_looks(patience: Patience, clock: Seconds) -> None:
     for _ in range(9):
         patience.note_stopped(W1, CONFLICT)
     looks = 0
@@ -141,7 +127,7 @@ def test_the_first_repair_is_at_once_and_the_next_waits(patience: Patience) -> N
 
 
 def test_a_second_write_for_the_same_spec_is_a_repair_whatever_was_undone(
-    patience: Patience, clock: Clock
+    patience: Patience, clock: Seconds
 ) -> None:
     """Such as the ownership record itself, without which no drift can be seen."""
     patience.note_written(W1, is_repair=False)
@@ -152,7 +138,9 @@ def test_a_second_write_for_the_same_spec_is_a_repair_whatever_was_undone(
         clock.now += pause
 
 
-def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(patience: Patience, clock: Clock) -> None:
+def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(
+    patience: Patience, clock: Seconds
+) -> None:
     for error in (Invalid("patch nodes w1: 422", status=422), REFUSAL):
         patience.note_written(W1, is_repair=False)
         pauses = []
@@ -169,7 +157,9 @@ def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(patience: Pat
         assert max(pauses) == pytest.approx(300)
 
 
-def test_a_failure_is_told_when_it_lasts_and_does_not_wait_as_long(patience: Patience, clock: Clock) -> None:
+def test_a_failure_is_told_when_it_lasts_and_does_not_wait_as_long(
+    patience: Patience, clock: Seconds
+) -> None:
     """A moment of etcd is nobody's policy."""
     failure = Unavailable("patch nodes w1: 500", status=500)
     for tries in range(1, 12):
@@ -183,7 +173,7 @@ def test_a_failure_is_told_when_it_lasts_and_does_not_wait_as_long(patience: Pat
         clock.now += pause
 
 
-def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Clock) -> None:
+def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Seconds) -> None:
     """Machines come and go for years, each under a UID of its own (P7)."""
     for number in range(50):
         gone = a_node(f"gone-{number}")
