@@ -25,7 +25,6 @@ changed. Then after as long as has passed already, so that a dead watch costs a 
 @dataclass(frozen=True, slots=True)
 class _Conflict:
     version: str
-    tries: int
     at: float
 
 
@@ -42,11 +41,8 @@ class Conflicts:
         known = self._nodes.get(node.uid)
         if known and known.version != node.resource_version:
             self._pacer.forget(node.uid)
-            known = None
-        self._pacer.note(node.uid)
-        tries = known.tries + 1 if known else 1
-        self._nodes[node.uid] = _Conflict(node.resource_version, tries, self._monotonic())
-        return tries
+        self._nodes[node.uid] = _Conflict(node.resource_version, self._monotonic())
+        return self._pacer.note(node.uid)
 
     def forget(self, uid: str) -> None:
         """Take note that the node has been written."""
