@@ -25,6 +25,7 @@ from yarl import URL
 
 from bench import pool
 from bench.errors import BenchError
+from bench.tools import finish
 from testbed.tokens import subject
 from winpool.api.keys import FIELD_MANAGER
 from winpool.cluster import wire
@@ -183,13 +184,7 @@ def main() -> int:
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--undo", action="store_true", help="take off what it put on before")
     given = parser.parse_args()
-    try:
-        result = asyncio.run(run(kubeconfig=given.kubeconfig, undo=given.undo))
-    except BenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(result))
-    return 0
+    return finish(run(kubeconfig=given.kubeconfig, undo=given.undo))
 
 
 if __name__ == "__main__":

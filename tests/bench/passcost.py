@@ -8,15 +8,14 @@ the API server for nothing, which is checked.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
-import json
 import sys
 import time
 from pathlib import Path
 
 from bench.errors import BenchError
 from bench.rounds import middle
+from bench.tools import finish
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.labelled import list_labelled
@@ -137,13 +136,7 @@ def main() -> int:
     parser.add_argument("--pool", required=True)
     parser.add_argument("--repeats", type=int, default=20)
     given = parser.parse_args()
-    try:
-        result = asyncio.run(run(kubeconfig=given.kubeconfig, pool=given.pool, repeats=given.repeats))
-    except BenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(result))
-    return 0
+    return finish(run(kubeconfig=given.kubeconfig, pool=given.pool, repeats=given.repeats))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Runs a program of the bench as a process of its own, so that what it costs is its own."""
+"""Programs of the bench that run as processes of their own, so that what they cost is their own."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,20 @@ from testbed.errors import tail
 from testbed.process import start_bound
 
 Result = dict[str, Any]
+
+
+def finish(work: Coroutine[Any, Any, Mapping[str, object]]) -> int:
+    """Do the work of such a program and print its result as the last line; return the exit code.
+
+    A BenchError is said in one line on stderr, and makes the code 1.
+    """
+    try:
+        result = asyncio.run(work)
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(result))
+    return 0
 
 
 def run_tool(module: str, *arguments: str, directory: Path, seconds: float) -> Result:
