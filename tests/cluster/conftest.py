@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.faulty import through_proxy
+from harness.streams import Stage, Theatre
 from harness.world import World
 from testbed.cluster import Testbed
 from testbed.faults import FaultProxy
@@ -39,3 +40,17 @@ def proxy(world: World) -> Iterator[FaultProxy]:
     """The way of this world's operator to the API server, which can be told to do harm."""
     with through_proxy(world) as between:
         yield between
+
+
+@pytest.fixture(scope="module")
+def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
+    """What the tests of broken streams of one file share; none of them needs more than 12 nodes."""
+    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=12) as theatre:
+        yield theatre
+
+
+@pytest.fixture
+def stage(theatre: Theatre) -> Iterator[Stage]:
+    """A converged pool behind a proxy, as the test before found it."""
+    with theatre.stage() as stage:
+        yield stage

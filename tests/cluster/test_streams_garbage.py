@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import psutil
 import pytest
 
-from harness.streams import NODES_WATCH, POOLS, POOLS_WATCH, Stage, Theatre
-from testbed.cluster import Testbed
+from harness.streams import NODES_WATCH, POOLS, POOLS_WATCH, Stage
 from testbed.faults import alter, event, insert, line_of, on
 
 GARBAGE: Final = {
@@ -21,18 +19,6 @@ GARBAGE: Final = {
 }
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 """By which the operator may grow over a few lines of 1.4 MB: they are never held for long."""
-
-
-@pytest.fixture(scope="module")
-def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=10) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def stage(theatre: Theatre) -> Iterator[Stage]:
-    with theatre.stage() as stage:
-        yield stage
 
 
 @pytest.mark.parametrize(

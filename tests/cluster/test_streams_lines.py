@@ -6,26 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from harness.nodes import labels_of
-from harness.streams import NODES_WATCH, Stage, Theatre, kept_in
+from harness.streams import NODES_WATCH, Stage, kept_in
 from harness.waiting import eventually, holds
-from testbed.cluster import Testbed
 from testbed.faults import alter, drop, event, insert, replay
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-
-
-@pytest.fixture(scope="module")
-def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=8) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def stage(theatre: Theatre) -> Iterator[Stage]:
-    with theatre.stage() as stage:
-        yield stage
 
 
 def test_lines_sent_once_more_turn_nothing_back(stage: Stage) -> None:

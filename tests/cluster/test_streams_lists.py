@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-from harness.streams import POOLS, Stage, Theatre
-from testbed.cluster import Testbed
+from harness.streams import POOLS, Stage
 from testbed.faults import answer, delay, on, rewrite
 
 BROKEN_LISTS: Final = {
@@ -16,18 +14,6 @@ BROKEN_LISTS: Final = {
     "no-version": '{"kind":"%s","metadata":{},"items":[]}',
     "old": '{"kind":"%s","metadata":{"resourceVersion":"1"},"items":[]}',
 }
-
-
-@pytest.fixture(scope="module")
-def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=12) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def stage(theatre: Theatre) -> Iterator[Stage]:
-    with theatre.stage() as stage:
-        yield stage
 
 
 def test_a_continue_token_that_expired_begins_the_list_anew(stage: Stage) -> None:

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from harness.streams import NODES_WATCH, POOLS, POOLS_WATCH, Stage, Theatre
-from testbed.cluster import Testbed
+from harness.streams import NODES_WATCH, POOLS, POOLS_WATCH, Stage
 from testbed.faults import answer, cut, cut_stream, error_line, insert
-
-
-@pytest.fixture(scope="module")
-def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    with Theatre(testbed, directory=tmp_path_factory.mktemp("streams"), nodes=10) as theatre:
-        yield theatre
-
-
-@pytest.fixture
-def stage(theatre: Theatre) -> Iterator[Stage]:
-    with theatre.stage() as stage:
-        yield stage
 
 
 def test_a_cut_watch_of_nodes_goes_on_though_its_first_tries_fail(stage: Stage) -> None:
