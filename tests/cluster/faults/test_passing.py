@@ -79,16 +79,17 @@ def test_lines_of_a_watch_come_one_by_one_as_they_happen(
     assert proxy.open_watches == ()
 
 
-def test_forwarding_a_patch_costs_at_most_two_milliseconds_of_processor_time(
+def test_forwarding_a_patch_costs_at_most_six_times_the_processor_time_of_sending_it(
     proxy: FaultProxy, client: Client, name: str
 ) -> None:
+    """Both are processor time of this process in this run: a slow or busy machine changes both alike."""
     client.patch(name, "warm")
-    clock = time.pthread_getcpuclockid(_thread_of(proxy))
-    before = time.clock_gettime(clock)
+    forwarding, sending = time.pthread_getcpuclockid(_thread_of(proxy)), time.CLOCK_THREAD_CPUTIME_ID
+    before = time.clock_gettime(forwarding), time.clock_gettime(sending)
     for number in range(200):
         assert client.patch(name, str(number)).status == 200
-    spent = time.clock_gettime(clock) - before
-    assert spent / 200 < 0.002
+    forwarded, sent = time.clock_gettime(forwarding) - before[0], time.clock_gettime(sending) - before[1]
+    assert forwarded < 6 * sent, f"{forwarded / sent:.1f} times; 2.5 is usual"
 
 
 def _thread_of(proxy: FaultProxy) -> int:
