@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.v1alpha1 import SelectorOperator
@@ -74,6 +74,9 @@ class Claimed:
     rival: str = ""
 
 
+_OURS: Final = Claimed(Claim.OURS)
+
+
 def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collection[str]) -> Claimed:
     """Say whose ``node`` is, from the point of view of ``pool``."""
     found = record_of(node)
@@ -83,13 +86,13 @@ def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collect
         left = owner == pool.uid or (owner is None and node.labels.get(POOL_LABEL) == pool.name)
         return Claimed(Claim.LEFT if left else Claim.NONE)
     if owner == pool.uid:
-        return Claimed(Claim.OURS)
+        return _OURS
     if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
         return Claimed(Claim.RIVAL, rival)
     if owner is not None and owner not in vanished:
         return Claimed(Claim.UNKNOWN)
     first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
-    return Claimed(Claim.OURS) if first is pool else Claimed(Claim.RIVAL, first.name)
+    return _OURS if first is pool else Claimed(Claim.RIVAL, first.name)
 
 
 def asking(pools: Iterable[Pool], node: Node) -> tuple[Pool, ...]:

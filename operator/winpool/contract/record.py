@@ -16,6 +16,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+import msgspec
+
 from winpool.api.syntax import (
     MAX_VALUE_LENGTH,
     TAINT_EFFECTS,
@@ -38,6 +40,8 @@ was read is held once. At most 256 times 16 KiB."""
 
 _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 """How the API server writes a metav1.Time."""
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 TaintIdentity = tuple[str, str]
 """Key and effect of a taint."""
@@ -77,7 +81,7 @@ class Unreadable:
 
 def render(record: Record) -> str:
     """Return the text of ``record``: the same text for an equal record, so that it can be compared."""
-    return json.dumps(
+    return _encode(
         {
             "v": VERSION,
             "pool": record.pool_uid,
@@ -92,10 +96,8 @@ def render(record: Record) -> str:
                 }
                 for (key, effect), own in sorted(record.taints.items())
             ],
-        },
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+        }
+    ).decode()
 
 
 def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
@@ -142,7 +144,7 @@ def _read(text: str) -> Record | Unreadable:
     if content.get("v") != VERSION or isinstance(content.get("v"), bool):
         return Unreadable(f"its version 'v' must be {VERSION}")
     uid, labels, taints = content.get("pool"), content.get("labels", {}), content.get("taints", [])
-    if not isinstance(uid, str) or not uid:
+    if not isinstance(uid, str) or not uid or not uid.isascii():
         return Unreadable("'pool' must be the UID of a pool")
     if not isinstance(labels, dict) or not isinstance(taints, list):
         return Unreadable("'labels' must be an object and 'taints' a list")

@@ -42,18 +42,38 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
     would pass too early.
     """
-    members = [each for each in assessed if each.claim in (Claim.OURS, Claim.LEFT)]
-    current = [each for each in members if each.compared and each.patch is None]
+    nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = unknown = 0
+    outstanding: list[str] = []
+    refused: list[str] = []
+    # One walk, not one for each count: a pass does this for every node.
+    for each in assessed:
+        node, whose = each.node, each.claim
+        if each.patch is not None:
+            outstanding.append(node.name)
+            if each.refused:
+                refused.append(node.name)
+        if whose is Claim.OURS or whose is Claim.LEFT:
+            nodes += 1
+            current = each.compared and each.patch is None
+            up_to_date += current
+            if is_ready(node):
+                ready += 1
+                up_to_date_and_ready += current
+                available += is_available(node)
+        elif whose is Claim.RIVAL:
+            foreign += 1
+        elif whose is Claim.UNKNOWN:
+            unknown += 1
     return Tally(
-        nodes=len(members),
-        ready=sum(is_ready(each.node) for each in members),
-        up_to_date=len(current),
-        up_to_date_and_ready=sum(is_ready(each.node) for each in current),
-        available=sum(is_available(each.node) for each in members),
-        outstanding=tuple(each.node.name for each in assessed if each.patch is not None),
-        refused=tuple(each.node.name for each in assessed if each.refused),
-        foreign=sum(each.claim is Claim.RIVAL for each in assessed),
-        unknown=sum(each.claim is Claim.UNKNOWN for each in assessed),
+        nodes=nodes,
+        ready=ready,
+        up_to_date=up_to_date,
+        up_to_date_and_ready=up_to_date_and_ready,
+        available=available,
+        outstanding=tuple(outstanding),
+        refused=tuple(refused),
+        foreign=foreign,
+        unknown=unknown,
     )
 
 
