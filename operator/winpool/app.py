@@ -13,6 +13,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool import __version__
+from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
@@ -64,8 +65,12 @@ class App:
         self._clock = Clock()
         self._writer = Writer(transport)
         self._pools = Pools(on_change=self._pool_changed)
+        self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
         self._nodes = NodeReflector(
-            transport, on_change=self._node_changed, relist_seconds=settings.node_relist_seconds
+            transport,
+            on_change=self._node_changed,
+            after_list=self._control_plane.ask,
+            relist_seconds=settings.node_relist_seconds,
         )
         self._recorder = EventRecorder(
             transport, reporting_instance=socket.gethostname(), now=self._clock.now
@@ -76,7 +81,9 @@ class App:
             accept_written=self._nodes.accept_written,
             monotonic=self._clock.monotonic,
         )
-        self._observer = Observer(pools=self._pools, nodes=self._nodes, now=self._clock.now)
+        self._observer = Observer(
+            pools=self._pools, nodes=self._nodes, control_plane=self._control_plane, now=self._clock.now
+        )
         self._loops = PoolLoops(
             pools=self._pools,
             observer=self._observer,
@@ -219,6 +226,9 @@ class App:
         self._dispatcher.node_changed(old, new)
         if old is not None and new is None:
             self._sweeper.node_gone(old)
+
+    def _control_plane_changed(self) -> None:
+        self._loops.wake_all()
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

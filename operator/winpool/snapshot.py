@@ -39,6 +39,18 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeVersions:
+    """What a node says it runs, in its own words (``status.nodeInfo``); empty where it does not say.
+
+    ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``.
+    """
+
+    kernel: str = ""
+    kubelet: str = ""
+    runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A Windows node as the API server last reported it.
 
@@ -57,6 +69,7 @@ class Node:
     unschedulable: bool
     ready: str
     deleting: bool = False
+    versions: NodeVersions = NodeVersions()
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -113,7 +126,7 @@ class Snapshot:
     ``refused`` says, by UID, why the API server did not let us write a node when we last tried.
     ``written_generation`` is the generation of the spec for which nodes were last written, 0 where
     that is not known. ``missing_permission`` says which right the API server says we lack, empty where
-    we lack none.
+    we lack none. ``control_plane`` is the version of the API server in its own words, empty where not known.
     """
 
     pool: Pool
@@ -125,3 +138,4 @@ class Snapshot:
     refused: Mapping[str, str] = field(default_factory=dict)
     written_generation: int = 0
     missing_permission: str = ""
+    control_plane: str = ""

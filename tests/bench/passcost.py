@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.rounds import middle
 from bench.tools import finish
+from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.labelled import list_labelled
@@ -42,7 +43,10 @@ class Parts:
         self.writer = Writer(transport)
         self.pools = Pools(on_change=_ignore_pool)
         self.nodes = NodeReflector(transport, on_change=_ignore_node)
-        self.observer = Observer(pools=self.pools, nodes=self.nodes, now=clock.now)
+        self.control_plane = ControlPlane(transport, on_change=_ignore)
+        self.observer = Observer(
+            pools=self.pools, nodes=self.nodes, control_plane=self.control_plane, now=clock.now
+        )
         self.reconciler = Reconciler(
             pool,
             observer=self.observer,
@@ -70,7 +74,8 @@ class Parts:
         self._patience = Patience(monotonic=clock.monotonic)
 
     async def fill(self) -> None:
-        """Take in all nodes and pools once."""
+        """Take in all nodes and pools, and the version of the API server, once."""
+        await self.control_plane.ask()
         listed = await self.writer.list_pools()
         self.pools.replace(listed.items, resource_version=listed.resource_version)
         await self.nodes._list()

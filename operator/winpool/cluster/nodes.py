@@ -12,12 +12,13 @@ nothing at all, neither that there are nodes nor that there are none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import PREFIX
 from winpool.cluster import wire
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.snapshot import Node, Taint
+from winpool.snapshot import Node, NodeVersions, Taint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from winpool.snapshot import NodePatch
 
 _READY: Final = "Ready"
+
+_VERSIONS_KEPT: Final = 1024
+"""More combinations than any cluster runs at once; each has about 100 bytes."""
+
+_held_once: Final = lru_cache(maxsize=_VERSIONS_KEPT)(NodeVersions)
 
 
 class UndecodableNodeError(ValueError):
@@ -128,7 +134,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
 
 
 def _node(found: wire.NodeObject) -> Node:
-    metadata, spec = found.metadata, found.spec
+    metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
     return Node(
@@ -139,8 +145,9 @@ def _node(found: wire.NodeObject) -> Node:
         annotations=_ours(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,
-        ready=_ready(found.status),
+        ready=_ready(status),
         deleting=metadata.deletion_timestamp is not None,
+        versions=_versions(status),
     )
 
 
@@ -154,6 +161,16 @@ def _ready(status: wire.NodeStatus | str | None) -> str:
             if condition.type == _READY:
                 return condition.status
     return wire.UNKNOWN
+
+
+def _versions(status: wire.NodeStatus | str | None) -> NodeVersions:
+    """Read what runs on the node. Few combinations are in use, so each is held once for all nodes."""
+    if not isinstance(status, wire.NodeStatus) or status.node_info is None:
+        return NodeVersions()
+    info = status.node_info
+    return _held_once(
+        kernel=info.kernel_version, kubelet=info.kubelet_version, runtime=info.container_runtime_version
+    )
 
 
 def _ours(annotations: Mapping[str, str] | None) -> dict[str, str]:

@@ -26,7 +26,7 @@ from winpool.cluster.store import NodeStore
 from winpool.cluster.versions import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from winpool.cluster.transport import Transport
     from winpool.snapshot import Node
@@ -68,7 +68,8 @@ class NodeReflector:
 
     ``on_change(old, new)`` is called, synchronously, when a field that winpool asks for has
     changed: old is None for a node that appears, new for one that goes. It must not block and
-    must not raise. ``last_error`` is the trouble that there is now, None where there is none.
+    must not raise. ``after_list`` is awaited after every complete list, after the first one before
+    ``synced``, and must not raise. ``last_error`` is the trouble that there is now, None where there is none.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class NodeReflector:
         transport: Transport,
         *,
         on_change: Callable[[Node | None, Node | None], None],
+        after_list: Callable[[], Awaitable[None]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         silence_seconds: float = SILENCE_SECONDS,
         relist_seconds: float = RELIST_SECONDS,
@@ -83,6 +85,7 @@ class NodeReflector:
         self.stats = ReflectorStats()
         self.last_error: ApiError | None = None
         self._transport = transport
+        self._after_list = after_list
         self._monotonic = monotonic
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
@@ -168,6 +171,8 @@ class NodeReflector:
             return
         self._position = self._seen = version
         self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
+        if self._after_list is not None:
+            await self._after_list()
         self._synced = True
 
     def _relist_in(self, seconds: float) -> None:

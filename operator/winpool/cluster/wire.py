@@ -54,10 +54,19 @@ class Condition(_Base):
     status: str = UNKNOWN
 
 
+class NodeInfo(_Base):
+    """The part of core/v1 NodeSystemInfo that is read."""
+
+    kernel_version: str = ""
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
 class NodeStatus(_Base):
     """The part of core/v1 NodeStatus that is read."""
 
     conditions: list[Condition] | None = None
+    node_info: NodeInfo | None = None
 
 
 class NodeObject(_Base):
@@ -133,6 +142,12 @@ class WrittenObject(_Base):
     metadata: Metadata
 
 
+class ServerVersion(_Base):
+    """The part of version.Info that is read."""
+
+    git_version: str
+
+
 node_event: Final = msgspec.json.Decoder(NodeEvent)
 identified_event: Final = msgspec.json.Decoder(IdentifiedEvent)
 raw_event: Final = msgspec.json.Decoder(RawEvent)
@@ -140,4 +155,5 @@ node_list: Final = msgspec.json.Decoder(NodeList)
 raw_list: Final = msgspec.json.Decoder(RawList)
 node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
+server_version: Final = msgspec.json.Decoder(ServerVersion)
 written_object: Final = msgspec.json.Decoder(WrittenObject)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.patience import Patience
     from winpool.control.pools import Pools
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 class Observer:
     """Takes snapshots of what the reflector and the pool store hold."""
 
-    def __init__(self, *, pools: Pools, nodes: NodeReflector, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, *, pools: Pools, nodes: NodeReflector, control_plane: ControlPlane, now: Callable[[], datetime]
+    ) -> None:
         self._pools = pools
         self._nodes = nodes
+        self._control_plane = control_plane
         self._now = now
 
     @property
@@ -55,6 +59,7 @@ class Observer:
             refused=patience.refused,
             written_generation=written_generation,
             missing_permission=missing_permission,
+            control_plane=self._control_plane.version,
         )
 
     def _vanished(self, nodes: tuple[Node, ...]) -> frozenset[str]:

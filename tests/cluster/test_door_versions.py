@@ -1,0 +1,82 @@
+"""Which versions the cluster runs, read through the door: those of nodes, and that of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cluster.door import a_reflector, a_transport, until
+from harness.world import World
+from testbed.faults import FaultProxy, answer, on
+from testbed.faults.rule import Action
+from testbed.pins import chosen_pins
+from winpool.cluster.control_plane import ControlPlane
+from winpool.cluster.transport import Transport
+from winpool.snapshot import NodeVersions
+
+ASKED = on("get", path="^/version$")
+PINNED = chosen_pins().kubernetes
+
+
+@pytest.fixture
+async def transport(proxy: FaultProxy) -> AsyncIterator[Transport]:
+    async with a_transport(proxy.kubeconfig("winpool")) as opened:
+        yield opened
+
+
+async def test_a_node_tells_what_it_runs(world: World, transport: Transport) -> None:
+    [name] = await asyncio.to_thread(lambda: world.fleet(windows=1))
+    async with a_reflector(transport) as reflected:
+        await until(lambda: name in reflected.reflector.nodes, what="the node is seen")
+        seen = reflected.node(name).versions
+    told = world.node(name)["status"]["nodeInfo"]
+    assert seen == NodeVersions(
+        kernel=told["kernelVersion"],
+        kubelet=told["kubeletVersion"],
+        runtime=told["containerRuntimeVersion"],
+    )
+    assert seen.kernel.startswith("10.0.20348.")
+
+
+async def test_the_version_of_the_api_server_is_told_once_as_long_as_it_stays(transport: Transport) -> None:
+    told: list[str] = []
+    control_plane = ControlPlane(transport, on_change=lambda: told.append(control_plane.version))
+    for _ in range(3):
+        await control_plane.ask()
+    assert told == [PINNED]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        answer(403),
+        answer(404),
+        answer(200, body=b"<html>"),
+        answer(200, body=b'{"gitVersion": null}'),
+        answer(200, body=b"{}"),
+    ],
+    ids=["forbidden", "absent", "no JSON", "null", "empty"],
+)
+async def test_a_version_that_cannot_be_read_is_the_one_that_was_known(
+    proxy: FaultProxy, transport: Transport, trouble: Action
+) -> None:
+    control_plane = ControlPlane(transport, on_change=lambda: None)
+    with proxy.add(ASKED, trouble):
+        await control_plane.ask()
+        assert not control_plane.version, "nothing was ever known"
+    await control_plane.ask()
+    with proxy.add(ASKED, trouble) as rule:
+        await control_plane.ask()
+        assert rule.hits
+    assert control_plane.version == PINNED
+
+
+async def test_an_upgraded_api_server_is_noticed(proxy: FaultProxy, transport: Transport) -> None:
+    told: list[str] = []
+    control_plane = ControlPlane(transport, on_change=lambda: told.append(control_plane.version))
+    await control_plane.ask()
+    with proxy.add(ASKED, answer(200, body=b'{"gitVersion": "v1.99.0"}')):
+        await control_plane.ask()
+    assert told == [PINNED, "v1.99.0"]
