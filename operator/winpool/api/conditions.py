@@ -28,8 +28,14 @@ class Reason(StrEnum):
 
     ACCEPTED = "Accepted"
     DRY_RUN = "DryRun"
+    BUILD_UNKNOWN = "BuildUnknown"
+    BUILD_UNSUPPORTED = "BuildUnsupported"
+    BUILD_WARNED = "BuildWarned"
+    MATRIX_CONTRADICTORY = "MatrixContradictory"
+    MATRIX_UNREADABLE = "MatrixUnreadable"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
+    NODES_SUPPORTED = "NodesSupported"
     NO_NODES_SELECTED = "NoNodesSelected"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
@@ -38,11 +44,16 @@ class Reason(StrEnum):
     PAUSED_BY_SPEC = "PausedBySpec"
     POOL_OVERLAP = "PoolOverlap"
     RELEASING_NODES = "ReleasingNodes"
+    REVISION_BELOW_FLOOR = "RevisionBelowFloor"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    RUNTIME_TOO_OLD = "RuntimeTooOld"
     SETTLED = "Settled"
     SPEC_REJECTED = "SpecRejected"
+    SUPPORT_ENDED = "SupportEnded"
+    SUPPORT_ENDING = "SupportEnding"
     TOO_FEW_NODES_READY = "TooFewNodesReady"
     UP_TO_DATE = "UpToDate"
+    VERSION_SKEW = "VersionSkew"
     WRITE_REFUSED = "WriteRefused"
     DELETING = "Deleting"
 
@@ -68,7 +79,7 @@ class Meaning:
 class ConditionKind:
     """A type of condition: what True means, and every status and reason it can have."""
 
-    type: ConditionType
+    type: str
     polarity: Polarity
     true_means: str
     meanings: tuple[Meaning, ...]

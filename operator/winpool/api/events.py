@@ -2,7 +2,8 @@
 
 An event tells of a change or of a failed attempt, once, with its result; never of something that
 merely goes on. What needs a person is in the status too. Nodes get events for exceptions only, so
-that the cold start of a large pool is one event and not thousands.
+that the cold start of a large pool is one event and not thousands. What befalls many nodes at once
+(a build that is unsupported, a control plane that was upgraded) is told of their pool, with a count.
 Source: Kubernetes' event style guide (sig-instrumentation).
 """
 
@@ -40,6 +41,15 @@ class EventReason(StrEnum):
     DRIFT_REPAIRED = "DriftRepaired"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
+    BUILD_UNSUPPORTED = "BuildUnsupported"
+    SUPPORT_ENDED = "SupportEnded"
+    REVISION_BELOW_FLOOR = "RevisionBelowFloor"
+    VERSION_SKEW = "VersionSkew"
+    RUNTIME_TOO_OLD = "RuntimeTooOld"
+    BUILD_UNKNOWN = "BuildUnknown"
+    BUILD_WARNED = "BuildWarned"
+    SUPPORT_ENDING = "SupportEnding"
+    BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,72 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.NODE,
         "The API server, or a policy or webhook behind it, does not let the operator change this node.",
+    ),
+    EventKind(
+        EventReason.BUILD_UNSUPPORTED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a build of Windows that the support matrix does not allow under this version of "
+        "Kubernetes; the event counts them and names the row.",
+    ),
+    EventKind(
+        EventReason.SUPPORT_ENDED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a build of Windows whose last day of support has passed.",
+    ),
+    EventKind(
+        EventReason.REVISION_BELOW_FLOOR,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a revision of Windows below the lowest that is supported.",
+    ),
+    EventKind(
+        EventReason.VERSION_SKEW,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a kubelet that is newer than the control plane, or older than it may be.",
+    ),
+    EventKind(
+        EventReason.RUNTIME_TOO_OLD,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a container runtime that is too old for their build of Windows.",
+    ),
+    EventKind(
+        EventReason.BUILD_UNKNOWN,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a build of Windows, or the cluster a version of Kubernetes, that the support matrix does "
+        "not know.",
+    ),
+    EventKind(
+        EventReason.BUILD_WARNED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes are supported with a warning; the event names the row of the support matrix.",
+    ),
+    EventKind(
+        EventReason.SUPPORT_ENDING,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Nodes run a build of Windows whose support ends within 180 days.",
+    ),
+    EventKind(
+        EventReason.BUILD_LABEL_DISAGREES,
+        "JudgeNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The label node.kubernetes.io/windows-build names another build than the node reports; the node is "
+        "judged by what it reports.",
     ),
 )
 

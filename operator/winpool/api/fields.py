@@ -1,16 +1,18 @@
-"""Types that many fields share: label keys and label values, with their rules."""
+"""Types that many fields share: label keys and values, Windows releases and revisions, with their rules."""
 
 from typing import Annotated, Final
 
 from pydantic import Field
 
 from winpool.api import syntax
+from winpool.api.model import MAX_INT32
 from winpool.api.rules import KeyRule, Rule
 
 # Where a CEL rule has the better sentence, the schema's own length limit is wider than the
 # rule's: a text that is too long for the schema switches CEL off altogether.
 _WIDE_KEY: Final = 512
 _WIDE_VALUE: Final = 253
+_WIDE_RELEASE: Final = 64
 
 
 def _is_key(subject: str) -> str:
@@ -34,6 +36,19 @@ VALUE_SYNTAX: Final = Rule(
 )
 LabelKey = Annotated[str, Field(max_length=_WIDE_KEY), KEY_SYNTAX]
 LabelValue = Annotated[str, Field(max_length=_WIDE_VALUE), VALUE_SYNTAX]
+
+WindowsRelease = Annotated[
+    str,
+    Field(max_length=_WIDE_RELEASE),
+    Rule(
+        f"self.matches('{syntax.OS_VERSION_PATTERN}')",
+        "must be a Windows Server release, in quotes, such as '2019', '2022', '2025' or '23H2'",
+        syntax.is_os_version,
+    ),
+]
+
+Revision = Annotated[int, Field(strict=True, ge=0, le=MAX_INT32)]
+"""The last number of a Windows version: 32 bits in its registry (UBR), and above 32767 in the field."""
 
 
 def under(domains: tuple[str, ...]) -> str:

@@ -22,6 +22,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "tuple_type": "must be a list",
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} entries",
+    "int_type": "must be a whole number, without quotes",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
 }
 """Pydantic's types of error in the words of the API conventions."""
 

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from winpool.api import syntax
-from winpool.api.fields import EACH_KEY_SYNTAX, LabelKey, LabelValue, under
+from winpool.api.fields import EACH_KEY_SYNTAX, LabelKey, LabelValue, Revision, WindowsRelease, under
+from winpool.api.matrix import MAX_ROWS, MatrixRow, RowVerdict
 from winpool.api.model import ApiModel, list_map
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 from winpool.api.selector import NodeSelector
@@ -24,18 +25,35 @@ class Mode(StrEnum):
 class OperatingSystem(ApiModel):
     """The operating system that the nodes are to run."""
 
-    version: Annotated[
-        str,
-        Field(max_length=64),
-        Rule(
-            f"self.matches('{syntax.OS_VERSION_PATTERN}')",
-            "must be a Windows Server release, in quotes, such as '2019', '2022', '2025' or '23H2'",
-            syntax.is_os_version,
-        ),
-    ] = Field(
+    version: WindowsRelease = Field(
         description='Windows Server release that the nodes are to run, such as "2022", "2025" or "23H2". '
         "A string, so a number needs quotes. Required."
     )
+    target_revision: Revision | None = Field(
+        default=None,
+        description="The revision of that release that the nodes are to have or to exceed, the last number "
+        "of 10.0.20348.4052; a node below it is due for an upgrade. An integer, absent means that no "
+        "revision is asked for.",
+    )
+    min_revision: Revision | None = Field(
+        default=None,
+        description="The lowest revision of that release that is supported; a node below it is unsupported. "
+        "At most `targetRevision`. Of this and the floors of the support matrix the highest holds. An "
+        "integer, absent means that the support matrix alone decides.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "!has(self.minRevision) || !has(self.targetRevision) || self.minRevision <= self.targetRevision",
+            "must be at most `targetRevision`: a node that has what is asked for must not be unsupported",
+            lambda self: _is_within(self.min_revision, self.target_revision),
+            at=".minRevision",
+        ),
+    )
+
+
+def _is_within(floor: int | None, target: int | None) -> bool:
+    return floor is None or target is None or floor <= target
 
 
 class PoolTaint(ApiModel):
@@ -91,6 +109,12 @@ class WindowsNodePoolSpec(ApiModel):
         "node until the pool is deleted, which always releases its nodes. A string, default Active.",
     )
     os: OperatingSystem = Field(description="The operating system that the nodes are to run. Required.")
+    support_matrix: Annotated[tuple[MatrixRow, ...], list_map("osVersion")] = Field(
+        default_factory=tuple,
+        max_length=MAX_ROWS,
+        description="The pool's own rows of the support matrix: a field that is set replaces the built-in "
+        "one for that release. A list of at most 16, told apart by osVersion.",
+    )
     labels: Annotated[
         Mapping[str, LabelValue],
         EACH_KEY_SYNTAX,
@@ -128,4 +152,26 @@ class WindowsNodePoolSpec(ApiModel):
             lambda self: self.labels.keys().isdisjoint(self.node_selector.label_keys),
             at=".labels",
         ),
+        Rule(
+            "!has(self.supportMatrix) || !has(self.os.targetRevision) || !self.supportMatrix.exists(r, "
+            "r.osVersion == self.os.version && has(r.minRevision) && r.minRevision > self.os.targetRevision)",
+            "must be at least the `minRevision` that `supportMatrix` has for this release: a node that has "
+            "what is asked for must not be unsupported",
+            lambda self: (
+                self.own_row is None or _is_within(self.own_row.min_revision, self.os.target_revision)
+            ),
+            at=".os.targetRevision",
+        ),
+        Rule(
+            "!has(self.supportMatrix) || !self.supportMatrix.exists(r, "
+            "r.osVersion == self.os.version && has(r.verdict) && r.verdict == 'Deny')",
+            "must not be a release that `supportMatrix` denies: no node could be as the spec asks",
+            lambda self: self.own_row is None or self.own_row.verdict is not RowVerdict.DENY,
+            at=".os.version",
+        ),
     )
+
+    @property
+    def own_row(self) -> MatrixRow | None:
+        """The row of ``supportMatrix`` about the release that the nodes are to run, if there is one."""
+        return next((row for row in self.support_matrix if row.os_version == self.os.version), None)

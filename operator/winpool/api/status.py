@@ -13,6 +13,8 @@ from winpool.api.model import ATOMIC, MAX_INT32, MAX_SAFE_INT, ApiModel, Clipped
 
 MAX_ISSUES: Final = 10
 MAX_PLAN_STEPS: Final = 50
+MAX_BUILDS: Final = 16
+"""More builds than a pool has even in the middle of an upgrade; the counts cover all nodes."""
 NOT_OBSERVED: Final = -1
 """``observedGeneration`` before the operator has looked, so that a tool that asks too early sees that."""
 
@@ -49,6 +51,46 @@ class Condition(ApiModel):
     )
     message: Annotated[str, Clipped(4096)] = Field(
         description="Why, in a sentence for people. A string, required."
+    )
+
+
+class Verdict(StrEnum):
+    """What the support matrix says of a node, the best first."""
+
+    SUPPORTED = "Supported"
+    WARNED = "Warned"
+    UNKNOWN = "Unknown"
+    UNSUPPORTED = "Unsupported"
+
+
+class Build(ApiModel):
+    """A build of Windows that nodes of the pool run, and what the support matrix says of it."""
+
+    build: Annotated[str, Clipped(64)] = Field(
+        description="The build as the nodes report it, such as 10.0.20348. A string, required."
+    )
+    os_version: Annotated[str, Clipped(64)] | None = Field(
+        default=None,
+        description='The Windows Server release of the build, such as "2022". A string, absent where the '
+        "build is not known.",
+    )
+    nodes: Count = Field(description="Nodes of the pool that run the build. An integer, required.")
+    min_revision: Count | None = Field(
+        default=None,
+        description="The lowest revision among these nodes. An integer, absent where none reports one.",
+    )
+    max_revision: Count | None = Field(
+        default=None,
+        description="The highest revision among these nodes. An integer, absent where none reports one.",
+    )
+    verdict: Verdict = Field(
+        description="The worst verdict among these nodes: Supported, Warned, Unknown or Unsupported, in this "
+        "order. A string, required."
+    )
+    end_of_support: Annotated[str, Clipped(64)] | None = Field(
+        default=None,
+        description="The last day, in UTC, on which the build is supported, such as 2031-10-14. A string, "
+        "absent where it is not known.",
     )
 
 
@@ -116,6 +158,11 @@ class WindowsNodePoolStatus(ApiModel):
     )
     available_nodes: Count = Field(
         default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
+    )
+    builds: Annotated[tuple[Build, ...], Clipped(MAX_BUILDS), list_map("build")] = Field(
+        default_factory=tuple,
+        description="Which builds of Windows the nodes run and whether they are supported. A list of at most "
+        "16, told apart by build.",
     )
     issues: Annotated[tuple[Issue, ...], Clipped(MAX_ISSUES), ATOMIC] = Field(
         default_factory=tuple,

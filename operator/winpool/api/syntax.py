@@ -1,4 +1,4 @@
-"""Which label and taint keys a pool may use: the one place that knows, in Python.
+"""Which label and taint keys a pool may use, and the forms of versions and dates: the one place that knows.
 
 The CRD says the same in CEL at ``kubectl apply``; this module is asked again wherever a key
 comes from elsewhere, above all from the ownership record on a node, which anybody who may
@@ -11,6 +11,7 @@ https://kubernetes.io/docs/reference/labels-annotations-taints/.
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Final
 
 from winpool.api.keys import PREFIX
@@ -26,6 +27,10 @@ POOL_NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 """A DNS label: the name of a pool becomes the value of a node label."""
 OS_VERSION_PATTERN: Final = "^([0-9]{4}|[0-9]{2}H[12])$"
 """A release of Windows Server: a year (2022), or a half-year as the annual channel writes it (23H2)."""
+KUBERNETES_MINOR_PATTERN: Final = "^1[.][1-9][0-9]{1,2}$"
+"""A minor version of Kubernetes from 1.10 on: Windows nodes came with 1.14; 1.3 is 1.30 without quotes."""
+DATE_PATTERN: Final = "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$"
+"""The form of a date. The year 0 is left out: Go has it and Python has not."""
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule")
 
@@ -67,6 +72,8 @@ _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 _POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
 _OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
+_KUBERNETES_MINOR = re.compile(KUBERNETES_MINOR_PATTERN, re.ASCII)
+_DATE = re.compile(DATE_PATTERN, re.ASCII)
 
 
 def is_key(text: str) -> bool:
@@ -90,6 +97,27 @@ def is_pool_name(text: str) -> bool:
 def is_os_version(text: str) -> bool:
     """Whether ``text`` has the shape of a Windows Server release. Whether it exists is not asked here."""
     return _OS_VERSION.fullmatch(text) is not None
+
+
+def is_kubernetes_minor(text: str) -> bool:
+    """Whether ``text`` has the shape of a minor version of Kubernetes, such as 1.34."""
+    return _KUBERNETES_MINOR.fullmatch(text) is not None
+
+
+def minor_number(text: str) -> int:
+    """Return 34 for ``1.34``: minor versions are compared as numbers. ``text`` is a minor version."""
+    return int(text.removeprefix("1."))
+
+
+def is_date(text: str) -> bool:
+    """Whether ``text`` is a day of the calendar as year-month-day: 2027-02-30 is not."""
+    if _DATE.fullmatch(text) is None:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_label_key_allowed(key: str) -> bool:

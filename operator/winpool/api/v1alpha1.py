@@ -8,31 +8,39 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
+from winpool.api.matrix import KubernetesVersions, MatrixRow, RowVerdict
 from winpool.api.model import ApiModel, Timestamp
 from winpool.api.problems import InvalidSpecError, describe
 from winpool.api.rules import Rule, Validation
 from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
 from winpool.api.spec import Mode, OperatingSystem, PoolTaint, WindowsNodePoolSpec
 from winpool.api.status import (
+    MAX_BUILDS,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
     NOT_OBSERVED,
+    Build,
     Condition,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
+    Verdict,
     WindowsNodePoolStatus,
 )
 from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
 
 __all__ = [
+    "MAX_BUILDS",
     "MAX_ISSUES",
     "MAX_PLAN_STEPS",
     "NOT_OBSERVED",
+    "Build",
     "Condition",
     "InvalidSpecError",
     "Issue",
+    "KubernetesVersions",
+    "MatrixRow",
     "Mode",
     "NodeSelector",
     "ObjectMeta",
@@ -41,8 +49,10 @@ __all__ = [
     "PlanAction",
     "PlanStep",
     "PoolTaint",
+    "RowVerdict",
     "SelectorOperator",
     "SelectorRequirement",
+    "Verdict",
     "WindowsNodePool",
     "WindowsNodePoolSpec",
     "WindowsNodePoolStatus",

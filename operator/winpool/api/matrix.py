@@ -1,0 +1,153 @@
+"""A pool's own rows of the support matrix: what it knows better than the built-in data.
+
+A field that is set replaces the built-in one; of revision floors the highest holds. A row that
+contradicts itself or the rest of the spec is refused here, so that no verdict needs to choose.
+"""
+
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from winpool.api import syntax
+from winpool.api.fields import Revision, WindowsRelease
+from winpool.api.model import ApiModel
+from winpool.api.rules import Rule, Validation
+
+MAX_ROWS: Final = 16
+"""More than there are releases of Windows Server that a supported Kubernetes ever ran on."""
+
+# Where the rule has the better sentence, the schema's limit is wider (see fields.py).
+_WIDE_MINOR: Final = 32
+_WIDE_DATE: Final = 64
+
+
+class RowVerdict(StrEnum):
+    """What a row says about nodes of its release."""
+
+    ALLOW = "Allow"
+    WARN = "Warn"
+    DENY = "Deny"
+
+
+KubernetesMinor = Annotated[
+    str,
+    Field(max_length=_WIDE_MINOR),
+    Rule(
+        f"self.matches('{syntax.KUBERNETES_MINOR_PATTERN}')",
+        "must be a Kubernetes minor version from '1.10' on, in quotes, such as '1.34': without them 1.30 is "
+        "the number 1.3",
+        syntax.is_kubernetes_minor,
+    ),
+]
+
+
+class KubernetesVersions(ApiModel):
+    """A range of Kubernetes minor versions, both ends included; an end that is absent is open."""
+
+    min: KubernetesMinor | None = Field(
+        default=None,
+        description='The oldest minor version of the control plane, such as "1.30". A string, so it needs '
+        "quotes; absent means that there is no oldest one.",
+    )
+    max: KubernetesMinor | None = Field(
+        default=None,
+        description='The newest minor version of the control plane, such as "1.34". A string, so it needs '
+        "quotes; absent means that there is no newest one.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "has(self.min) || has(self.max)",
+            "must have `min`, `max` or both",
+            lambda self: self.min is not None or self.max is not None,
+        ),
+        Rule(
+            "!has(self.min) || !has(self.max) || "
+            # What is no minor is the other rule's to refuse, and int() would fail on it.
+            f"!self.min.matches('{syntax.KUBERNETES_MINOR_PATTERN}') || "
+            f"!self.max.matches('{syntax.KUBERNETES_MINOR_PATTERN}') || "
+            "int(self.min.substring(2)) <= int(self.max.substring(2))",
+            "must be at least `min`",
+            lambda self: (
+                self.min is None
+                or self.max is None
+                or syntax.minor_number(self.min) <= syntax.minor_number(self.max)
+            ),
+            at=".max",
+        ),
+    )
+
+
+class MatrixRow(ApiModel):
+    """What the pool says about one Windows Server release; what it leaves out is as built in."""
+
+    os_version: WindowsRelease = Field(
+        description='Windows Server release that the row is about, such as "2022" or "23H2". A string, so a '
+        "number needs quotes. Required, once per list."
+    )
+    kubernetes_versions: KubernetesVersions | None = Field(
+        default=None,
+        description="Kubernetes minor versions that nodes of the release may run under; outside of them a "
+        "node is unsupported. Absent means as built in.",
+    )
+    min_revision: Revision | None = Field(
+        default=None,
+        description="The lowest revision that is supported, the last number of 10.0.20348.681; a node below "
+        "it is unsupported. Of this, `os.minRevision` and the built-in one the highest holds. An integer, "
+        "absent means as built in.",
+    )
+    end_of_support: (
+        Annotated[
+            str,
+            Field(max_length=_WIDE_DATE),
+            Rule(
+                f"self.matches('{syntax.DATE_PATTERN}') && !format.date().validate(self).hasValue()",
+                "must be a date that exists, as year-month-day, such as '2027-04-01'",
+                syntax.is_date,
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The last day, in UTC, on which the release is supported, such as 2027-04-01. A "
+        "string of the form year-month-day, absent means as built in.",
+    )
+    verdict: RowVerdict | None = Field(
+        default=None,
+        description="What becomes of nodes of the release: Allow makes them supported, Warn supported with a "
+        "warning, Deny unsupported. Floors, dates and version skew are judged all the same. A string, absent "
+        "means as built in.",
+    )
+    reason: str = Field(
+        default_factory=str,
+        max_length=256,
+        description="Why the row is there, for the people who read the verdict. A string of at most 256 "
+        "characters, empty where it is not given.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "has(self.kubernetesVersions) || has(self.minRevision) || has(self.endOfSupport) || "
+            "has(self.verdict)",
+            "must set at least one of `kubernetesVersions`, `minRevision`, `endOfSupport` and `verdict`: "
+            "a row without them says nothing",
+            lambda self: (
+                (self.kubernetes_versions, self.min_revision, self.end_of_support, self.verdict)
+                != (None,) * 4
+            ),
+        ),
+        Rule(
+            "!has(self.kubernetesVersions) || !has(self.verdict) || self.verdict != 'Deny'",
+            "must be absent where `verdict` is Deny: a release that is denied runs under no version of "
+            "Kubernetes; to deny it outside a range write verdict Allow or Warn and the range",
+            lambda self: self.kubernetes_versions is None or self.verdict is not RowVerdict.DENY,
+            at=".kubernetesVersions",
+        ),
+    )
+
+    @property
+    def last_day(self) -> date | None:
+        """``end_of_support`` as a date."""
+        return date.fromisoformat(self.end_of_support) if self.end_of_support is not None else None
