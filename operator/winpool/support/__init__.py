@@ -1,0 +1,1 @@
+"""The support matrix: which Windows runs where, until when, and why. Pure; the data is ``matrix.yaml``."""

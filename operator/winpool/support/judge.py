@@ -1,0 +1,220 @@
+"""What is to be thought of a node, with every reason: ``judge_node``.
+
+Pure and free of reads. All inputs are hashable and most nodes of a pool are alike, so a caller keeps one
+answer per distinct combination.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.support.classes import class_reason
+from winpool.support.runtimes import runtime_reasons
+from winpool.support.skew import skew_reasons
+from winpool.support.verdicts import Layer, Reason, Verdict, sorted_reasons, worst
+from winpool.support.versions import parse_minor, parse_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import date
+
+    from winpool.support.data import WindowsRelease
+    from winpool.support.rows import Layered
+    from winpool.support.versions import Minor, WindowsVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a node is, and what is to be thought of it.
+
+    ``verdict`` is the worst of ``reasons``, which are sorted by that. ``os_version`` is the release as
+    ``spec.os.version`` writes it, empty where the build belongs to none that is known; ``build`` is
+    ``10.0.20348``, empty where nothing could be read; ``end_of_support`` is the last supported day, UTC.
+    """
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    os_version: str = ""
+    build: str = ""
+    revision: int | None = None
+    end_of_support: date | None = None
+
+
+def judge_node(
+    *,
+    control_plane: str | None,
+    kubelet: str,
+    host: str,
+    runtime: str,
+    layers: Layered,
+    today: date,
+    windows_build: str = "",
+    os_version: str = "",
+    min_revision: int | None = None,
+) -> Judgement:
+    """Judge one node by the texts that it reports.
+
+    ``control_plane`` is the oldest version among the API servers (``1.36`` or ``v1.36.2``), None where it is
+    not known; ``kubelet``, ``host`` and ``runtime`` are ``kubeletVersion``, ``kernelVersion`` and
+    ``containerRuntimeVersion`` of the node's nodeInfo; ``windows_build`` is its label
+    ``node.kubernetes.io/windows-build``, empty where it has none. ``min_revision`` is the pool's own floor,
+    for nodes of the release ``os_version``, or for all where that is empty: revisions of different releases
+    cannot be compared. ``today`` is the day in UTC.
+
+    The release is judged in the kubelet's minor, since the kubelet is what runs on Windows. Where only the
+    control plane's minor does not support it, that is a warning: the kubelet cannot follow it there.
+    """
+    version = parse_windows(host)
+    node = _Node(
+        host=host,
+        version=version,
+        release=layers.matrix.release_of(version) if version else None,
+        kubelet=parse_minor(kubelet),
+        control_plane=parse_minor(control_plane) if control_plane else None,
+        layers=layers,
+    )
+    end = node.end_of_support
+    reasons = sorted_reasons(
+        (
+            *_class(node, kubelet),
+            *_servicing(node, today),
+            *_floor(node, _floors(node, os_version, min_revision)),
+            *_skew(node),
+            *runtime_reasons(runtime, kubelet=node.kubelet, host=version, matrix=layers.matrix),
+            *_label(node, windows_build),
+        )
+    )
+    return Judgement(
+        verdict=worst(reasons),
+        reasons=reasons,
+        os_version=node.release.name if node.release else "",
+        build=version.build_text if version else "",
+        revision=version.revision if version else None,
+        end_of_support=end[0] if end else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What was read from the texts of a node; None is what could not be."""
+
+    host: str
+    version: WindowsVersion | None
+    release: WindowsRelease | None
+    kubelet: Minor | None
+    control_plane: Minor | None
+    layers: Layered
+
+    @property
+    def end_of_support(self) -> tuple[date, Layer] | None:
+        """The last supported day, and the layer that says so."""
+        if self.release is None:
+            return None
+        said = self.layers.override(self.release.name).end_of_support
+        return said or (self.release.end_of_support, Layer.BUILT_IN)
+
+
+def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
+    if node.version is None:
+        yield Reason(
+            "HostVersionUnknown",
+            Verdict.UNKNOWN,
+            f"The node reports the kernelVersion {node.host[:60]!r}, which is no version of Windows: see its "
+            "kubelet and nodeInfo.kernelVersion.",
+        )
+    elif node.release is None:
+        yield Reason(
+            "BuildUnknown",
+            Verdict.UNKNOWN,
+            f"Build {node.version.build_text} is no release of Windows Server that winpool knows: update "
+            "winpool, or replace the node by one with a release of Windows Server.",
+        )
+    if node.kubelet is None:
+        yield Reason(
+            "KubeletVersionUnknown",
+            Verdict.UNKNOWN,
+            f"The node reports the kubeletVersion {kubelet_text[:60]!r}, which is no version of "
+            "Kubernetes: see nodeInfo.kubeletVersion of the node.",
+        )
+    if node.release is None or node.kubelet is None:
+        return
+    own = class_reason(node.kubelet, node.release.name, layers=node.layers)
+    yield own
+    if node.control_plane is None or node.control_plane <= node.kubelet:
+        return
+    there = class_reason(node.control_plane, node.release.name, layers=node.layers)
+    if there.verdict is Verdict.UNSUPPORTED and own.verdict is not Verdict.UNSUPPORTED:
+        yield Reason(
+            "ControlPlaneUnsupported",
+            Verdict.WARNED,
+            f"The kubelet cannot follow: {there.message}",
+            there.layer,
+        )
+
+
+def _servicing(node: _Node, today: date) -> Iterator[Reason]:
+    end = node.end_of_support
+    if node.release is None or end is None or today <= end[0]:
+        return
+    who = "Microsoft's support" if end[1] is Layer.BUILT_IN else "The support that a supportMatrix row grants"
+    yield Reason(
+        "SupportEnded",
+        Verdict.UNSUPPORTED,
+        f"{who} of Windows Server {node.release.name} ended with {end[0]}: move to a newer release.",
+        end[1],
+    )
+
+
+def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:
+    """Return the highest floor of all layers, and whose it is."""
+    if node.release is None:
+        return None
+    found = node.layers.override(node.release.name).min_revision
+    if min_revision is None or os_version not in ("", node.release.name):
+        return found
+    return (min_revision, Layer.POOL) if found is None or min_revision > found[0] else found
+
+
+def _floor(node: _Node, floor: tuple[int, Layer] | None) -> Iterator[Reason]:
+    if floor is None or node.version is None:
+        return
+    least, layer = floor
+    if node.version.revision is None:
+        yield Reason(
+            "RevisionUnknown",
+            Verdict.UNKNOWN,
+            f"At least revision {least} is asked for, and the node's kernelVersion {node.version} has none: "
+            "see its kubelet.",
+            layer,
+        )
+    elif node.version.revision < least:
+        yield Reason(
+            "RevisionTooLow",
+            Verdict.UNSUPPORTED,
+            f"The node runs {node.version}, and at least revision {least} is asked for: patch Windows on it.",
+            layer,
+        )
+
+
+def _skew(node: _Node) -> Iterator[Reason]:
+    if node.control_plane is None:
+        yield Reason(
+            "ControlPlaneUnknown",
+            Verdict.UNKNOWN,
+            "The version of the control plane is not known, so that the version skew cannot be judged: see "
+            "whether the API server answers /version.",
+        )
+    elif node.kubelet is not None:
+        yield from skew_reasons(node.kubelet, control_plane=node.control_plane, matrix=node.layers.matrix)
+
+
+def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
+    if windows_build and node.version is not None and windows_build != node.version.build_text:
+        yield Reason(
+            "LabelDisagrees",
+            Verdict.WARNED,
+            f"The label node.kubernetes.io/windows-build is {windows_build[:63]!r}, and the node runs "
+            f"{node.version.build_text}, so that pods land here that ask for another build: take the label "
+            "out of the kubelet's --node-labels, or restart the kubelet.",
+        )

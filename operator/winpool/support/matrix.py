@@ -1,0 +1,117 @@
+"""The built-in matrix, read once from ``matrix.yaml`` and indexed for lookups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from winpool.support.checks import problems
+from winpool.support.data import (
+    Cell,
+    Compatibility,
+    KubernetesMinor,
+    MatrixFile,
+    PauseImage,
+    Policies,
+    Runtime,
+    Source,
+    Status,
+    WindowsRelease,
+)
+from winpool.support.text import DataError, read
+from winpool.support.versions import Minor, parse_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.support.versions import Release, WindowsVersion
+
+FILE: Final = "matrix.yaml"
+
+_WINDOWS_NT: Final = (10, 0)
+"""Major and minor of every release in the matrix, and of every Windows that runs containers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """The data, indexed. Compared by identity, so that it can cheaply be part of a key."""
+
+    file: MatrixFile
+    releases: Mapping[str, WindowsRelease]
+    builds: Mapping[int, WindowsRelease]
+    minors: Mapping[Minor, KubernetesMinor]
+    cells: Mapping[tuple[Minor, str], Cell]
+    runtimes: Mapping[tuple[Minor, str], Runtime]
+    sandboxes: Mapping[tuple[int, int], PauseImage]
+
+    @property
+    def compatibility(self) -> Compatibility:
+        """The constants of the rules for images on hosts."""
+        return self.file.compatibility
+
+    @property
+    def policies(self) -> Policies:
+        """The constants of Kubernetes' own rules."""
+        return self.file.policies
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Where everything was read, by id."""
+        return self.file.sources
+
+    def release_of(self, version: WindowsVersion) -> WindowsRelease | None:
+        """Return the release that a node with ``version`` runs; None for a build that is not in the data."""
+        if (version.major, version.minor) != _WINDOWS_NT:
+            return None
+        return self.builds.get(version.build)
+
+    def status(self, minor: Minor, release: str) -> Status:
+        """Return what the sources say of ``release`` in ``minor``.
+
+        Unknown for a minor that is not in the data or was not out when the data was read; not listed where
+        the minor is known and has no row for the release.
+        """
+        known = self.minors.get(minor)
+        if known is None or known.released is None:
+            return Status.UNKNOWN
+        cell = self.cells.get((minor, release))
+        return Status.NOT_LISTED if cell is None else cell.status
+
+    def sandbox(self, containerd: Release) -> PauseImage | None:
+        """Return the pause image that ``containerd`` takes by default; None for a line not in the data."""
+        return self.sandboxes.get(containerd.line)
+
+
+def parse(text: str) -> Matrix:
+    """Read a matrix from the text of a file like the packaged one.
+
+    Raises DataError with a sentence per fault that says which row it is in.
+    """
+    file = read(text, MatrixFile)
+    found = tuple(problems(file))
+    if found:
+        raise DataError(found)
+    images = {each.image: each for each in file.pause_images}
+    return Matrix(
+        file=file,
+        releases={each.name: each for each in file.releases},
+        builds={each.build: each for each in file.releases if not each.shares_build_with},
+        minors={_minor(each.name): each for each in file.minors},
+        cells={(_minor(each.kubernetes), each.release): each for each in file.windows},
+        runtimes={(_minor(each.kubernetes), each.name): each for each in file.runtimes},
+        sandboxes={_minor(each.containerd): images[each.image] for each in file.sandboxes},
+    )
+
+
+@cache
+def built_in() -> Matrix:
+    """Return the matrix of the package. The file is read at the first call, never again."""
+    return parse(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
+
+
+def _minor(text: str) -> Minor:
+    minor = parse_minor(text)
+    assert minor is not None  # the schema holds its pattern
+    return minor

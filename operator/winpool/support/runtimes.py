@@ -1,0 +1,112 @@
+"""Whether the container runtime fits the kubelet, and whether its pause image fits the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.support.data import Stage
+from winpool.support.hosts import runs_build
+from winpool.support.verdicts import Reason, Verdict
+from winpool.support.versions import parse_release, parse_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from winpool.support.data import Runtime
+    from winpool.support.matrix import Matrix
+    from winpool.support.versions import Minor, Release, RuntimeVersion, WindowsVersion
+
+CONTAINERD: Final = "containerd"
+DOCKER: Final = "docker"
+
+
+def runtime_reasons(
+    text: str, *, kubelet: Minor | None, host: WindowsVersion | None, matrix: Matrix
+) -> Iterator[Reason]:
+    """Judge the runtime that the node reports as ``text``, for a kubelet and a host that may be unknown.
+
+    The kubelet's minor counts, not the control plane's: it is the kubelet that talks to the runtime.
+    """
+    runtime = parse_runtime(text)
+    if runtime is None or runtime.release is None:
+        yield Reason(
+            "RuntimeUnknown",
+            Verdict.UNKNOWN,
+            f"The node reports the container runtime {_short(text)}, whose version cannot be read: see "
+            "nodeInfo.containerRuntimeVersion of the node.",
+        )
+        return
+    if kubelet is not None:
+        yield from _for_minor(runtime, runtime.release, kubelet, matrix)
+    if host is not None and runtime.name == CONTAINERD:
+        yield from _pause(runtime.release, host, matrix)
+
+
+def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: Matrix) -> Iterator[Reason]:
+    known = matrix.minors.get(minor)
+    if known is None or known.released is None:
+        return  # the verdict on release and minor says so already
+    row = matrix.runtimes.get((minor, runtime.name))
+    if row is None:
+        yield Reason(
+            "RuntimeNotListed",
+            Verdict.UNKNOWN,
+            f"Nothing is known of {runtime.name} on Windows with Kubernetes {minor}: use containerd.",
+        )
+    elif row.stage is Stage.ABSENT:
+        yield Reason(
+            "RuntimeUnsupported",
+            Verdict.UNSUPPORTED,
+            f"Kubernetes {minor} cannot use {runtime.name} on Windows: upgrade it or change the runtime.",
+        )
+    elif (minimum := parse_release(row.minimum)) is not None and release < minimum:
+        yield Reason(
+            "RuntimeTooOld",
+            Verdict.UNSUPPORTED,
+            f"{runtime.name} {release} is too old for Kubernetes {minor}, which needs at least {minimum}: "
+            f"update {runtime.name} on the node.",
+        )
+    else:
+        yield from _advice(row, release, minor)
+
+
+def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
+    if row.stage is Stage.ALPHA:
+        yield Reason(
+            "RuntimeAlpha",
+            Verdict.WARNED,
+            f"{row.name} on Windows is alpha in Kubernetes {minor}: upgrade it or change the runtime.",
+        )
+    recommended = [found for each in row.recommended if (found := parse_release(each))]
+    if not recommended or release.line > max(each.line for each in recommended):
+        return
+    of_line = [each for each in recommended if each.line == release.line]
+    if not of_line or release < min(of_line):
+        yield Reason(
+            "RuntimeNotRecommended",
+            Verdict.WARNED,
+            f"{row.name} {release} is older than recommended for Kubernetes {minor} "
+            f"({', '.join(f'{each} or later' for each in row.recommended)}): update {row.name} on the node.",
+        )
+
+
+def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterator[Reason]:
+    """Warn where no variant of the default pause image runs on ``host``.
+
+    Only a warning: what the configuration of the node names instead is not visible from here.
+    """
+    image = matrix.sandbox(containerd)
+    if image is None or not image.complete or host.build not in matrix.builds:
+        return
+    if not any(runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds):
+        yield Reason(
+            "PauseImageMissing",
+            Verdict.WARNED,
+            f"{image.image}, the pause image that containerd {containerd} takes by default, has no variant "
+            f"for build {host.build}, so that pods do not start: set sandbox_image of containerd to one that "
+            "has, or use another containerd.",
+        )
+
+
+def _short(text: str) -> str:
+    return repr(text[:60]) if text else "nothing"

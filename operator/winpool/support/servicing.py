@@ -1,0 +1,43 @@
+"""Until when Windows is serviced. A release is supported through its last day, in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import date
+
+NOTICE_DAYS: Final = 180
+"""Half a year: long enough to plan new node pools, and to be told before most yearly freezes."""
+
+WARNING_DAYS: Final = 90
+"""A quarter: by now the move should have begun."""
+
+
+class EndingLevel(StrEnum):
+    """How near the end of support is."""
+
+    NONE = "None"
+    NOTICE = "Notice"
+    WARNING = "Warning"
+    ENDED = "Ended"
+
+
+@dataclass(frozen=True, slots=True)
+class SupportEnding:
+    """The days that are left after today, 0 on the last day and negative after it, and how near that is."""
+
+    days_left: int
+    level: EndingLevel
+
+
+def support_ending(end: date, today: date) -> SupportEnding:
+    """Tell how near ``end``, the last supported day, is on ``today``, both in UTC."""
+    left = (end - today).days
+    if left < 0:
+        return SupportEnding(left, EndingLevel.ENDED)
+    if left <= WARNING_DAYS:
+        return SupportEnding(left, EndingLevel.WARNING)
+    return SupportEnding(left, EndingLevel.NOTICE if left <= NOTICE_DAYS else EndingLevel.NONE)

@@ -1,0 +1,38 @@
+"""The version skew policy: a kubelet is never newer than its API server, and not much older.
+
+https://kubernetes.io/releases/version-skew-policy/#kubelet
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.support.verdicts import Reason, Verdict
+from winpool.support.versions import parse_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from winpool.support.matrix import Matrix
+    from winpool.support.versions import Minor
+
+
+def skew_reasons(kubelet: Minor, *, control_plane: Minor, matrix: Matrix) -> Iterator[Reason]:
+    """Judge a kubelet against its control plane; nothing is said of one that is in order."""
+    policy = matrix.policies.skew
+    before = parse_minor(policy.before)
+    allowed = policy.minors_before if before is not None and kubelet < before else policy.minors
+    if kubelet > control_plane:
+        yield Reason(
+            "KubeletNewer",
+            Verdict.UNSUPPORTED,
+            f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet "
+            "must never be newer: upgrade the control plane first, or put an older kubelet on the node.",
+        )
+    elif kubelet.major != control_plane.major or control_plane.minor - kubelet.minor > allowed:
+        yield Reason(
+            "KubeletTooOld",
+            Verdict.UNSUPPORTED,
+            f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet of "
+            f"{kubelet} may be at most {allowed} minors older: upgrade the kubelet.",
+        )

@@ -1,0 +1,86 @@
+"""YAML and its faults, for the packaged data and for the cluster-wide file.
+
+Read as ``kubectl`` reads it: a date stays the text it is written as. A key that is written twice is refused,
+since one of the two would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+_T = TypeVar("_T")
+
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+_AT: Final = re.compile(r"^(?P<what>.*?) - at `\$(?P<path>.*)`$", re.DOTALL)
+
+
+class DataError(ValueError):
+    """Data that cannot be used. ``problems`` has a sentence for each fault that says where it is."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader without dates, and without keys that stand there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Build the mapping of ``node``."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} stands there twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read(text: str, kind: type[_T]) -> _T:
+    """Read YAML as ``kind``. Raises DataError with a sentence that names the line or the field."""
+    try:
+        content = _Loader(text).get_single_data()
+    except RecursionError:
+        raise DataError(("it is nested too deeply to be read",)) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise DataError((_of_yaml(error),)) from None
+    return convert(content, kind)
+
+
+def convert(content: Any, kind: type[_T]) -> _T:
+    """Take ``content``, as read from YAML or JSON, as ``kind``. Raises DataError naming the field."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise DataError((_of_schema(str(error)),)) from None
+    except RecursionError:
+        raise DataError(("it is nested too deeply to be read",)) from None
+
+
+def _of_yaml(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or str(error)
+    return f"line {mark.line + 1}: {what}" if mark is not None else f"not YAML: {what}"
+
+
+def _of_schema(text: str) -> str:
+    found = _AT.match(text)
+    what, path = (found["what"], found["path"].removeprefix(".")) if found else (text, "")
+    if "Expected `str`" in what and ("got `float`" in what or "got `int`" in what):
+        what = "must be a text: put it in quotes, or 1.30 becomes 1.3"
+    return f"{path}: {what}" if path else what

@@ -1,0 +1,52 @@
+"""Verdicts, and the reasons behind them: what every lookup of the support matrix answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Verdict(StrEnum):
+    """What is to be thought of a node, or of an image on a node."""
+
+    SUPPORTED = "Supported"
+    WARNED = "Warned"
+    UNKNOWN = "Unknown"
+    UNSUPPORTED = "Unsupported"
+
+
+class Layer(StrEnum):
+    """Who decided: the data of the package, the cluster-wide file, or the pool."""
+
+    BUILT_IN = "BuiltIn"
+    CLUSTER = "Cluster"
+    POOL = "Pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason of a verdict. ``message`` says what is so, where, and what to do about it."""
+
+    code: str
+    verdict: Verdict
+    message: str
+    layer: Layer = Layer.BUILT_IN
+
+
+_FROM_BEST: Final = (Verdict.SUPPORTED, Verdict.WARNED, Verdict.UNKNOWN, Verdict.UNSUPPORTED)
+"""Unknown is worse than Warned, since it holds upgrades, and better than Unsupported: what is known to be
+unsupported stays so whatever else is missing. Missing information alone is never Unsupported (P4)."""
+
+
+def worst(reasons: Iterable[Reason]) -> Verdict:
+    """Return the worst verdict among ``reasons``; Supported where there is none."""
+    return max((each.verdict for each in reasons), key=_FROM_BEST.index, default=Verdict.SUPPORTED)
+
+
+def sorted_reasons(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Return ``reasons``, the worst first, and in the given order where they are equally bad."""
+    return tuple(sorted(reasons, key=lambda each: -_FROM_BEST.index(each.verdict)))

@@ -1,0 +1,117 @@
+"""The versions that nodes report, read from their texts. What cannot be read is None; nothing raises.
+
+``kernelVersion`` (``10.0.20348.1607``), ``kubeletVersion`` (``v1.24.7-eks-fb459a0``) and
+``containerRuntimeVersion`` (``containerd://2.0.4+azure``) of a node's ``nodeInfo``. The texts are the
+node's own, so every number is bounded in length before it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+_WINDOWS: Final = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,10})(?:\.(\d{1,10}))?", re.ASCII)
+"""Ten digits: build and revision are 32-bit numbers in the registry of Windows, and revisions above 32767
+are common."""
+
+_KUBERNETES: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?([+-].{0,255})?", re.ASCII)
+"""The suffix is free text of a vendor (``-eks-fb459a0``) or of a build (``-rc.0.3+531a28b82ee021``)."""
+
+_RUNTIME: Final = re.compile(r"([a-z][a-z0-9.-]{0,62})://(.{0,255})", re.ASCII)
+_RELEASE: Final = re.compile(
+    r"v?(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?(?:-(alpha|beta|rc)[.]?(\d{1,5})?)?", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsVersion:
+    """A version of Windows, of a host or of an image. ``revision`` is None where the text has none."""
+
+    major: int
+    minor: int
+    build: int
+    revision: int | None = None
+
+    @property
+    def build_text(self) -> str:
+        """What the kubelet writes into the label ``node.kubernetes.io/windows-build``."""
+        return f"{self.major}.{self.minor}.{self.build}"
+
+    def __str__(self) -> str:
+        return self.build_text if self.revision is None else f"{self.build_text}.{self.revision}"
+
+
+class Minor(NamedTuple):
+    """A minor version of Kubernetes. It has an order, and ``str`` writes it as people do: 1.36."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Release(NamedTuple):
+    """A released or pre-released version of a container runtime, in the order of semantic versioning.
+
+    ``stage`` is alpha, beta or rc; a final release has "~", which sorts behind them all.
+    """
+
+    major: int
+    minor: int
+    patch: int = 0
+    stage: str = "~"
+    number: int = 0
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """Major and minor: what a project keeps patching."""
+        return self.major, self.minor
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}" + (
+            "" if self.stage == "~" else f"-{self.stage}.{self.number}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeVersion:
+    """A container runtime: its name as the kubelet writes it, and its version, None where it is unknown."""
+
+    name: str
+    release: Release | None
+
+
+def parse_windows(text: str) -> WindowsVersion | None:
+    """Read ``major.minor.build[.revision]``: a kernelVersion, a windows-build label, an os.version."""
+    found = _WINDOWS.fullmatch(text)
+    if found is None:
+        return None
+    major, minor, build, revision = found.groups()
+    return WindowsVersion(int(major), int(minor), int(build), None if revision is None else int(revision))
+
+
+def parse_minor(text: str) -> Minor | None:
+    """Read the minor of a Kubernetes version: of ``v1.24.7-eks-fb459a0``, ``1.36`` or ``1.35+``."""
+    found = _KUBERNETES.fullmatch(text)
+    return None if found is None else Minor(int(found[1]), int(found[2]))
+
+
+def parse_release(text: str) -> Release | None:
+    """Read a version of a runtime: ``2.0.4+azure``, ``1.4.0-beta.2``.
+
+    Only alpha, beta and rc come before the release; any other suffix is a vendor's (``1.7.20-gke.1``,
+    ``1.6.8-0ubuntu1``) and says nothing about the order.
+    """
+    found = _RELEASE.match(text)
+    if found is None or text[found.end() : found.end() + 1] not in ("", "+", "-"):
+        return None
+    major, minor, patch, stage, number = found.groups()
+    return Release(int(major), int(minor), int(patch or 0), stage or "~", int(number or 0))
+
+
+def parse_runtime(text: str) -> RuntimeVersion | None:
+    """Read ``name://version``; None where not even the name can be read."""
+    found = _RUNTIME.fullmatch(text)
+    return None if found is None else RuntimeVersion(found[1], parse_release(found[2]))

@@ -1,0 +1,198 @@
+"""The packaged data loads, and a file with a fault is refused with a sentence that says where."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+
+from winpool.support.matrix import FILE, built_in, parse
+from winpool.support.text import DataError
+
+TEXT = resources.files("winpool.support").joinpath(FILE).read_text()
+
+CELL_2022_IN_1_36 = '- {kubernetes: "1.36", release: "2022", status: documented,'
+RELEASE_2022 = '- {name: "2022", channel: LTSC,'
+MINOR_1_20 = '- {name: "1.20", released: 2020-12-08, endOfLife: 2022-02-28,'
+
+
+def changed(before: str, after: str) -> str:
+    assert TEXT.count(before) == 1, f"{before!r} does not stand there once"
+    return TEXT.replace(before, after)
+
+
+def faults(text: str) -> str:
+    with pytest.raises(DataError) as caught:
+        parse(text)
+    return "\n".join(caught.value.problems)
+
+
+def test_the_packaged_data_is_without_fault_and_read_once() -> None:
+    assert built_in() is built_in()
+
+
+def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
+    assert [str(minor) for minor in built_in().minors] == [f"1.{number}" for number in range(14, 38)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("2022", "2028"),
+            "(kubernetes 1.36, release 2028): the release is not in releases",
+            id="release-unknown",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("1.36", "1.99"),
+            "(kubernetes 1.99, release 2022): the minor is not in minors",
+            id="minor-unknown",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("2022", "2025"),
+            "windows: 2025 in 1.36 stands there 2 times",
+            id="cell-twice",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("documented", "supported"),
+            "windows[",
+            id="status-unknown",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("documented", "dropped, caution: x"),
+            "a caution belongs to documented rows only",
+            id="caution",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36.replace("documented", "notListed"),
+            "what is not listed has no row",
+            id="not-listed",
+        ),
+        pytest.param(
+            CELL_2022_IN_1_36,
+            CELL_2022_IN_1_36 + " colour: red,",
+            "unknown field `colour`",
+            id="field-unknown",
+        ),
+        pytest.param(
+            '- {kubernetes: "1.37", release: "2022", status: unknown,',
+            '- {kubernetes: "1.37", release: "2022", status: documented,',
+            "must be unknown, since this minor has no date of release",
+            id="minor-not-out",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace("1.20", "1.21"),
+            "(1.21): is not the minor that follows 1.19",
+            id="minor-missing",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace('"1.20"', "1.20"),
+            "minors[6].name: must be a text: put it in quotes",
+            id="minor-is-a-number",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace("2022-02-28", "2020-02-28"),
+            "minors[6] (1.20): endOfLife 2020-02-28 is not after released 2020-12-08",
+            id="dates-reversed",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace("2020-12-08", "2019-12-08"),
+            "minors[6] (1.20): released 2019-12-08 is not after the release of 1.19",
+            id="minors-reversed",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace(" endOfLife: 2022-02-28,", ""),
+            "minors[6] (1.20): released and endOfLife belong together",
+            id="one-date",
+        ),
+        pytest.param(
+            MINOR_1_20,
+            MINOR_1_20.replace("2022-02-28", "2022-02-30"),
+            "minors[6].endOfLife: ",
+            id="no-such-day",
+        ),
+        pytest.param(
+            'version: "21H2", build: 20348',
+            'version: "21H2", build: 17763',
+            "releases: build 17763 stands there 2 times",
+            id="build-twice",
+        ),
+        pytest.param(
+            "mainstreamEnd: 2026-10-13, extendedEnd: 2031-10-14",
+            "mainstreamEnd: 2026-10-13, extendedEnd: 2025-10-14",
+            "releases[9] (2022): extendedEnd 2025-10-14 is not after mainstreamEnd 2026-10-13",
+            id="ends-reversed",
+        ),
+        pytest.param(
+            "available: 2021-08-18",
+            "available: 2027-08-18",
+            "releases[9] (2022): mainstreamEnd",
+            id="ends-before",
+        ),
+        pytest.param(
+            'sharesBuildWith: "2019"',
+            'sharesBuildWith: "2022"',
+            "releases[4] (1809): build 17763 is not that of 2022",
+            id="shared-build",
+        ),
+        pytest.param(
+            'tags: ["ltsc2022"]',
+            'tags: ["ltsc2025"]',
+            "releases: tag ltsc2025 stands there 2 times",
+            id="tag-twice",
+        ),
+        pytest.param(
+            RELEASE_2022, RELEASE_2022.replace("2022", "ltsc2022"), "spec.os.version allows", id="name"
+        ),
+        pytest.param(
+            'containerd: "2.3", image: "registry.k8s.io/pause:3.10.2"',
+            'containerd: "2.3", image: "registry.k8s.io/pause:9"',
+            "sandboxes[5] (containerd 2.3): registry.k8s.io/pause:9 is not in pauseImages",
+            id="pause-unknown",
+        ),
+        pytest.param(
+            '- {kubernetes: "1.36", name: containerd,',
+            '- {kubernetes: "1.36", name: podman,',
+            "runtimes: no row for containerd in Kubernetes 1.36",
+            id="runtime-missing",
+        ),
+        pytest.param(
+            "stableBuilds: [20348, 26100]",
+            "stableBuilds: [26100]",
+            "compatibility.stableAbi: ",
+            id="stable-builds",
+        ),
+        pytest.param(
+            "  WEB-SKEW: {", "  WEB-SKEWED: {", "source WEB-SKEW is not in sources", id="source-unknown"
+        ),
+        pytest.param(
+            "  WEB-SKEW: {", "  WEB-SKEWED: {", "sources.WEB-SKEWED: nothing refers", id="source-unused"
+        ),
+        pytest.param(
+            "releases:\n", "releases:\nreleases:\n", "'releases' stands there twice", id="key-twice"
+        ),
+        pytest.param("releases:\n", "releases: [\n", "line ", id="no-yaml"),
+    ],
+)
+def test_a_fault_is_refused_and_named(before: str, after: str, said: str) -> None:
+    assert said in faults(changed(before, after))
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    assert "nested too deeply" in faults("[" * 10_000)
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", "releases: 7"])
+def test_what_is_no_matrix_is_refused(text: str) -> None:
+    assert faults(text)
