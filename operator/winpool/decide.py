@@ -13,6 +13,7 @@ from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.contract.assess import assess, wanted_by
+from winpool.contract.judge import contradictory_rows
 from winpool.contract.record import MAX_BYTES, fits
 from winpool.report.announce import Announcement, about_node, on_transition
 from winpool.report.status import status
@@ -50,7 +51,7 @@ class Decision:
 def decide(snapshot: Snapshot) -> Decision:
     """Decide one pass of one pool."""
     pool = snapshot.pool
-    refusal = _refusal(pool)
+    refusal = _refusal(snapshot)
     assessed = assess(snapshot)
     may_write = pool.deleting or (not refusal and pool.spec is not None and pool.spec.mode is Mode.ACTIVE)
     due = tuple(each.patch for each in assessed if each.patch is not None) if may_write else ()
@@ -66,8 +67,9 @@ def decide(snapshot: Snapshot) -> Decision:
     )
 
 
-def _refusal(pool: Pool) -> str:
+def _refusal(snapshot: Snapshot) -> str:
     """Say why the spec cannot be acted on, with the fix; empty where it can."""
+    pool = snapshot.pool
     if pool.spec is None:
         return pool.refusal
     wanted = wanted_by(pool)
@@ -76,6 +78,8 @@ def _refusal(pool: Pool) -> str:
             f"spec.labels and spec.taints: their ownership record could exceed {MAX_BYTES} bytes on a node; "
             "use fewer or shorter keys"
         )
+    if wrong := contradictory_rows(snapshot, pool.spec):
+        return f"spec.supportMatrix: {'; '.join(wrong)}"
     return ""
 
 

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from winpool.support.matrix import built_in
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+    from winpool.support.matrix import Matrix
+    from winpool.support.rows import Row
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -127,6 +131,7 @@ class Snapshot:
     ``written_generation`` is the generation of the spec for which nodes were last written, 0 where
     that is not known. ``missing_permission`` says which right the API server says we lack, empty where
     we lack none. ``control_plane`` is the version of the API server in its own words, empty where not known.
+    ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
     """
 
     pool: Pool
@@ -139,3 +144,5 @@ class Snapshot:
     written_generation: int = 0
     missing_permission: str = ""
     control_plane: str = ""
+    matrix: Matrix = field(default_factory=built_in)
+    cluster_rows: tuple[Row, ...] = ()

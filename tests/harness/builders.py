@@ -10,7 +10,7 @@ from typing import Any
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
-from winpool.snapshot import Node, Pool, Snapshot, Taint
+from winpool.snapshot import Node, NodeVersions, Pool, Snapshot, Taint
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -19,6 +19,10 @@ RED = {"agentpool": "red"}
 
 Nodes = dict[str, Node]
 Object = dict[str, Any]
+
+CONTROL_PLANE = "v1.36.3"
+SUPPORTED = NodeVersions(kernel="10.0.20348.4052", kubelet=CONTROL_PLANE, runtime="containerd://2.3.0")
+"""What a node says that the support matrix has nothing against."""
 
 A_SPEC: Object = {"nodeSelector": {"matchLabels": RED}, "os": {"version": "2022"}}
 """The spec of ``a_pool`` as it stands in a manifest."""
@@ -46,6 +50,7 @@ def a_node(
     unschedulable: bool = False,
     deleting: bool = False,
     os: str | None = OS_WINDOWS,
+    versions: NodeVersions = SUPPORTED,
 ) -> Node:
     """Return a Ready Windows node that a pool of ``a_pool`` selects; ``os=None``: without that label."""
     system = {} if os is None else {OS_LABEL: os}
@@ -59,6 +64,7 @@ def a_node(
         unschedulable=unschedulable,
         ready=ready,
         deleting=deleting,
+        versions=versions,
     )
 
 
@@ -73,8 +79,9 @@ def a_spec(
     labels: Mapping[str, str] | None = None,
     taints: Iterable[str] = (),
     mode: str = "Active",
+    more: Mapping[str, Any] | None = None,
 ) -> WindowsNodePoolSpec:
-    """Return a spec that selects the nodes of ``a_node``; ``selector`` is as in a manifest."""
+    """Return a spec that selects the nodes of ``a_node``; ``selector`` and ``more`` are as in a manifest."""
     return WindowsNodePoolSpec.model_validate(
         {
             "nodeSelector": selector or {"matchLabels": RED},
@@ -85,6 +92,7 @@ def a_spec(
                 {"key": taint.key, "value": taint.value, "effect": taint.effect}
                 for taint in map(a_taint, taints)
             ],
+            **(more or {}),
         }
     )
 
@@ -96,6 +104,7 @@ def a_pool(
     labels: Mapping[str, str] | None = None,
     taints: Iterable[str] = (),
     mode: str = "Active",
+    more: Mapping[str, Any] | None = None,
     refusal: str = "",
     age: timedelta = timedelta(hours=1),
     uid: str | None = None,
@@ -105,7 +114,7 @@ def a_pool(
     status: WindowsNodePoolStatus | None = None,
 ) -> Pool:
     """Return a pool that selects the nodes of ``a_node``; with a ``refusal`` its spec is unreadable."""
-    spec = a_spec(selector=selector, labels=labels, taints=taints, mode=mode)
+    spec = a_spec(selector=selector, labels=labels, taints=taints, mode=mode, more=more)
     return with_status(
         Pool(
             name=name,
@@ -173,6 +182,7 @@ def a_snapshot(
     refused: Mapping[str, str] | None = None,
     missing_permission: str = "",
     written_generation: int = 0,
+    control_plane: str = CONTROL_PLANE,
     now: datetime = NOON,
 ) -> Snapshot:
     """Return what a pass of ``pool`` sees."""
@@ -186,6 +196,7 @@ def a_snapshot(
         refused=refused or {},
         missing_permission=missing_permission,
         written_generation=written_generation,
+        control_plane=control_plane,
     )
 
 

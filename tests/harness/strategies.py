@@ -13,10 +13,16 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.builders import Object, a_node, a_pool, a_spec, a_taint
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    OS_LABEL,
+    OS_REVISION_LABEL,
+    OS_VERSION_LABEL,
+    POOL_LABEL,
+)
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.contract.conform import Wanted
-from winpool.snapshot import Node, Pool, Taint
+from winpool.snapshot import Node, NodeVersions, Pool, Taint
 
 SELECTORS: Final[tuple[Object, ...]] = (
     {"matchLabels": {"agentpool": "red"}},
@@ -59,6 +65,18 @@ RESERVED_TAINTS: Final = tuple(taint for taint in PROTECTED_TAINTS if taint.key 
 
 
 WORD: Final = st.text(max_size=8)
+VERSIONS: Final = st.sampled_from(
+    (
+        NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0"),
+        NodeVersions("10.0.20348.1607", "v1.36.3", "containerd://2.3.0"),
+        NodeVersions("10.0.17763.8000", "v1.33.1", "containerd://1.7.28"),
+        NodeVersions("10.0.26100", "v1.36.3", ""),
+        NodeVersions("garbage", "garbage", "garbage"),
+        NodeVersions(),
+    )
+)
+"""What nodes say they run, readable or not."""
+
 READY: Final = st.sampled_from(("True", "True", "True", "False", "Unknown"))
 
 
@@ -122,6 +140,18 @@ def nodes(draw: st.DrawFn, name: str = "w1", *, windows: bool = True) -> Node:
         ready=draw(READY),
         unschedulable=draw(st.booleans()),
         deleting=draw(st.booleans()),
+        versions=draw(VERSIONS),
+    )
+
+
+def os_labels() -> st.SearchStrategy[dict[str, str]]:
+    """Return the labels that tell a node's Windows, as far as it is known."""
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            OS_VERSION_LABEL: st.sampled_from(("2022", "2025")),
+            OS_REVISION_LABEL: st.sampled_from(("1", "2")),
+        },
     )
 
 

@@ -18,6 +18,7 @@ class ConditionType(StrEnum):
     ACCEPTED = "Accepted"
     AVAILABLE = "Available"
     NODES_UP_TO_DATE = "NodesUpToDate"
+    OS_SUPPORTED = "OSSupported"
     RECONCILING = "Reconciling"
     PAUSED = "Paused"
     DELETING = "Deleting"
@@ -31,8 +32,6 @@ class Reason(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     BUILD_WARNED = "BuildWarned"
-    MATRIX_CONTRADICTORY = "MatrixContradictory"
-    MATRIX_UNREADABLE = "MatrixUnreadable"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
     NODES_SUPPORTED = "NodesSupported"
@@ -79,7 +78,7 @@ class Meaning:
 class ConditionKind:
     """A type of condition: what True means, and every status and reason it can have."""
 
-    type: str
+    type: ConditionType
     polarity: Polarity
     true_means: str
     meanings: tuple[Meaning, ...]
@@ -175,6 +174,57 @@ CONDITIONS: Final = (
                 "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
             ),
             Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
+        ),
+    ),
+    ConditionKind(
+        ConditionType.OS_SUPPORTED,
+        Polarity.GOOD,
+        "Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a "
+        "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst is "
+        "told.",
+        (
+            Meaning("True", Reason.NODES_SUPPORTED, "Every node is supported."),
+            Meaning(
+                "True",
+                Reason.BUILD_WARNED,
+                "Every node is supported, some with a warning: see status.issues.",
+            ),
+            Meaning("True", Reason.SUPPORT_ENDING, "Support of a build that nodes run ends within 90 days."),
+            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is unsupported."),
+            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning(
+                "Unknown",
+                Reason.BUILD_UNKNOWN,
+                "The support matrix does not know a build that nodes run or this version of Kubernetes, or "
+                "what a node reports cannot be read.",
+            ),
+            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
+            Meaning("Unknown", Reason.SPEC_REJECTED, "The spec was not accepted, so its rows are not known."),
+            Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
+            Meaning(
+                "False",
+                Reason.BUILD_UNSUPPORTED,
+                "Nodes run a build that the support matrix does not allow under this version of Kubernetes, "
+                "or denies.",
+            ),
+            Meaning(
+                "False", Reason.SUPPORT_ENDED, "The last day of support of a build that nodes run passed."
+            ),
+            Meaning(
+                "False",
+                Reason.REVISION_BELOW_FLOOR,
+                "Nodes run a revision below the highest of `os.minRevision` and the support matrix's floors.",
+            ),
+            Meaning(
+                "False",
+                Reason.VERSION_SKEW,
+                "Nodes run a kubelet that is newer than the control plane, or older than it may be.",
+            ),
+            Meaning(
+                "False",
+                Reason.RUNTIME_TOO_OLD,
+                "Nodes run a container runtime that is too old for their build of Windows.",
+            ),
         ),
     ),
     ConditionKind(

@@ -49,7 +49,6 @@ class EventReason(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_WARNED = "BuildWarned"
     SUPPORT_ENDING = "SupportEnding"
-    BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +192,6 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.POOL,
         "Nodes run a build of Windows whose support ends within 180 days.",
-    ),
-    EventKind(
-        EventReason.BUILD_LABEL_DISAGREES,
-        "JudgeNode",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The label node.kubernetes.io/windows-build names another build than the node reports; the node is "
-        "judged by what it reports.",
     ),
 )
 

@@ -1,8 +1,4 @@
-"""The reasons of the entries in ``status.issues``, the worst first: their order is the order of the list.
-
-Two enumerations, since no pass judges nodes by the support matrix yet: what ``MatrixIssueReason``
-has moves to the end of ``IssueReason``, in the same order, with the first pass that does.
-"""
+"""The reasons of the entries in ``status.issues``, the worst first: their order is the order of the list."""
 
 from __future__ import annotations
 
@@ -17,11 +13,6 @@ class IssueReason(StrEnum):
     WRITE_REFUSED = "WriteRefused"
     OWNER_UNKNOWN = "OwnerUnknown"
     POOL_OVERLAP = "PoolOverlap"
-
-
-class MatrixIssueReason(StrEnum):
-    """What the support matrix finds wrong with a node, after all of ``IssueReason``."""
-
     BUILD_UNSUPPORTED = "BuildUnsupported"
     SUPPORT_ENDED = "SupportEnded"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
@@ -33,7 +24,7 @@ class MatrixIssueReason(StrEnum):
     BUILD_WARNED = "BuildWarned"
 
 
-ISSUES: Final[dict[IssueReason | MatrixIssueReason, str]] = {
+ISSUES: Final = {
     IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied cannot be read, so "
     "nothing is taken off this node but keys under winpool.dev/.",
     IssueReason.WRITE_REFUSED: "The API server, or a policy or webhook behind it, does not let the operator "
@@ -41,19 +32,18 @@ ISSUES: Final[dict[IssueReason | MatrixIssueReason, str]] = {
     IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "
     "not known to be gone either.",
     IssueReason.POOL_OVERLAP: "The node is selected by this pool and by another one.",
-    MatrixIssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the node's build of Windows "
+    IssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the node's build of Windows "
     "under this version of Kubernetes, or denies it.",
-    MatrixIssueReason.SUPPORT_ENDED: "The last day of support of the node's build of Windows has passed.",
-    MatrixIssueReason.REVISION_BELOW_FLOOR: "The node's revision of Windows is below the lowest that is "
+    IssueReason.SUPPORT_ENDED: "The last day of support of the node's build of Windows has passed.",
+    IssueReason.REVISION_BELOW_FLOOR: "The node's revision of Windows is below the lowest that is "
     "supported: the highest of `os.minRevision` and the floors of the support matrix.",
-    MatrixIssueReason.VERSION_SKEW: "The node's kubelet is newer than the control plane, or older than it "
-    "may be.",
-    MatrixIssueReason.RUNTIME_TOO_OLD: "The node's container runtime is too old for its build of Windows.",
-    MatrixIssueReason.BUILD_UNKNOWN: "The support matrix does not know the node's build of Windows or this "
+    IssueReason.VERSION_SKEW: "The node's kubelet is newer than the control plane, or older than it may be.",
+    IssueReason.RUNTIME_TOO_OLD: "The node's container runtime is too old for its build of Windows.",
+    IssueReason.BUILD_UNKNOWN: "The support matrix does not know the node's build of Windows or this "
     "version of Kubernetes, or what the node reports cannot be read; nothing is done to the node for it.",
-    MatrixIssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "
+    IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "
     "than the node reports; the node is judged by what it reports.",
-    MatrixIssueReason.SUPPORT_ENDING: "Support of the node's build of Windows ends within 180 days.",
-    MatrixIssueReason.BUILD_WARNED: "The node is supported with a warning; the message has the reason.",
+    IssueReason.SUPPORT_ENDING: "Support of the node's build of Windows ends within 180 days.",
+    IssueReason.BUILD_WARNED: "The node is supported with a warning; the message has the reason.",
 }
 """What each reason means, for the reference page."""

@@ -31,6 +31,8 @@ KOPF_FINALIZER: Final = f"{GROUP}/kopf"
 
 OS_LABEL: Final = "kubernetes.io/os"
 OS_WINDOWS: Final = "windows"
+WINDOWS_BUILD_LABEL: Final = "node.kubernetes.io/windows-build"
+"""Node label of the kubelet: major, minor and build of Windows, without the revision."""
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

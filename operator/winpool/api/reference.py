@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from winpool.api.conditions import CONDITIONS
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, schema
 from winpool.api.events import EVENTS, Regarding
 from winpool.api.issues import ISSUES
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
-from winpool.api.matrix_conditions import documented
 from winpool.api.rules import VALIDATIONS
 from winpool.api.schema import Schema
 
@@ -134,7 +134,7 @@ def _conditions() -> str:
             ("Status", "Reason", "When"),
             ((meaning.status, f"`{meaning.reason}`", meaning.when) for meaning in kind.meanings),
         )
-        for kind in documented()
+        for kind in CONDITIONS
     )
 
 

@@ -175,8 +175,8 @@ class WindowsNodePoolStatus(ApiModel):
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
         default_factory=tuple,
-        description="Ready, Accepted, Available, NodesUpToDate, Reconciling, Paused and Deleting, one entry "
-        "per type.",
+        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, Reconciling, Paused and "
+        "Deleting, one entry per type.",
     )
 
     def condition(self, kind: str) -> Condition | None:

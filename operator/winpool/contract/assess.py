@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from winpool.contract.conform import Wanted, conform, record_of, release
+from winpool.contract.judge import Judge
 from winpool.contract.membership import Claim, asking, claim, may_share
 from winpool.contract.record import Record, Unreadable
 from winpool.snapshot import Node, NodePatch
+from winpool.support.judge import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +25,8 @@ class Assessment(msgspec.Struct, frozen=True):
     ``compared`` is False where there was no readable spec to compare it with. ``rival`` names the
     other pool that has the node or asks for it too; ``drifted`` what somebody undid;
     ``unreadable`` says why the ownership record gives no rights; ``refused`` why the API server did not
-    let the patch pass when it was last tried.
+    let the patch pass when it was last tried. ``judgement`` is what the support matrix says, of our nodes
+    only.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
     """
@@ -36,6 +39,7 @@ class Assessment(msgspec.Struct, frozen=True):
     drifted: tuple[str, ...] = ()
     unreadable: str = ""
     refused: str = ""
+    judgement: Judgement | None = None
 
 
 def wanted_by(pool: Pool) -> Wanted:
@@ -62,8 +66,10 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     if pool.spec is None:
         return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
     wanted = wanted_by(pool)
-    rivals = _rivals(snapshot)
-    assessed = (_assessed(node, wanted=wanted, snapshot=snapshot, rivals=rivals) for node in nodes)
+    rivals, judge = _rivals(snapshot), Judge(snapshot, pool.spec)
+    assessed = (
+        _assessed(node, wanted=wanted, snapshot=snapshot, rivals=rivals, judge=judge) for node in nodes
+    )
     return _with_refusals(assessed, snapshot)
 
 
@@ -98,11 +104,15 @@ def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
     return tuple(other for other in snapshot.rivals if other.uid in owners or may_share(snapshot.pool, other))
 
 
-def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[Pool, ...]) -> Assessment:
+def _assessed(
+    node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[Pool, ...], judge: Judge
+) -> Assessment:
     found = claim(node, pool=snapshot.pool, rivals=rivals, vanished=snapshot.vanished_pools)
     match found.claim:
         case Claim.OURS:
-            state, others = conform(node, wanted=wanted), asking(rivals, node) if rivals else ()
+            judged = judge.judge(node)
+            state = conform(node, wanted=wanted, os_labels=judged.labels)
+            others = asking(rivals, node) if rivals else ()
             return Assessment(
                 node,
                 Claim.OURS,
@@ -110,6 +120,7 @@ def _assessed(node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[P
                 rival=others[0].name if others else "",
                 drifted=state.drifted,
                 unreadable=state.unreadable,
+                judgement=judged.judgement,
             )
         case Claim.LEFT:
             return _released(node, snapshot.pool)

@@ -15,9 +15,10 @@ The rules, each with a test of its name:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
 from winpool.contract import record as records
 from winpool.contract.record import Owned, Record, Unreadable
 from winpool.snapshot import NodePatch, Taint
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from winpool.snapshot import Node
 
 K = TypeVar("K")
+
+OS_LABELS: Final = (OS_VERSION_LABEL, OS_REVISION_LABEL)
+"""The labels that tell a node's Windows: ours, and as they are read from what the node reports."""
+
+NOT_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
+"""The ``OS_LABELS`` of a node whose Windows is not known: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +72,21 @@ def record_of(node: Node) -> Record | Unreadable | None:
     return found
 
 
-def conform(node: Node, *, wanted: Wanted) -> Conformity:
-    """Return the patch after which ``node`` carries what is ``wanted``.
+def conform(node: Node, *, wanted: Wanted, os_labels: Mapping[str, str] = NOT_KNOWN) -> Conformity:
+    """Return the patch after which ``node`` carries what is ``wanted``, and of ``OS_LABELS`` ``os_labels``.
 
     A record of another pool is undone first: the caller decides whether that pool is gone
     (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
     """
     found = record_of(node)
-    if isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted):
+    if isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted, os_labels=os_labels):
         return _AS_WANTED
-    return _compare(node, found, wanted=wanted)
+    return _compare(node, found, wanted=wanted, os_labels=os_labels)
 
 
-def _compare(node: Node, found: Record | Unreadable | None, *, wanted: Wanted) -> Conformity:
+def _compare(
+    node: Node, found: Record | Unreadable | None, *, wanted: Wanted, os_labels: Mapping[str, str]
+) -> Conformity:
     """Go the long way: what is to be undone, what is to be put, and what the record says then."""
     unreadable = found.why if isinstance(found, Unreadable) else ""
     if found is None and node.labels.get(POOL_LABEL) == wanted.pool_name:
@@ -91,6 +100,9 @@ def _compare(node: Node, found: Record | Unreadable | None, *, wanted: Wanted) -
     own_taints = _with_times(node, _put(taints, wanted.taints, kept.taints), kept.taints)
     text = records.render(Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints))
     labels[POOL_LABEL] = wanted.pool_name
+    for key in OS_LABELS:
+        labels.pop(key, None)
+    labels.update(os_labels)
 
     patch = _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=text)
     unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
@@ -102,7 +114,7 @@ def _compare(node: Node, found: Record | Unreadable | None, *, wanted: Wanted) -
 _AS_WANTED: Final = Conformity(patch=None)
 
 
-def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted) -> bool:
+def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted, os_labels: Mapping[str, str]) -> bool:
     """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
 
     All that is wanted stands there, and what is recorded as ours is just the part of it that is.
@@ -112,6 +124,8 @@ def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted) -> bool:
         record.is_canonical
         and record.pool_uid == wanted.pool_uid
         and labels.get(POOL_LABEL) == wanted.pool_name
+        and labels.get(OS_VERSION_LABEL) == os_labels.get(OS_VERSION_LABEL)
+        and labels.get(OS_REVISION_LABEL) == os_labels.get(OS_REVISION_LABEL)
         and wanted.labels.items() <= labels.items()
         and _are_of(record.labels, wanted.labels)
     ):
@@ -145,6 +159,8 @@ def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
     labels, taints = _undo(node, old, keep_labels={}, keep_taints={})
     if labels.get(POOL_LABEL) == pool_name:
         del labels[POOL_LABEL]
+    for key in OS_LABELS:
+        labels.pop(key, None)
     return _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=None)
 
 
@@ -238,8 +254,11 @@ def _changed(taint: Taint, value: str, old: Record) -> Taint:
 
 
 def _drifted(node: Node, patch: NodePatch) -> tuple[str, ...]:
-    """Name the labels and taints that ``patch`` puts back, in the words of kubectl."""
-    labels = [f"label {key}" for key in sorted(patch.labels)]
+    """Name the labels and taints that ``patch`` puts back, in the words of kubectl.
+
+    Not ``OS_LABELS``: mostly it is the machine that has changed.
+    """
+    labels = [f"label {key}" for key in sorted(patch.labels) if key not in OS_LABELS]
     before = set(node.taints)
     taints = [f"taint {t.key}:{t.effect}" for t in patch.taints or () if t not in before]
     return (*labels, *taints)

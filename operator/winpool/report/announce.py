@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.events import EventReason
+from winpool.api.issues import IssueReason
 from winpool.contract.membership import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
+    from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
     from winpool.snapshot import Node
 
@@ -43,11 +44,19 @@ def on_transition(
         entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
         if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, now.message
+    ending = _ending(after)
+    if ending is not None and _ending(before) is None:
+        yield EventReason.SUPPORT_ENDING, ending.message
     yield from _of_rollouts(
         before.condition(ConditionType.NODES_UP_TO_DATE),
         after.condition(ConditionType.NODES_UP_TO_DATE),
         wrote=wrote,
     )
+
+
+def _ending(status: WindowsNodePoolStatus) -> Issue | None:
+    """Return the issue that the support of a release ends: the condition tells of it only later."""
+    return next((issue for issue in status.issues if issue.reason == IssueReason.SUPPORT_ENDING), None)
 
 
 def _of_rollouts(
@@ -71,6 +80,13 @@ _TRANSITIONS = (
     (ConditionType.PAUSED, "False", None, EventReason.POOL_RESUMED),
     (ConditionType.ACCEPTED, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
     (ConditionType.READY, "False", Reason.POOL_OVERLAP, EventReason.POOL_OVERLAP),
+    (ConditionType.OS_SUPPORTED, "False", Reason.BUILD_UNSUPPORTED, EventReason.BUILD_UNSUPPORTED),
+    (ConditionType.OS_SUPPORTED, "False", Reason.SUPPORT_ENDED, EventReason.SUPPORT_ENDED),
+    (ConditionType.OS_SUPPORTED, "False", Reason.REVISION_BELOW_FLOOR, EventReason.REVISION_BELOW_FLOOR),
+    (ConditionType.OS_SUPPORTED, "False", Reason.VERSION_SKEW, EventReason.VERSION_SKEW),
+    (ConditionType.OS_SUPPORTED, "False", Reason.RUNTIME_TOO_OLD, EventReason.RUNTIME_TOO_OLD),
+    (ConditionType.OS_SUPPORTED, "Unknown", Reason.BUILD_UNKNOWN, EventReason.BUILD_UNKNOWN),
+    (ConditionType.OS_SUPPORTED, "True", Reason.BUILD_WARNED, EventReason.BUILD_WARNED),
 )
 
 _NOT_AT_FIRST = (EventReason.POOL_RESUMED,)

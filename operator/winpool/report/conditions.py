@@ -1,4 +1,4 @@
-"""The seven conditions, each a function of what was seen. Meanings: ``api/conditions.py``."""
+"""The conditions, each a function of what was seen. Meanings: ``api/conditions.py``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.v1alpha1 import Condition, Mode
+from winpool.report.os_support import os_supported
 from winpool.report.tally import count_nodes, enumerate_names
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Sequence
+    from datetime import date, datetime
 
+    from winpool.report.os_support import Group
     from winpool.report.tally import Tally
     from winpool.snapshot import Pool
 
@@ -29,13 +32,14 @@ class View:
     """What the conditions of a pool are computed from.
 
     ``refusal`` says why the spec cannot be acted on, ``missing_permission`` which rule is missing;
-    both are empty where all is well.
+    both are empty where all is well. ``groups`` are the pool's nodes as the support matrix judges them.
     """
 
     pool: Pool
     tally: Tally
     refusal: str
     missing_permission: str
+    groups: Sequence[Group] = ()
 
     @property
     def accepted(self) -> bool:
@@ -67,6 +71,7 @@ def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
         ConditionType.ACCEPTED: _accepted(view),
         ConditionType.AVAILABLE: _available(view.tally),
         ConditionType.NODES_UP_TO_DATE: _nodes_up_to_date(view),
+        ConditionType.OS_SUPPORTED: _os_supported(view, today=now.date()),
         ConditionType.RECONCILING: _reconciling(view),
         ConditionType.PAUSED: _paused(view),
         ConditionType.DELETING: _deleting(view),
@@ -173,6 +178,17 @@ def _none_of_ours(tally: Tally) -> _Finding:
             "True", Reason.POOL_OVERLAP, "all nodes that nodeSelector takes belong to other pools"
         )
     return _Finding("True", Reason.NO_NODES_SELECTED, NO_NODES)
+
+
+def _os_supported(view: View, *, today: date) -> _Finding:
+    if view.pool.deleting:
+        return _Finding("Unknown", Reason.RELEASING_NODES, "the pool is being deleted: see Deleting")
+    if view.refusal:
+        return _Finding("Unknown", Reason.SPEC_REJECTED, "the spec was not accepted: see Accepted")
+    if not view.groups:
+        return _none_of_ours(view.tally)
+    found = os_supported(view.groups, today=today)
+    return _Finding(found.status, found.reason, found.message)
 
 
 def _reconciling(view: View) -> _Finding:

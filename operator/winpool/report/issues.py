@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.contract.membership import Claim
+from winpool.report.os_support import findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import date, datetime
 
     from winpool.contract.assess import Assessment
+    from winpool.report.os_support import Group
     from winpool.snapshot import Pool
 
 
@@ -25,17 +27,26 @@ class _Finding:
     fix: str
 
 
-def issues(assessed: Sequence[Assessment], *, pool: Pool, now: datetime) -> tuple[Issue, ...]:
+def issues(
+    assessed: Sequence[Assessment], groups: Sequence[Group], *, pool: Pool, now: datetime
+) -> tuple[Issue, ...]:
     """Return the issues in a stable order: by how bad their reason is, then by node.
+
+    Where there are more than fit, the end of support that comes next keeps its place all the same: it is
+    announced once, and must not come and go with the troubles of other nodes.
 
     ``since`` is kept as long as the same issue of the same node goes on.
     """
     since = {(issue.node, issue.reason): issue.since for issue in pool.status.issues}
     order = list(IssueReason)
     found = sorted(
-        ((each.node.name, finding) for each in assessed for finding in _of_node(each)),
+        (*_of_nodes(assessed), *_of_groups(groups, today=now.date())),
         key=lambda pair: (order.index(pair[1].reason), pair[0]),
     )
+    shown = found[:MAX_ISSUES]
+    ending = next((pair for pair in found if pair[1].reason is IssueReason.SUPPORT_ENDING), None)
+    if ending is not None and ending not in shown:
+        shown[-1] = ending
     return tuple(
         Issue(
             node=node,
@@ -44,8 +55,42 @@ def issues(assessed: Sequence[Assessment], *, pool: Pool, now: datetime) -> tupl
             message=finding.message,
             fix=finding.fix,
         )
-        for node, finding in found[:MAX_ISSUES]
+        for node, finding in shown
     )
+
+
+def _of_nodes(assessed: Iterable[Assessment]) -> Iterator[tuple[str, _Finding]]:
+    for each in assessed:
+        # Asked here, of thousands of nodes: to begin a generator costs more than the answer.
+        if each.unreadable or each.refused or each.rival or each.claim is Claim.UNKNOWN:
+            for finding in _of_node(each):
+                yield each.node.name, finding
+
+
+def _of_groups(groups: Iterable[Group], *, today: date) -> Iterator[tuple[str, _Finding]]:
+    """Yield what the support matrix has against nodes; of those with the same trouble as many as fit."""
+    for found in findings(groups, today=today):
+        for name in found.nodes[:MAX_ISSUES]:
+            yield name, _Finding(found.reason, found.message, _FIXES[found.reason])
+
+
+_FIXES: Final = {
+    IssueReason.BUILD_UNSUPPORTED: "move the workload to nodes with a release that the matrix allows, or, if "
+    "your vendor supports this one, say so in spec.supportMatrix",
+    IssueReason.SUPPORT_ENDED: "replace the node by one with a newer release of Windows Server; if you have "
+    "extended support, say until when in spec.supportMatrix",
+    IssueReason.REVISION_BELOW_FLOOR: "install the Windows updates on the node, or replace it",
+    IssueReason.VERSION_SKEW: "bring the kubelet to the version of the control plane, or next to it",
+    IssueReason.RUNTIME_TOO_OLD: "update the container runtime on the node, or replace it",
+    IssueReason.BUILD_UNKNOWN: "update winpool, or say in spec.supportMatrix what you know; see to what the "
+    "message names",
+    IssueReason.BUILD_LABEL_DISAGREES: "take the label out of the kubelet's --node-labels, or restart the "
+    "kubelet: it sets the label when it registers",
+    IssueReason.SUPPORT_ENDING: "plan nodes with a newer release of Windows Server, and move the workload "
+    "there before that day",
+    IssueReason.BUILD_WARNED: "see to what the message names; if your vendor supports it, say so in "
+    "spec.supportMatrix with verdict Allow",
+}
 
 
 def _of_node(each: Assessment) -> Iterable[_Finding]:

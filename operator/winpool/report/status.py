@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan, PlanAction, PlanStep, WindowsNodePoolStatus
 from winpool.report.conditions import View, conditions
 from winpool.report.issues import issues
+from winpool.report.os_support import builds, grouped
 from winpool.report.tally import tally
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) -> WindowsNodePoolStatus:
     """Return what is to stand in ``status``: all of it, for one write."""
     pool, counts = snapshot.pool, tally(assessed)
-    view = View(pool=pool, tally=counts, refusal=refusal, missing_permission=snapshot.missing_permission)
+    groups = grouped(assessed)
+    view = View(
+        pool=pool,
+        tally=counts,
+        refusal=refusal,
+        missing_permission=snapshot.missing_permission,
+        groups=groups,
+    )
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
         nodes=counts.nodes,
@@ -27,7 +35,8 @@ def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) 
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
-        issues=issues(assessed, pool=pool, now=snapshot.now),
+        builds=builds(groups),
+        issues=issues(assessed, groups, pool=pool, now=snapshot.now),
         plan=_plan(assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )

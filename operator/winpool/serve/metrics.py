@@ -7,6 +7,7 @@ Their number depends on the number of pools, never of nodes. The table is also t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from winpool.snapshot import Pool
+
+BUILDS_SHOWN: Final = 10
+"""So that the number of series stays bounded; a pool in the middle of an upgrade has two builds."""
 
 Labels = tuple[str, ...]
 Kind = Literal["gauge", "counter"]
@@ -41,6 +45,20 @@ NODES: Final = Definition(
     ("pool", "state"),
     "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available. "
     "The states overlap.",
+)
+NODES_BY_BUILD: Final = Definition(
+    "winpool_nodes_by_build",
+    "gauge",
+    ("pool", "build", "os_version"),
+    "Nodes of the pool by build of Windows, for the ten builds with the most nodes; 'other' is the rest. "
+    "os_version is empty where the build is not known.",
+)
+SUPPORT_END: Final = Definition(
+    "winpool_os_support_end_timestamp_seconds",
+    "gauge",
+    ("os_version",),
+    "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
+    "that nodes run; the earliest where pools differ.",
 )
 CONDITION: Final = Definition(
     "winpool_status_condition",
@@ -108,6 +126,8 @@ BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, 
 
 DEFINITIONS: Final = (
     NODES,
+    NODES_BY_BUILD,
+    SUPPORT_END,
     CONDITION,
     CONDITION_SINCE,
     GENERATION_LAG,
@@ -167,6 +187,8 @@ def of_pools(pools: Collection[Pool]) -> dict[Definition, Mapping[Labels, float]
     conditions: dict[Labels, float] = {}
     since: dict[Labels, float] = {}
     lag: dict[Labels, float] = {}
+    by_build: dict[Labels, float] = {}
+    ends: dict[Labels, float] = {}
     for pool in pools:
         status = pool.status
         nodes[pool.name, "selected"] = status.nodes
@@ -175,8 +197,29 @@ def of_pools(pools: Collection[Pool]) -> dict[Definition, Mapping[Labels, float]
         nodes[pool.name, "up_to_date_and_ready"] = status.up_to_date_and_ready_nodes
         nodes[pool.name, "available"] = status.available_nodes
         lag[(pool.name,)] = pool.generation - max(status.observed_generation, 0)
+        for number, build in enumerate(status.builds):
+            shown = (build.build, build.os_version or "") if number < BUILDS_SHOWN else ("other", "")
+            key = (pool.name, *shown)
+            by_build[key] = by_build.get(key, 0) + build.nodes
+            if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
+                ends[(build.os_version,)] = min(end, ends.get((build.os_version,), end))
         for condition in status.conditions:
             since[pool.name, condition.type] = condition.last_transition_time.timestamp()
             for value in ("True", "False", "Unknown"):
                 conditions[pool.name, condition.type, value] = float(condition.status == value)
-    return {NODES: nodes, CONDITION: conditions, CONDITION_SINCE: since, GENERATION_LAG: lag}
+    return {
+        NODES: nodes,
+        NODES_BY_BUILD: by_build,
+        SUPPORT_END: ends,
+        CONDITION: conditions,
+        CONDITION_SINCE: since,
+        GENERATION_LAG: lag,
+    }
+
+
+def _end_of_day(day: str) -> float | None:
+    """Return the end of ``day`` as Unix time; None for what is no date: anybody may have edited a status."""
+    try:
+        return datetime.combine(date.fromisoformat(day) + timedelta(days=1), time(), tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.snapshot import Node, NodePatch, Taint
+from winpool.snapshot import Node, NodePatch, NodeVersions, Taint
 
 Object = dict[str, Any]
 
@@ -46,7 +47,12 @@ def a_node_object(name: str = "w1", **changes: Any) -> Object:
                 {"type": "MemoryPressure", "status": "False"},
                 {"type": "Ready", "status": "True"},
             ],
-            "nodeInfo": {"kernelVersion": "10.0.20348.4052"},
+            "nodeInfo": {
+                "kernelVersion": "10.0.20348.4052",
+                "kubeletVersion": "v1.36.3",
+                "containerRuntimeVersion": "containerd://2.3.0",
+                "osImage": "Windows Server 2022 Datacenter",
+            },
         },
         **changes,
     }
@@ -64,6 +70,7 @@ W1 = Node(
     ),
     unschedulable=True,
     ready="True",
+    versions=NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0"),
 )
 
 
@@ -99,7 +106,7 @@ def test_nulls_read_like_absences() -> None:
             "labels": None, "annotations": None, "deletionTimestamp": None,
         },
         "spec": {"taints": None, "unschedulable": None},
-        "status": {"conditions": None},
+        "status": {"conditions": None, "nodeInfo": None},
     }  # fmt: skip
     node = decode_event(line("ADDED", nulls)).node
     assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
@@ -233,7 +240,7 @@ def test_a_written_node_is_the_answer_and_what_was_sent() -> None:
         "metadata": {"name": "w1", "uid": "uid-w1", "resourceVersion": "8", "labels": {"a": "b"}},
     }
     node = decode_written(json.dumps(answer).encode(), patch=patch)
-    assert node == Node("w1", "uid-w1", "8", {"a": "b"}, {}, (taint,), unschedulable=True, ready="True")
+    assert node == replace(W1, labels={"a": "b"}, annotations={}, taints=(taint,))
     assert node.resource_version == "8"
     untouched = NodePatch(node=W1, labels={"a": "b"}, annotations={}, taints=None)
     assert decode_written(json.dumps(answer).encode(), patch=untouched).taints == W1.taints

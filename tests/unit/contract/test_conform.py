@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.builders import a_node
 from harness.ownership import UID, conformed, released, wanting
-from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, wishes
+from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, os_labels, wishes
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.contract.conform import (
@@ -74,16 +75,24 @@ def test_only_what_others_undid_is_named_as_drift() -> None:
     wishes(),
     wishes(),
     st.sampled_from(("as is", "once", "other")),
+    os_labels(),
+    os_labels(),
 )
 def test_the_short_way_says_what_the_long_way_says(
-    node: Node, wanted: Wanted, other: Wanted, history: str
+    node: Node,
+    wanted: Wanted,
+    other: Wanted,
+    history: str,
+    was: Mapping[str, str],
+    now: Mapping[str, str],
 ) -> None:
     """Most nodes of most passes go the short way: it must not overlook anything, nor miss its purpose."""
     if history != "as is":
-        node = conformed(node, wanted if history == "once" else other)
+        node = conformed(node, wanted if history == "once" else other, was)
     found = record_of(node)
-    nothing = _compare(node, found, wanted=wanted) == Conformity(patch=None)
-    assert nothing is (isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted))
+    nothing = _compare(node, found, wanted=wanted, os_labels=now) == Conformity(patch=None)
+    shortly = isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted, os_labels=now)
+    assert nothing is shortly
 
 
 @given(nodes(), wishes())

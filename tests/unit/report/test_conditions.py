@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, by_name, deleted, edited, unreadable
+from harness.builders import (
+    SUPPORTED,
+    Nodes,
+    a_node,
+    a_pool,
+    a_record,
+    a_snapshot,
+    by_name,
+    deleted,
+    edited,
+    unreadable,
+)
 from harness.writes import settled
 from winpool.api.conditions import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
-from winpool.snapshot import Snapshot
+from winpool.snapshot import NodeVersions, Snapshot
 
 LABELS = {"team": "a"}
 WHY = 'patch nodes w1: 403 admission webhook "no.example.com" denied the request'
@@ -76,6 +88,21 @@ def releasing() -> Snapshot:
     return a_snapshot(deleted(pool), nodes)
 
 
+def running(kernel: str = "10.0.20348.4052", **versions: str) -> Snapshot:
+    """Two nodes without fault, and one that runs this."""
+    other = replace(SUPPORTED, kernel=kernel, **versions)
+    return a_snapshot(a_pool(), [a_node("w0"), a_node("w1"), a_node("w2", versions=other)])
+
+
+def below_floor() -> Snapshot:
+    return a_snapshot(a_pool(more={"os": {"version": "2022", "minRevision": 5000}}), [a_node()])
+
+
+def warned() -> Snapshot:
+    old = NodeVersions(kernel="10.0.17763.8000", kubelet="v1.34.1", runtime="containerd://1.7.28")
+    return a_snapshot(a_pool(), [a_node(versions=old)], control_plane="v1.34.1")
+
+
 WORLDS: dict[str, Callable[[], Snapshot]] = {
     "up to date": up_to_date,
     "rollout": rollout,
@@ -89,6 +116,14 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "refused": lambda: refused(*three()),
     "too few ready": too_few_ready,
     "releasing": releasing,
+    "a build that was dropped": lambda: running("10.0.17763.8000"),
+    "a build that is not known": lambda: running("10.0.22631.5335"),
+    "an old kubelet": lambda: running(kubelet="v1.30.0", runtime="containerd://1.7.28"),
+    "an old runtime": lambda: running(runtime="containerd://1.5.9"),
+    "below the floor": below_floor,
+    "warned": warned,
+    "support ended": lambda: replace(up_to_date(), now=datetime(2031, 10, 15, tzinfo=UTC)),
+    "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),
 }
 
 
@@ -106,11 +141,12 @@ HEALTHY = {
     "Accepted": "Accepted",
     "Available": "NodesAvailable",
     "NodesUpToDate": "UpToDate",
+    "OSSupported": "NodesSupported",
     "Reconciling": "Settled",
     "Paused": "NotPaused",
     "Deleting": "NotDeleting",
 }
-GOOD = {"Ready", "Accepted", "Available", "NodesUpToDate"}
+GOOD = {"Ready", "Accepted", "Available", "NodesUpToDate", "OSSupported"}
 CASES = [
     Case("up to date", HEALTHY, GOOD),
     Case(
@@ -134,22 +170,24 @@ CASES = [
         GOOD - {"NodesUpToDate"},
     ),
     Case(
-        "no nodes", HEALTHY | dict.fromkeys(("Ready", "Available", "NodesUpToDate"), "NoNodesSelected"), GOOD
+        "no nodes",
+        HEALTHY | dict.fromkeys(("Ready", "Available", "NodesUpToDate", "OSSupported"), "NoNodesSelected"),
+        GOOD,
     ),
     Case(
         "rejected",
-        HEALTHY | dict.fromkeys(("Ready", "Accepted", "NodesUpToDate"), "SpecRejected"),
+        HEALTHY | dict.fromkeys(("Ready", "Accepted", "NodesUpToDate", "OSSupported"), "SpecRejected"),
         {"Available"},
     ),
     Case(
         "refused",
         HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate"), "WriteRefused"),
-        {"Accepted", "Available"},
+        {"Accepted", "Available", "OSSupported"},
     ),
     Case(
         "too few ready",
         HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
-        {"Accepted", "NodesUpToDate"},
+        {"Accepted", "NodesUpToDate", "OSSupported"},
     ),
 ]
 
@@ -163,7 +201,7 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     found = reported(WORLDS[case.world]())
     assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
     assert {kind for kind, condition in found.items() if condition.status == "True"} == case.true
-    assert {condition.status for condition in found.values()} == {"True", "False"}
+    assert {kind for kind, condition in found.items() if condition.status == "Unknown"} <= {"OSSupported"}
 
 
 def test_a_missing_permission_says_the_exact_rule() -> None:

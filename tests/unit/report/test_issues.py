@@ -128,7 +128,8 @@ def test_the_worst_come_first_and_then_the_names() -> None:
     refused = {node.uid: WHY for node in nodes[-2:]}
     random.shuffle(nodes)
     names = ("cf", "gh", "be", "ad")
-    expected = [(reason, name) for reason, pair in zip(IssueReason, names, strict=True) for name in pair]
+    first = list(IssueReason)[: len(names)]
+    expected = [(reason, name) for reason, pair in zip(first, names, strict=True) for name in pair]
     assert reasons_of(a_snapshot(a_pool(), nodes, rivals=[RIVAL], refused=refused)) == expected
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.builders import a_pool
-from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
+from winpool.api.v1alpha1 import Build, Condition, Verdict, WindowsNodePoolStatus
 from winpool.serve import metrics
 from winpool.serve.reference import render
 from winpool.snapshot import Pool
@@ -56,7 +57,7 @@ def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
     for each in metrics.DEFINITIONS:
         assert each.name.startswith("winpool_")
         assert not each.name.endswith("_total"), "the client adds it"
-        assert not set(each.labels) & set(each.name.removeprefix("winpool_").split("_")) - {"status"}
+        assert not set(each.labels) & set(each.name.removeprefix("winpool_").split("_")) - {"status", "build"}
         assert each.help.endswith(".")
 
 
@@ -88,6 +89,39 @@ def test_a_pool_is_served_as_its_status_tells_it() -> None:
     assert served["winpool_status_condition_last_transition_timestamp_seconds"] == {
         ("win", "Ready"): 1767323045
     }
+
+
+def a_build(build: str, nodes: int, *, os_version: str | None = None, end: str | None = None) -> Build:
+    return Build(
+        build=build, nodes=nodes, os_version=os_version, verdict=Verdict.SUPPORTED, end_of_support=end
+    )
+
+
+def test_nodes_are_counted_by_build_and_the_rest_together() -> None:
+    builds = [a_build("10.0.20348", 40, os_version="2022"), a_build("Unknown", 30)]
+    builds += [a_build(f"10.0.{number}", 1) for number in range(12)]
+    served = _scrape(a_pool(name="win", status=WindowsNodePoolStatus(builds=tuple(builds))))
+    series = served["winpool_nodes_by_build"]
+    assert series["win", "10.0.20348", "2022"] == 40
+    assert series["win", "Unknown", ""] == 30
+    assert series["win", "other", ""] == 4
+    assert len(series) == metrics.BUILDS_SHOWN + 1
+    assert sum(series.values()) == 82
+
+
+def test_an_end_of_support_is_the_end_of_that_day_and_the_earliest_where_pools_differ() -> None:
+    pools = [
+        a_pool(name=f"p{number}", status=WindowsNodePoolStatus(builds=(build,)))
+        for number, build in enumerate(
+            (
+                a_build("10.0.20348", 1, os_version="2022", end="2031-10-14"),
+                a_build("10.0.20348", 1, os_version="2022", end="2027-04-01"),
+                a_build("10.0.26100", 1, os_version="2025", end="somebody's joke"),
+            )
+        )
+    ]
+    served = _scrape(*pools)["winpool_os_support_end_timestamp_seconds"]
+    assert served == {("2022",): datetime(2027, 4, 2, tzinfo=UTC).timestamp()}
 
 
 def test_a_pool_that_is_gone_leaves_no_series() -> None:

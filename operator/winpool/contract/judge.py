@@ -1,0 +1,96 @@
+"""What the support matrix says of the nodes of a pool, and the labels that tell it on them.
+
+Thousands of nodes run a handful of combinations of versions, so a pass judges each combination once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
+from winpool.support.judge import judge_node
+from winpool.support.rows import Row, RowVerdict, contradictions, layered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from winpool.api.v1alpha1 import MatrixRow, WindowsNodePoolSpec
+    from winpool.snapshot import Node, NodeVersions, Snapshot
+    from winpool.support.judge import Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgement of a node, and what its ``conform.OS_LABELS`` are to be, without those not known."""
+
+    judgement: Judgement
+    labels: Mapping[str, str]
+
+
+class Judge:
+    """Judges the nodes of one pool, for one pass."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+        self._spec = spec
+        self._layers = layered(snapshot.matrix, snapshot.cluster_rows, rows_of(spec.support_matrix))
+        self._control_plane = snapshot.control_plane or None
+        self._today = snapshot.now.date()
+        self._found: dict[tuple[NodeVersions, str | None], Judged] = {}
+
+    def judge(self, node: Node) -> Judged:
+        """Return what is to be thought of ``node``, by what it reports and nothing else."""
+        key = (node.versions, node.labels.get(WINDOWS_BUILD_LABEL))
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._judge(*key)
+        return found
+
+    def _judge(self, versions: NodeVersions, windows_build: str | None) -> Judged:
+        judgement = judge_node(
+            control_plane=self._control_plane,
+            kubelet=versions.kubelet,
+            host=versions.kernel,
+            runtime=versions.runtime,
+            layers=self._layers,
+            today=self._today,
+            windows_build=windows_build or "",
+            os_version=self._spec.os.version,
+            min_revision=self._spec.os.min_revision,
+        )
+        labels: dict[str, str] = {}
+        if judgement.os_version:
+            labels[OS_VERSION_LABEL] = judgement.os_version
+        if judgement.revision is not None:
+            labels[OS_REVISION_LABEL] = str(judgement.revision)
+        return Judged(judgement, labels)
+
+
+def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
+    """Return the rows of a spec as the support matrix takes them."""
+    return tuple(
+        Row(
+            os_version=row.os_version,
+            min_kubernetes=(row.kubernetes_versions and row.kubernetes_versions.min) or "",
+            max_kubernetes=(row.kubernetes_versions and row.kubernetes_versions.max) or "",
+            min_revision=row.min_revision,
+            end_of_support=row.end_of_support or "",
+            verdict=RowVerdict(row.verdict) if row.verdict else None,
+            reason=row.reason,
+        )
+        for row in rows
+    )
+
+
+def contradictory_rows(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> tuple[str, ...]:
+    """Return what is wrong with the pool's rows in the light of the matrix, which CEL does not know."""
+    return tuple(
+        said
+        for row in rows_of(spec.support_matrix)
+        for said in contradictions(
+            row,
+            matrix=snapshot.matrix,
+            os_version=spec.os.version,
+            target_revision=spec.os.target_revision,
+        )
+    )

@@ -1,0 +1,183 @@
+"""What the support matrix says of the nodes of a pool: builds, the condition OSSupported, and issues.
+
+Nodes that run the same are judged alike, so everything here goes by groups of nodes: there are a handful,
+whatever the size of the pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.conditions import Reason
+from winpool.api.issues import IssueReason
+from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
+from winpool.report.tally import count_nodes, enumerate_names
+from winpool.support.servicing import EndingLevel, support_ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import date
+
+    from winpool.contract.assess import Assessment
+    from winpool.support.judge import Judgement
+    from winpool.support.verdicts import Reason as JudgedBy
+
+UNKNOWN_BUILD: Final = "Unknown"
+"""Stands in ``status.builds`` for all nodes whose build cannot be read."""
+
+_REASONS: Final = {
+    "SupportEnded": IssueReason.SUPPORT_ENDED,
+    "RevisionTooLow": IssueReason.REVISION_BELOW_FLOOR,
+    "KubeletNewer": IssueReason.VERSION_SKEW,
+    "KubeletTooOld": IssueReason.VERSION_SKEW,
+    "RuntimeTooOld": IssueReason.RUNTIME_TOO_OLD,
+    "RuntimeUnsupported": IssueReason.RUNTIME_TOO_OLD,
+    "LabelDisagrees": IssueReason.BUILD_LABEL_DISAGREES,
+}
+"""Reasons of a judgement that have a name of their own among the issues; the others go by their verdict."""
+
+_BY_VERDICT: Final = {
+    "Unsupported": IssueReason.BUILD_UNSUPPORTED,
+    "Unknown": IssueReason.BUILD_UNKNOWN,
+    "Warned": IssueReason.BUILD_WARNED,
+}
+
+_WORST_LAST: Final = tuple(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes of a pool that are judged alike, by their names, in order."""
+
+    judgement: Judgement
+    nodes: Sequence[str]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict, in the words of the API."""
+        return Verdict(self.judgement.verdict.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be with ``nodes``, and what to do about it."""
+
+    reason: IssueReason
+    nodes: Sequence[str]
+    message: str
+
+
+def grouped(assessed: Iterable[Assessment]) -> tuple[Group, ...]:
+    """Group the pool's nodes by how they are judged. A pass has one object for each judgement."""
+    found: dict[int, tuple[Judgement, list[str]]] = {}
+    for each in assessed:
+        judgement = each.judgement
+        if judgement is None:
+            continue
+        group = found.get(id(judgement))
+        if group is None:
+            group = found[id(judgement)] = (judgement, [])
+        group[1].append(each.node.name)
+    return tuple(Group(judgement, nodes) for judgement, nodes in found.values())
+
+
+def builds(groups: Iterable[Group]) -> tuple[Build, ...]:
+    """Return a row for each build, those with the most nodes first, and never more than fit."""
+    of_build: dict[str, list[Group]] = {}
+    for group in groups:
+        of_build.setdefault(group.judgement.build or UNKNOWN_BUILD, []).append(group)
+    rows = [_build(name, of_it) for name, of_it in of_build.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.nodes, row.build))[:MAX_BUILDS])
+
+
+def _build(name: str, groups: Sequence[Group]) -> Build:
+    revisions = [each.judgement.revision for each in groups if each.judgement.revision is not None]
+    first = groups[0].judgement
+    return Build(
+        build=name,
+        os_version=first.os_version or None,
+        nodes=sum(len(each.nodes) for each in groups),
+        min_revision=min(revisions, default=None),
+        max_revision=max(revisions, default=None),
+        verdict=max((each.verdict for each in groups), key=_WORST_LAST.index),
+        end_of_support=first.end_of_support.isoformat() if first.end_of_support else None,
+    )
+
+
+def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:
+    """Return all that is to be said against the nodes, the worst first."""
+    order = list(IssueReason)
+    judged = sorted(_judged(groups), key=lambda each: each.nodes[0])
+    return tuple(sorted((*judged, *_endings(groups, today=today)), key=lambda each: order.index(each.reason)))
+
+
+def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
+    for group in groups:
+        for reason in group.judgement.reasons:
+            if (named := _named(reason)) is not None:
+                yield Finding(named, group.nodes, reason.message)
+
+
+def _named(reason: JudgedBy) -> IssueReason | None:
+    return _REASONS.get(reason.code) or _BY_VERDICT.get(reason.verdict.value)
+
+
+def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
+    """Say once per release that its support ends, the next to end first.
+
+    That it has ended, each judgement says by itself.
+    """
+    ending: dict[tuple[date, str], list[str]] = {}
+    for group in groups:
+        release, end = group.judgement.os_version, group.judgement.end_of_support
+        if end and support_ending(end, today).level in (EndingLevel.NOTICE, EndingLevel.WARNING):
+            ending.setdefault((end, release), []).extend(group.nodes)
+    return [
+        Finding(
+            IssueReason.SUPPORT_ENDING,
+            [min(nodes)],
+            f"support of Windows Server {release} ends with {end} (UTC), in "
+            f"{support_ending(end, today).days_left} days; {count_nodes(len(nodes))} of the pool on it",
+        )
+        for (end, release), nodes in sorted(ending.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """What the condition OSSupported is to say."""
+
+    status: str
+    reason: Reason
+    message: str
+
+
+def os_supported(groups: Sequence[Group], *, today: date) -> Supported:
+    """Tell how the nodes stand to the support matrix: the worst of them counts. There has to be one."""
+    found = findings(groups, today=today)
+    worst = max((group.verdict for group in groups), key=_WORST_LAST.index)
+    if worst is Verdict.UNSUPPORTED:
+        return Supported("False", Reason(found[0].reason), _told(found[0].reason, found, groups))
+    if worst is Verdict.UNKNOWN:
+        told = _told(IssueReason.BUILD_UNKNOWN, found, groups)
+        return Supported("Unknown", Reason.BUILD_UNKNOWN, told)
+    ends = [end for group in groups if (end := group.judgement.end_of_support)]
+    if ends and support_ending(min(ends), today).level is EndingLevel.WARNING:
+        ending = next(each for each in found if each.reason is IssueReason.SUPPORT_ENDING)
+        return Supported("True", Reason.SUPPORT_ENDING, ending.message)
+    if worst is Verdict.WARNED:
+        first = next(each for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
+        return Supported("True", Reason.BUILD_WARNED, _told(first.reason, found, groups))
+    releases = ", ".join(sorted({group.judgement.os_version for group in groups}))
+    nodes = count_nodes(sum(len(group.nodes) for group in groups))
+    said = f"{nodes} with Windows Server {releases}, which the support matrix allows"
+    return Supported("True", Reason.NODES_SUPPORTED, said)
+
+
+def _told(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group]) -> str:
+    """Say how many nodes it is about, which, and the first finding of that reason in full."""
+    alike = [each for each in found if each.reason is reason]
+    names = sorted({name for each in alike for name in each.nodes})
+    nodes = sum(len(group.nodes) for group in groups)
+    return f"{len(names)} of {count_nodes(nodes)} ({enumerate_names(names)}): {alike[0].message}"

@@ -1,0 +1,212 @@
+"""What a pool reports of its nodes' Windows: builds, the condition OSSupported, issues and events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_status
+from winpool.api.conditions import ConditionType
+from winpool.api.issues import IssueReason
+from winpool.api.v1alpha1 import MAX_BUILDS, MAX_ISSUES, Build, Condition, Verdict, WindowsNodePoolStatus
+from winpool.contract.assess import assess
+from winpool.decide import decide
+from winpool.report.os_support import UNKNOWN_BUILD
+from winpool.snapshot import Node
+from winpool.support.servicing import NOTICE_DAYS, WARNING_DAYS
+
+END_OF_2022 = date(2031, 10, 14)
+OLD = "10.0.17763.8000"
+
+
+def running(name: str, kernel: str, **versions: str) -> Node:
+    return a_node(name, versions=replace(SUPPORTED, kernel=kernel, **versions))
+
+
+def status_of(*nodes: Node, now: datetime = NOON) -> WindowsNodePoolStatus:
+    return decide(a_snapshot(a_pool(), nodes, now=now)).status
+
+
+def condition_of(status: WindowsNodePoolStatus) -> Condition:
+    found = status.condition(ConditionType.OS_SUPPORTED)
+    assert found is not None
+    return found
+
+
+def at(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+
+
+# Builds
+
+
+def test_builds_count_nodes_and_tell_the_span_of_their_revisions() -> None:
+    nodes = (
+        running("w1", "10.0.20348.4052"),
+        running("w2", "10.0.20348.3000"),
+        running("w3", "10.0.26100.32995"),
+        running("w4", "10.0.20348.4052"),
+        running("w5", "10.0.20348"),
+    )
+    first, second = status_of(*nodes).builds
+    assert first == Build(
+        build="10.0.20348",
+        os_version="2022",
+        nodes=4,
+        min_revision=3000,
+        max_revision=4052,
+        verdict=first.verdict,
+        end_of_support="2031-10-14",
+    )
+    assert (second.build, second.nodes, second.min_revision) == ("10.0.26100", 1, 32995)
+
+
+def test_a_build_has_the_verdict_of_its_worst_node() -> None:
+    good, bad = (
+        running("w1", "10.0.20348.4052"),
+        running("w2", "10.0.20348.4052", runtime="containerd://1.5.0"),
+    )
+    (build,) = status_of(good, bad).builds
+    assert build.verdict is Verdict.UNSUPPORTED
+
+
+def test_what_cannot_be_read_is_one_build_without_a_release() -> None:
+    (build,) = status_of(running("w1", "garbage"), running("w2", ""), running("w3", "10.0")).builds
+    assert build == Build(build=UNKNOWN_BUILD, nodes=3, verdict=Verdict.UNKNOWN)
+
+
+def test_no_more_builds_than_fit_and_those_with_the_most_nodes() -> None:
+    nodes = [running(f"w{n:02d}", f"10.0.{30000 + n}.1") for n in range(MAX_BUILDS + 3)]
+    builds = status_of(*nodes, running("x", "10.0.30018.2")).builds
+    assert len(builds) == MAX_BUILDS
+    assert (builds[0].build, builds[0].nodes) == ("10.0.30018", 2)
+
+
+# The condition
+
+
+def test_the_worst_node_decides_and_the_message_counts_and_names() -> None:
+    nodes = (
+        running("w1", "10.0.20348.4052"),
+        running("w3", OLD),
+        running("w2", OLD),
+        running("w4", "garbage"),
+    )
+    found = condition_of(status_of(*nodes))
+    assert (found.status, found.reason) == ("False", "BuildUnsupported")
+    assert found.message.startswith("2 of 4 nodes (w2, w3): ")
+    assert "2019" in found.message
+
+
+def test_unknown_is_neither_true_nor_false() -> None:
+    found = condition_of(status_of(running("w1", "10.0.20348.4052"), running("w2", "garbage")))
+    assert (found.status, found.reason) == ("Unknown", "BuildUnknown")
+    assert "garbage" in found.message
+
+
+def test_a_control_plane_of_unknown_version_is_unknown() -> None:
+    status = decide(a_snapshot(a_pool(), [a_node()], control_plane="")).status
+    found = condition_of(status)
+    assert (found.status, found.reason) == ("Unknown", "BuildUnknown")
+    assert "/version" in found.message
+
+
+@pytest.mark.parametrize(
+    ("days", "reason", "issue"),
+    [
+        (NOTICE_DAYS + 1, "NodesSupported", False),
+        (NOTICE_DAYS, "NodesSupported", True),
+        (WARNING_DAYS + 1, "NodesSupported", True),
+        (WARNING_DAYS, "SupportEnding", True),
+        (0, "SupportEnding", True),
+    ],
+)
+def test_an_end_of_support_is_told_in_time(days: int, reason: str, issue: bool) -> None:
+    status = status_of(a_node(), now=at(END_OF_2022 - timedelta(days=days)))
+    found = condition_of(status)
+    assert (found.status, found.reason) == ("True", reason)
+    assert [each.reason for each in status.issues] == [IssueReason.SUPPORT_ENDING] * issue
+
+
+def test_the_last_day_is_still_supported_and_the_next_is_not() -> None:
+    last = datetime(2031, 10, 14, 23, 59, 59, tzinfo=UTC)
+    assert condition_of(status_of(a_node(), now=last)).status == "True"
+    after = condition_of(status_of(a_node(), now=last + timedelta(seconds=1)))
+    assert (after.status, after.reason) == ("False", "SupportEnded")
+
+
+# Issues and events
+
+
+def test_an_issue_names_the_node_and_a_way_out() -> None:
+    (issue,) = status_of(running("w1", OLD), a_node("w2")).issues
+    assert (issue.node, issue.reason) == ("w1", IssueReason.BUILD_UNSUPPORTED)
+    assert "2019" in issue.message
+    assert "supportMatrix" in issue.fix
+
+
+def test_a_label_that_disagrees_is_an_issue_and_the_node_is_judged_by_what_it_reports() -> None:
+    node = a_node(labels={"node.kubernetes.io/windows-build": "10.0.17763"})
+    status = status_of(node)
+    assert [each.reason for each in status.issues] == [IssueReason.BUILD_LABEL_DISAGREES]
+    assert status.builds[0].build == "10.0.20348"
+
+
+def test_an_end_that_comes_is_not_crowded_out_by_worse() -> None:
+    now = at(END_OF_2022 - timedelta(days=100))
+    crowd = [running(f"w{n:02d}", OLD) for n in range(2 * MAX_ISSUES)]
+    issues = status_of(a_node("z"), *crowd, now=now).issues
+    assert len(issues) == MAX_ISSUES
+    assert issues[-1].reason == IssueReason.SUPPORT_ENDING
+
+
+def reasons_told(before: WindowsNodePoolStatus, *nodes: Node, now: datetime = NOON) -> list[str]:
+    pool = with_status(a_pool(), before)
+    return [event.reason for event in decide(a_snapshot(pool, nodes, now=now)).pool_events]
+
+
+def test_an_end_is_announced_once_when_it_comes_near_and_once_when_it_is_there() -> None:
+    told = []
+    status = status_of(a_node(), now=at(END_OF_2022 - timedelta(days=NOTICE_DAYS + 2)))
+    for days in (NOTICE_DAYS + 1, NOTICE_DAYS, NOTICE_DAYS - 1, WARNING_DAYS, 1, 0, -1, -2):
+        now = at(END_OF_2022 - timedelta(days=days))
+        told += [(days, reason) for reason in reasons_told(status, a_node(), now=now) if "Support" in reason]
+        status = decide(a_snapshot(with_status(a_pool(), status), [a_node()], now=now)).status
+    assert told == [(NOTICE_DAYS, "SupportEnding"), (-1, "SupportEnded")]
+
+
+def test_thousands_of_nodes_that_become_unsupported_at_once_are_one_event() -> None:
+    nodes = [running(f"w{n:04d}", OLD) for n in range(1000)]
+    good = [a_node(f"w{n:04d}") for n in range(1000)]
+    told = reasons_told(status_of(*good), *nodes)
+    assert told.count("BuildUnsupported") == 1
+    assert reasons_told(status_of(*nodes), *nodes).count("BuildUnsupported") == 0
+
+
+# What the pool itself says
+
+
+def test_a_row_of_the_pool_is_heard() -> None:
+    row = {"osVersion": "2019", "verdict": "Allow", "reason": "vendor backport"}
+    snapshot = a_snapshot(a_pool(more={"supportMatrix": [row]}), [running("w1", OLD)])
+    found = condition_of(decide(snapshot).status)
+    assert found.status == "True"
+
+
+def test_a_row_for_a_release_that_nobody_knows_is_refused_with_the_ones_that_are_known() -> None:
+    row = {"osVersion": "2018", "verdict": "Allow"}
+    decision = decide(a_snapshot(a_pool(more={"supportMatrix": [row]}), [a_node()]))
+    accepted = decision.status.condition(ConditionType.ACCEPTED)
+    assert accepted is not None
+    assert (accepted.status, accepted.reason) == ("False", "SpecRejected")
+    assert "'2018'" in accepted.message
+    assert "2022" in accepted.message
+    assert not decision.patches, "a spec that cannot be acted on is not acted on"
+
+
+def test_nodes_of_one_kind_are_judged_once() -> None:
+    nodes = [*(a_node(f"w{n}") for n in range(50)), running("x", OLD)]
+    assessed = assess(a_snapshot(a_pool(), nodes))
+    assert len({id(each.judgement) for each in assessed}) == 2
