@@ -168,7 +168,7 @@ class Kep116(_Row, frozen=True, kw_only=True):
     further_minors: int
 
 
-class Compatibility(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class CompatibilityRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The constants of the rules that ``compatible`` goes by."""
 
     stable_abi: StableAbi
@@ -203,6 +203,6 @@ class MatrixFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     runtimes: tuple[Runtime, ...]
     pause_images: tuple[PauseImage, ...]
     sandboxes: tuple[Sandbox, ...]
-    compatibility: Compatibility
+    compatibility: CompatibilityRules
     policies: Policies
     sources: dict[str, Source]

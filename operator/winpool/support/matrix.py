@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.support.checks import problems
 from winpool.support.data import (
     Cell,
-    Compatibility,
+    CompatibilityRules,
     KubernetesMinor,
     MatrixFile,
     PauseImage,
@@ -47,7 +47,7 @@ class Matrix:
     sandboxes: Mapping[tuple[int, int], PauseImage]
 
     @property
-    def compatibility(self) -> Compatibility:
+    def compatibility(self) -> CompatibilityRules:
         """The constants of the rules for images on hosts."""
         return self.file.compatibility
 

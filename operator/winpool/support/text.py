@@ -19,6 +19,21 @@ _T = TypeVar("_T")
 
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _AT: Final = re.compile(r"^(?P<what>.*?) - at `\$(?P<path>.*)`$", re.DOTALL)
+_EXPECTED: Final = re.compile(r"^Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`$")
+
+_TAG_ERRORS: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError)
+"""What PyYAML lets through where a tag and its value do not fit: ``!!bool maybe``, ``!!int ""``."""
+
+_WORDS: Final = {
+    "object": "a map",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "null": "nothing",
+    "bool": "true or false",
+    "float": "a fraction",
+}
+"""The types of msgspec, as they are called in sentences for people."""
 
 
 class DataError(ValueError):
@@ -57,7 +72,7 @@ def read(text: str, kind: type[_T]) -> _T:
         content = _Loader(text).get_single_data()
     except RecursionError:
         raise DataError(("it is nested too deeply to be read",)) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, *_TAG_ERRORS) as error:
         raise DataError((_of_yaml(error),)) from None
     return convert(content, kind)
 
@@ -81,6 +96,13 @@ def _of_yaml(error: Exception) -> str:
 def _of_schema(text: str) -> str:
     found = _AT.match(text)
     what, path = (found["what"], found["path"].removeprefix(".")) if found else (text, "")
-    if "Expected `str`" in what and ("got `float`" in what or "got `int`" in what):
-        what = "must be a text: put it in quotes, or 1.30 becomes 1.3"
+    if expected := _EXPECTED.match(what):
+        wanted, got = expected["wanted"], expected["found"]
+        what = f"must be {_words(wanted)}, not {_words(got)}"
+        if wanted == "str" and got in ("int", "float"):
+            what = "must be a text: put it in quotes, or 1.30 becomes 1.3"
     return f"{path}: {what}" if path else what
+
+
+def _words(types: str) -> str:
+    return " or ".join(_WORDS.get(each, each) for each in types.split(" | "))
