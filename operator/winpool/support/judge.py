@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from winpool.support.classes import class_reason
 from winpool.support.runtimes import runtime_reasons
+from winpool.support.servicing import ended_reasons
 from winpool.support.skew import skew_reasons
 from winpool.support.verdicts import Layer, Reason, Verdict, sorted_reasons, worst
 from winpool.support.versions import parse_minor, parse_windows
@@ -155,15 +156,8 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
 
 def _servicing(node: _Node, today: date) -> Iterator[Reason]:
     end = node.end_of_support
-    if node.release is None or end is None or today <= end[0]:
-        return
-    who = "Microsoft's support" if end[1] is Layer.BUILT_IN else "The support that a supportMatrix row grants"
-    yield Reason(
-        "SupportEnded",
-        Verdict.UNSUPPORTED,
-        f"{who} of Windows Server {node.release.name} ended with {end[0]}: move to a newer release.",
-        end[1],
-    )
+    if node.release is not None and end is not None:
+        yield from ended_reasons(node.release.name, end[0], layer=end[1], today=today)
 
 
 def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from winpool.support.verdicts import Layer, Reason, Verdict
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import date
 
 NOTICE_DAYS: Final = 180
@@ -41,3 +44,12 @@ def support_ending(end: date, today: date) -> SupportEnding:
     if left <= WARNING_DAYS:
         return SupportEnding(left, EndingLevel.WARNING)
     return SupportEnding(left, EndingLevel.NOTICE if left <= NOTICE_DAYS else EndingLevel.NONE)
+
+
+def ended_reasons(release: str, end: date, *, layer: Layer, today: date) -> Iterator[Reason]:
+    """Say that the support of ``release`` has ended, where it has; ``layer`` is whose date ``end`` is."""
+    if today <= end:
+        return
+    who = "Microsoft's support" if layer is Layer.BUILT_IN else "The support that a supportMatrix row grants"
+    text = f"{who} of Windows Server {release} ended with {end}: move to a newer release."
+    yield Reason("SupportEnded", Verdict.UNSUPPORTED, text, layer)

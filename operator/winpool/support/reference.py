@@ -1,0 +1,215 @@
+"""The reference page of the matrix, generated from the data: ``python -m winpool.support.reference``.
+
+``docs/reference/matrix.md`` holds what this prints; a test compares them. There is no day in it: what is
+supported today is what ``kubectl winpool matrix`` says.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from winpool.support.classes import VERDICTS
+from winpool.support.data import Stage, Status
+from winpool.support.kep116 import disagreements
+from winpool.support.matrix import built_in
+from winpool.support.table import links, markdown_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from winpool.support.data import Runtime
+    from winpool.support.matrix import Matrix
+    from winpool.support.versions import Minor
+
+FILE: Final = "docs/reference/matrix.md"
+"""Where the result stands, from the root of the repository."""
+
+COMMAND: Final = f"python -m winpool.support.reference > {FILE}"
+
+HEADER: Final = f"<!-- Generated from operator/winpool/support/matrix.yaml. Do not edit; run: {COMMAND} -->\n"
+
+_MEANINGS: Final[Mapping[Status, str]] = {
+    Status.DOCUMENTED: "The documentation of that minor lists the release. With a caution beside it: Warned.",
+    Status.DOCUMENTED_LATER: "Only the documentation of a later minor lists it for this one.",
+    Status.RELEASE_NOTES_ONLY: "The release notes of the minor claim it, no documentation does.",
+    Status.VENDOR_ONLY: "Upstream does not list it; at least one vendor supports it.",
+    Status.DOCUMENTED_STALE: "Listed, but Microsoft no longer services it or upstream has no images for it.",
+    Status.DROPPED: "Listed before, and no longer.",
+    Status.NOT_LISTED: "Not listed; an empty cell below.",
+    Status.UNKNOWN: "Could not be verified, or the minor is not in the data.",
+}
+
+
+def render_markdown(matrix: Matrix) -> str:
+    """Return the page: Markdown with a header that says where it comes from."""
+    sections = (
+        HEADER,
+        "# Support matrix\n",
+        "Which release of Windows Server runs where, until when, and who says so. `kubectl winpool "
+        "matrix` prints the same with the verdict of today. Admins can lay rows of their own over it: "
+        "for all pools in a file of the operator, for one pool in `spec.supportMatrix`.\n",
+        "## What the words mean\n",
+        markdown_table(
+            ("Status", "Verdict", "Meaning"),
+            ((f"`{status}`", str(VERDICTS[status]), text) for status, text in _MEANINGS.items()),
+        ),
+        "Whatever the status: a release is unsupported from the day after its end of support, which is "
+        "the end of extended support where there is one.\n",
+        "## Kubernetes and Windows Server\n",
+        _grid(matrix),
+        "## Row by row\n",
+        markdown_table(
+            ("Kubernetes", "Windows Server", "Status", "Remarks", "As of", "Sources"), _cells(matrix)
+        ),
+        "## Releases of Windows Server\n",
+        _releases(matrix),
+        "## Minors of Kubernetes\n",
+        _minors(matrix),
+        "## Container runtimes\n",
+        "For the kubelet of that minor. Below the minimum a node is unsupported. Older than recommended is a "
+        "warning: an older patch of one of these lines, or an older line.\n",
+        _runtimes(matrix),
+        "## Pause images\n",
+        "What containerd takes where its configuration names none, and the builds that the image has "
+        "variants for.\n",
+        _sandboxes(matrix),
+        "## Where KEP-116 differs\n",
+        "The KEP promises a release in its first minor and two more. It decides nothing here.\n",
+        _kep116(matrix),
+        "## Sources\n",
+        markdown_table(
+            ("Id", "Where", "Remarks"),
+            ((each, f"<{source.url}>", source.note) for each, source in sorted(matrix.sources.items())),
+        ),
+    )
+    return "\n".join(sections)
+
+
+def _grid(matrix: Matrix) -> str:
+    return markdown_table(
+        ("", *matrix.releases),
+        (
+            (str(minor), *(_mark(matrix, minor, name) for name in matrix.releases))
+            for minor in _newest(matrix)
+        ),
+    )
+
+
+def _mark(matrix: Matrix, minor: Minor, release: str) -> str:
+    status, cell = matrix.status(minor, release), matrix.cells.get((minor, release))
+    if status is Status.NOT_LISTED:
+        return ""
+    return f"{status} (!)" if cell is not None and cell.caution else str(status)
+
+
+def _newest(matrix: Matrix) -> Iterator[Minor]:
+    return reversed(list(matrix.minors))
+
+
+def _cells(matrix: Matrix) -> Iterator[tuple[str, ...]]:
+    for minor in _newest(matrix):
+        for name in matrix.releases:
+            cell = matrix.cells.get((minor, name))
+            if cell is not None:
+                remarks = "; ".join(text for text in (cell.caution, cell.note) if text)
+                sources = links(cell.source, matrix=matrix)
+                yield str(minor), name, f"`{cell.status}`", remarks, str(cell.as_of), sources
+
+
+def _releases(matrix: Matrix) -> str:
+    head = (
+        "Release",
+        "Channel",
+        "Version",
+        "Build",
+        "Available",
+        "Mainstream end",
+        "Extended end",
+        "Tags",
+        "Remarks",
+    )
+    return markdown_table(
+        (*head, "Sources"),
+        (
+            (
+                each.name,
+                str(each.channel),
+                each.version,
+                str(each.build),
+                str(each.available),
+                str(each.mainstream_end),
+                str(each.extended_end or ""),
+                ", ".join(f"`{tag}`" for tag in each.tags),
+                f"judged as {each.shares_build_with}" if each.shares_build_with else each.note,
+                links(each.source, matrix=matrix),
+            )
+            for each in matrix.file.releases
+        ),
+    )
+
+
+def _minors(matrix: Matrix) -> str:
+    return markdown_table(
+        ("Kubernetes", "Released", "End of life", "Remarks", "Sources"),
+        (
+            (
+                each.name,
+                str(each.released or ""),
+                str(each.end_of_life or ""),
+                each.note,
+                links(each.source, matrix=matrix),
+            )
+            for each in reversed(matrix.file.minors)
+        ),
+    )
+
+
+def _runtimes(matrix: Matrix) -> str:
+    rows = (
+        (
+            each.kubernetes,
+            each.name,
+            _stage(each),
+            ", ".join(f"{text}+" for text in each.recommended),
+            each.note,
+            links(each.source, matrix=matrix),
+        )
+        for each in reversed(matrix.file.runtimes)
+    )
+    return markdown_table(("Kubernetes", "Runtime", "Minimum", "Recommended", "Remarks", "Sources"), rows)
+
+
+def _stage(runtime: Runtime) -> str:
+    if runtime.stage is Stage.ABSENT:
+        return "not usable"
+    least = "" if runtime.minimum == "0.0.0" else runtime.minimum
+    return least if runtime.stage is Stage.STABLE else f"{least} ({runtime.stage})".strip()
+
+
+def _sandboxes(matrix: Matrix) -> str:
+    return markdown_table(
+        ("containerd", "Image", "Builds", "Sources"),
+        (
+            (
+                each.containerd,
+                f"`{each.image}`",
+                ", ".join(map(str, image.builds)),
+                links((*each.source, *image.source), matrix=matrix),
+            )
+            for each, image in zip(matrix.file.sandboxes, matrix.sandboxes.values(), strict=True)
+        ),
+    )
+
+
+def _kep116(matrix: Matrix) -> str:
+    return "".join(f"- {each.message}\n" for each in disagreements(matrix))
+
+
+def main() -> None:
+    """Print the page."""
+    sys.stdout.write(render_markdown(built_in()))
+
+
+if __name__ == "__main__":
+    main()

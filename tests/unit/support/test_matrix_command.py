@@ -1,0 +1,166 @@
+"""``kubectl winpool matrix`` and the generated page: they say what the data says, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from winpool.cli import matrix as command
+from winpool.support import reference
+from winpool.support.matrix import built_in
+from winpool.support.table import entries
+from winpool.support.versions import Minor
+
+ROOT = Path(__file__).parents[3]
+TODAY = date(2026, 11, 21)
+
+
+def test_the_page_is_what_the_data_says() -> None:
+    stored = (ROOT / reference.FILE).read_text()
+    assert stored == reference.render_markdown(built_in()), (
+        f"{reference.FILE} is old; run: {reference.COMMAND}"
+    )
+
+
+def test_the_page_names_every_source() -> None:
+    text = reference.render_markdown(built_in())
+    assert [
+        each for each, source in built_in().sources.items() if f"| {each} | <{source.url}> |" not in text
+    ] == []
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    top = argparse.ArgumentParser(prog="kubectl winpool")
+    command.add_to(top.add_subparsers(required=True))
+    return top.parse_args(["matrix", *arguments])
+
+
+def test_the_command_line_is_read() -> None:
+    given = parsed("--kubernetes", "v1.35.2", "--os", "20h2", "-o", "json")
+    assert (given.kubernetes, given.os, given.output) == (Minor(1, 35), "20H2", "json")
+    given = parsed()
+    assert (given.kubernetes, given.os, given.output) == (None, None, "table")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--kubernetes", "new"), "'new' is no version of Kubernetes: write it as 1.35"),
+        (("--os", "2028"), "'2028' is not in the matrix: use one of 2016,"),
+        (("-o", "xml"), "invalid choice: 'xml'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_minor_as_a_table() -> None:
+    assert command.render("table", today=TODAY, kubernetes=Minor(1, 35)) == (
+        "KUBERNETES   OS     STATUS       TODAY         END-OF-SUPPORT   KEP-116   SOURCES\n"
+        "1.35         2019   dropped      Unsupported   2029-01-09       -         WEB-53724\n"
+        "1.35         20H2   dropped      Unsupported   2022-08-09       -         WEB-53724\n"
+        "1.35         2022   documented   Supported     2031-10-14       -         WEB-53724\n"
+        "1.35         2025   documented   Supported     2034-11-14       -         WEB-53724,WEB-53349\n"
+    )
+
+
+def test_a_cell_as_a_table_tells_every_reason() -> None:
+    text = command.render("table", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
+    row, _, *reasons = text.splitlines()[1:]
+    assert row.split() == [
+        "1.33",
+        "23H2",
+        "vendorOnly",
+        "Unsupported",
+        "2026-05-12",
+        "not",
+        "promised",
+        "AKS-AC",
+    ]
+    assert [line.partition(":")[0] for line in reasons[:2]] == ["SupportEnded", "VendorOnly"]
+    assert reasons[2].startswith("KEP-116 promises nothing of Windows Server 23H2")
+
+
+def test_a_cell_that_is_not_listed_is_told_where_it_is_asked_for() -> None:
+    text = command.render("table", today=TODAY, kubernetes=Minor(1, 36), release="1903")
+    assert text.splitlines()[1].split()[:4] == ["1.36", "1903", "notListed", "Unsupported"]
+    assert "NotListed: Kubernetes 1.36 does not list Windows Server 1903" in text
+
+
+def test_of_a_minor_that_is_not_in_the_data_all_is_unknown() -> None:
+    rows = list(entries(built_in(), today=TODAY, kubernetes=Minor(1, 44)))
+    assert [row.release for row in rows] == list(built_in().releases)
+    assert {row.reasons[-1].code for row in rows} == {"ReleaseUnknown"}
+    assert {row.verdict for row in rows if row.end_of_support >= TODAY} == {"Unknown"}
+
+
+def test_a_release_that_no_minor_lists_makes_an_empty_table() -> None:
+    assert command.render("table", today=TODAY, release="2016").startswith("Nothing is listed for that.")
+
+
+def test_the_verdict_is_that_of_the_day() -> None:
+    def verdict(today: date) -> str:
+        rows = json.loads(command.render("json", today=today, kubernetes=Minor(1, 36), release="2022"))[
+            "rows"
+        ]
+        return str(rows[0]["verdict"])
+
+    assert verdict(date(2031, 10, 14)) == "Supported"
+    assert verdict(date(2031, 10, 15)) == "Unsupported"
+
+
+def test_all_rows_are_there_the_newest_first() -> None:
+    found = json.loads(command.render("json", today=TODAY))
+    assert len(found["rows"]) == len(built_in().cells)
+    assert found["rows"][0]["kubernetesVersion"] == "1.37"
+    assert found["rows"][-1]["kubernetesVersion"] == "1.14"
+    assert found["date"] == "2026-11-21"
+    cited = {source for row in found["rows"] for source in row["sources"]}
+    assert found["sources"].keys() == cited
+    assert all(url.startswith("https://") for url in found["sources"].values())
+
+
+def test_yaml_says_what_json_says() -> None:
+    as_json = json.loads(command.render("json", today=TODAY))
+    assert yaml.safe_load(command.render("yaml", today=TODAY)) == as_json
+
+
+def test_markdown_links_the_sources() -> None:
+    text = command.render("markdown", today=TODAY, kubernetes=Minor(1, 32), release="2025")
+    assert text.splitlines()[2].startswith(
+        "| 1.32 | 2025 | vendorOnly | Warned | 2034-11-14 | not promised | [AKS-UPG](https://"
+    )
+
+
+def test_it_runs_without_a_cluster_and_without_a_kubeconfig(tmp_path: Path) -> None:
+    program = (
+        "import argparse, sys; from winpool.cli import matrix; top = argparse.ArgumentParser(); "
+        "matrix.add_to(top.add_subparsers()); given = top.parse_args(sys.argv[1:]); code = given.run(given); "
+        "assert not {'aiohttp', 'kopf', 'kubernetes', 'asyncio'} & sys.modules.keys(); sys.exit(code)"
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "operator")}
+    before = datetime.now(UTC).date()
+    done = subprocess.run(
+        [sys.executable, "-c", program, "matrix", "--os", "2025", "-o", "json"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout)["date"] in {str(before), str(datetime.now(UTC).date())}
+    assert done.stderr == ""
