@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from winpool.support.compat import Compatibility, Isolation, compatible
-from winpool.support.matrix import built_in
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.verdicts import Verdict, worst
 
 PROCESS, HYPER_V = Isolation.PROCESS, Isolation.HYPER_V
@@ -102,6 +104,7 @@ def test_derived_cell(host: str, image: str, hyper_v: str, process: str) -> None
         ("10.0.17763.1038", "10.0.17763.1000", "Supported", "BuildsMatch"),
         ("10.0.17763.2452", "10.0.17763", "Unknown", "BaselineUnknown"),
         ("10.0.17763", "10.0.17763.2452", "Unknown", "BaselineUnknown"),
+        ("10.0.17763", "10.0.17763", "Unknown", "BaselineUnknown"),
         # The revision is not published for these two; equal ones are on the same side anyway.
         ("10.0.18362.900", "10.0.18362.900", "Supported", "BuildsMatch"),
         ("10.0.18362.900", "10.0.18362.899", "Unknown", "BaselineUnknown"),
@@ -179,6 +182,15 @@ def test_hyper_v_needs_a_variant_of_the_pause_image_for_the_image() -> None:
     assert said(*OWN, HYPER_V, runtime="containerd://2.3.0") == ("Supported", "HyperV")
     assert said(*OLDER, HYPER_V, runtime="containerd://2.2.0") == ("Supported", "HyperV")
     assert said(*OWN, HYPER_V, runtime="containerd://9.9.9") == ("Supported", "HyperV")
+
+
+def test_hyper_v_misses_no_variant_in_a_pause_image_that_is_not_known_completely(
+    edited: Callable[[str, str], Matrix],
+) -> None:
+    pause = '- {image: "registry.k8s.io/pause:3.10.1",'
+    matrix = edited(pause, f"{pause} complete: false,")
+    found = compatible(*OWN, HYPER_V, matrix=matrix, runtime="containerd://2.2.0")
+    assert found.verdict is Verdict.SUPPORTED
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from winpool.support.judge import Judgement, judge_node
-from winpool.support.matrix import built_in
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import Row, RowVerdict, layered
 from winpool.support.verdicts import Layer, Reason, Verdict, worst
 
@@ -172,6 +173,7 @@ def test_version_skew(control_plane: str, kubelet: str, code: str) -> None:
         ("1.35", "containerd://2.3.0", ""),
         ("1.36", "containerd://2.1.9", "RuntimeNotRecommended"),
         ("1.36", "containerd://2.2.0", ""),
+        ("1.36", "containerd://2.3.0-rc.1", "RuntimeNotRecommended"),
         ("1.36", "docker://25.0.3", ""),
     ],
 )
@@ -209,6 +211,16 @@ def test_pause_image(host: str, runtime: str, missing: bool) -> None:
     found = judged(host=host, runtime=runtime, windows_build="")
     reasons = [reason for reason in found.reasons if reason.code == "PauseImageMissing"]
     assert [reason.verdict for reason in reasons] == ([Verdict.WARNED] if missing else [])
+
+
+def test_nothing_is_missing_in_a_pause_image_that_is_not_known_completely(
+    edited: Callable[[str, str], Matrix],
+) -> None:
+    pause = '- {image: "registry.k8s.io/pause:3.8",'
+    layers = layered(edited(pause, f"{pause} complete: false,"))
+    node = {"host": "10.0.18362.1", "windows_build": "", "runtime": "containerd://1.7.28"}
+    assert "PauseImageMissing" in codes(**node)
+    assert "PauseImageMissing" not in codes(**node, layers=layers)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +288,8 @@ def test_a_floor_of_the_pool_holds_for_its_release_only() -> None:
         (4100, 5000, None, Layer.POOL),
         (5000, None, 4100, Layer.CLUSTER),
         (4100, None, 5000, Layer.POOL),
+        # Of equal ones that of the wider layer.
+        (5000, 5000, 5000, Layer.CLUSTER),
     ],
 )
 def test_of_floors_the_highest_holds(
