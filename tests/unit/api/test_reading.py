@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -13,10 +13,13 @@ from cluster.admission import tables
 from winpool.api.problems import MAX_PROBLEMS
 from winpool.api.v1alpha1 import (
     InvalidSpecError,
+    KubernetesVersions,
+    MatrixRow,
     Mode,
     NodeSelector,
     ObjectMeta,
     PoolTaint,
+    RowVerdict,
     SelectorOperator,
     WindowsNodePool,
     WindowsNodePoolStatus,
@@ -163,6 +166,54 @@ def test_lengths_are_said() -> None:
     assert problems_of(pool_with(taints=taints)) == ("spec.taints: must have at most 16 entries",)
     assert problems_of(pool_with(os={"version": "2" * 65})) == (
         "spec.os.version: must have at most 64 characters",
+    )
+
+
+def test_revisions_and_rows_of_the_support_matrix_are_read() -> None:
+    row = {
+        "osVersion": "2022",
+        "kubernetesVersions": {"min": "1.30", "max": "1.36"},
+        "minRevision": 681,
+        "endOfSupport": "2031-10-14",
+        "verdict": "Warn",
+        "reason": "ours",
+    }
+    os = {"version": "2022", "targetRevision": 4052, "minRevision": 681}
+    other = {"osVersion": "2019", "verdict": "Deny"}
+    spec = WindowsNodePool.from_object(pool_with(os=os, supportMatrix=[other, row])).spec
+    assert (spec.os.target_revision, spec.os.min_revision) == (4052, 681)
+    assert spec.own_row == MatrixRow(
+        os_version="2022",
+        kubernetes_versions=KubernetesVersions(min="1.30", max="1.36"),
+        min_revision=681,
+        end_of_support="2031-10-14",
+        verdict=RowVerdict.WARN,
+        reason="ours",
+    )
+    assert spec.own_row.last_day == date(2031, 10, 14)
+    denied, _ = spec.support_matrix
+    assert (denied.verdict, denied.last_day, denied.min_revision, denied.reason) == ("Deny", None, None, "")
+
+
+def test_without_rows_nothing_is_said_of_any_release() -> None:
+    spec = WindowsNodePool.from_object(POOL).spec
+    assert (spec.support_matrix, spec.own_row) == ((), None)
+    assert (spec.os.target_revision, spec.os.min_revision) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("revision", "sentence"),
+    [
+        (-1, "must be at least 0"),
+        (2**31, "must be at most 2147483647"),
+        ("681", "must be a whole number, without quotes"),
+        (681.5, "must be a whole number, without quotes"),
+        (True, "must be a whole number, without quotes"),
+    ],
+)
+def test_a_revision_that_is_none_is_said(revision: Any, sentence: str) -> None:
+    assert problems_of(pool_with(os={"version": "2022", "minRevision": revision})) == (
+        f"spec.os.minRevision: {sentence}",
     )
 
 

@@ -8,13 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from winpool.api.v1alpha1 import (
+    MAX_BUILDS,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
+    Build,
     Condition,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
+    Verdict,
     WindowsNodePoolStatus,
 )
 
@@ -54,6 +57,18 @@ def test_what_is_written_reads_back_equal() -> None:
     status = WindowsNodePoolStatus(
         observed_generation=2,
         nodes=3,
+        builds=(
+            Build(
+                build="10.0.20348",
+                os_version="2022",
+                nodes=3,
+                min_revision=681,
+                max_revision=4052,
+                verdict=Verdict.SUPPORTED,
+                end_of_support="2031-10-14",
+            ),
+            Build(build="unknown", nodes=1, verdict=Verdict.UNKNOWN),
+        ),
         issues=(an_issue(),),
         plan=Plan(total_nodes=1, steps=(PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels"),)),
         conditions=(a_condition(at=NOON + timedelta(microseconds=5)),),
@@ -83,6 +98,8 @@ def test_lists_are_cut_to_what_the_api_server_takes() -> None:
         issues=tuple(an_issue(node=f"w{number}") for number in range(MAX_ISSUES + 1))
     )
     assert [issue.node for issue in status.issues] == [f"w{number}" for number in range(MAX_ISSUES)]
+    builds = tuple(Build(build=f"b{n}", nodes=1, verdict=Verdict.UNKNOWN) for n in range(MAX_BUILDS + 1))
+    assert len(WindowsNodePoolStatus(builds=builds).builds) == MAX_BUILDS
     steps = tuple(
         PlanStep(node=f"w{n}", action=PlanAction.UPDATE, reason="Labels") for n in range(MAX_PLAN_STEPS + 9)
     )
@@ -94,3 +111,8 @@ def test_a_condition_is_found_by_its_type() -> None:
     status = WindowsNodePoolStatus(conditions=(a_condition(),))
     assert status.condition("Ready") == a_condition()
     assert status.condition("Paused") is None
+
+
+def test_verdicts_are_in_order_the_best_first() -> None:
+    """A build has the worst verdict of its nodes: whoever adds one has to say where it stands."""
+    assert list(Verdict) == [Verdict.SUPPORTED, Verdict.WARNED, Verdict.UNKNOWN, Verdict.UNSUPPORTED]

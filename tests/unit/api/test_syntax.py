@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import pytest
 from hypothesis import example, given
@@ -108,3 +109,43 @@ def test_releases_of_windows_server_are_releases(version: str) -> None:
 )
 def test_other_texts_are_not(version: str) -> None:
     assert not syntax.is_os_version(version)
+
+
+MINORS = st.lists(st.sampled_from(["1", ".", "1.", "0", "3", "34", "v", "", "\n", "٣"]), max_size=5).map(
+    "".join
+)
+
+
+@given(MINORS)
+@example("1.10")
+@example("1.9")
+@example("1.100")
+@example("1.1000")
+@example("1.34\n")
+def test_a_minor_version_is_one_on_both_sides(text: str) -> None:
+    assert syntax.is_kubernetes_minor(text) == as_cel_reads_it(syntax.KUBERNETES_MINOR_PATTERN, text)
+
+
+def test_minor_versions_are_numbers() -> None:
+    assert sorted(["1.100", "1.34", "1.99"], key=syntax.minor_number) == ["1.34", "1.99", "1.100"]
+
+
+@given(st.dates())
+def test_every_day_from_the_year_1000_on_is_a_date(day: date) -> None:
+    assert syntax.is_date(day.isoformat()) == (day.year >= 1000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2027-02-29", "2027-02-30", "2100-02-29", "2027-13-01", "2027-04-31", "2027-00-01", "2027-01-00"],
+)
+def test_a_day_that_does_not_exist_is_none(text: str) -> None:
+    assert not syntax.is_date(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2027-4-1", "20270401", "2027-W01-1", "01.04.2027", "2027-04-01T00:00:00Z", "2027-04-01\n"]
+)
+def test_other_forms_of_dates_are_not_taken(text: str) -> None:
+    """Python reads some of them, and the API server none."""
+    assert not syntax.is_date(text)
