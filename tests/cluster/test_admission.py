@@ -7,24 +7,31 @@ would not show defaults being kept, nor that applying again changes nothing.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cluster.admission import tables
 from winpool.api.v1alpha1 import (
+    MAX_BUILDS,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
+    Build,
     Condition,
     InvalidSpecError,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
+    Verdict,
     WindowsNodePool,
     WindowsNodePoolStatus,
 )
+from winpool.cli.__main__ import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +157,18 @@ def test_the_largest_status_is_taken_and_reads_back_equal(testbed: Testbed, stor
     status = WindowsNodePoolStatus(
         observed_generation=generation,
         nodes=2**31 - 1,
+        builds=tuple(
+            Build(
+                build=f"{number}{text}",
+                os_version=text,
+                nodes=2**31 - 1,
+                min_revision=0,
+                max_revision=2**31 - 1,
+                verdict=Verdict.UNSUPPORTED,
+                end_of_support=text,
+            )
+            for number in range(MAX_BUILDS + 1)
+        ),
         issues=tuple(
             Issue(node=text, reason=text, since=now, message=text, fix=text) for _ in range(MAX_ISSUES + 1)
         ),
@@ -220,8 +239,67 @@ def test_the_table_of_pools_fits_into_80_columns(testbed: Testbed, stored: str) 
     assert wide.split() == ["NAME", "OS", "NODES", "READY", "UP-TO-DATE", "STATE", "MODE", "AVAILABLE", "AGE"]
 
 
+def test_a_build_that_nobody_knows_can_be_reported(testbed: Testbed, stored: str) -> None:
+    status = WindowsNodePoolStatus(
+        observed_generation=1, builds=(Build(build="unknown", nodes=1, verdict=Verdict.UNKNOWN),)
+    )
+    report(testbed, stored, status.to_object())
+    kept = read(testbed, stored)["status"]["builds"]
+    assert kept == [{"build": "unknown", "nodes": 1, "verdict": "Unknown"}]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_validate_asks_the_api_server_and_stores_nothing(
+    testbed: Testbed,
+    stored: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    exists: bool,
+) -> None:
+    name = stored if exists else "admission-not-stored"
+    good = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": name}}
+    good["spec"] = {**tables.SMALLEST, "labels": {"team": "payments"}}
+    file = tmp_path / "pool.json"
+    options = ("--server", "--kubeconfig", str(testbed.kubeconfig("admin")))
+    before = testbed.kubectl("get", "wnp", "-o", "json").stdout
+    file.write_text(json.dumps(good))
+    assert main(["validate", "-f", str(file), *options]) == 0
+    assert "1 pool valid" in capsys.readouterr().err
+    for case in (
+        next(case for case in tables.refused("rule") if case.name == "a floor above the target"),
+        next(case for case in tables.refused("schema") if case.name == "a row without a release"),
+        next(case for case in tables.refused("decoder") if case.name == "a field that does not exist"),
+    ):
+        file.write_text(json.dumps({**case.manifest, "metadata": {"name": name}}))
+        assert main(["validate", "-f", str(file), *options]) == 1
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith(f"{file}:1: document 1 ({name}): ")
+        assert case.field in line
+        assert case.error in line
+    assert testbed.kubectl("get", "wnp", "-o", "json").stdout == before
+
+
+def test_kubectl_finds_the_plugin(testbed: Testbed) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    samples = Path(__file__).parents[2] / "deploy" / "samples"
+    done = testbed.kubectl("winpool", "validate", "-f", str(samples), environment={"PATH": path})
+    assert done.stdout == ""
+    assert "1 pool valid" in done.stderr
+
+
 @pytest.mark.parametrize(
-    "field", ["spec", "spec.nodeSelector", "spec.os.version", "spec.taints.effect", "status"]
+    "field",
+    [
+        "spec",
+        "spec.nodeSelector",
+        "spec.os",
+        "spec.supportMatrix",
+        "spec.supportMatrix.kubernetesVersions",
+        "spec.taints.effect",
+        "status",
+        "status.builds",
+    ],
 )
 def test_kubectl_explains_every_field(testbed: Testbed, field: str) -> None:
     explained = testbed.kubectl("explain", f"wnp.{field}").stdout

@@ -1,0 +1,60 @@
+"""``kubectl winpool``: kubectl runs the program ``kubectl-winpool`` that it finds on the PATH."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from typing import TYPE_CHECKING, Final
+
+from winpool import __version__
+from winpool.cli import validate
+from winpool.cli.parsing import HelpFormatter, add_help
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROG: Final = "kubectl winpool"
+
+DESCRIPTION: Final = """\
+Look after the Windows nodes of a cluster.
+
+All verbs only read: what a pool of Windows nodes is to be is written in
+WindowsNodePool objects, with kubectl apply."""
+
+_VERBS: Final = (validate,)
+"""In the order in which ``--help`` lists them."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog=PROG, description=DESCRIPTION, formatter_class=HelpFormatter, add_help=False, allow_abbrev=False
+    )
+    add_help(top)
+    top.add_argument(
+        "--version", action="version", version=f"{PROG} {__version__}", help="Show the version of the plugin."
+    )
+    verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in _VERBS:
+        verb.add_to(verbs)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
+
+    Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
+    where the command line makes no sense.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a locale cannot print is written out, so that no fault is lost for its letters.
+            stream.reconfigure(errors="backslashreplace")
+    given = parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = given.run
+    return run(given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

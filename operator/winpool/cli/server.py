@@ -1,0 +1,65 @@
+"""What the API server itself says to a pool: a create as a dry run, which stores nothing.
+
+A create also where the pool exists already: validation and admission come before the name is looked
+up, so AlreadyExists means that the API server had nothing against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import GROUP, PLURAL, VERSION
+from winpool.cluster.access import explained
+from winpool.cluster.credentials import load_connection
+from winpool.cluster.errors import AlreadyExists, ApiError, Invalid
+from winpool.cluster.request import Request
+from winpool.cluster.transport import Transport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PATH: Final = (
+    f"/apis/{GROUP}/{VERSION}/{PLURAL}?dryRun=All&fieldValidation=Strict&fieldManager=kubectl-winpool"
+)
+
+_REFUSES: Final = "is invalid: "
+"""What stands before the faults in the answer to an invalid object; they are told by themselves."""
+
+
+class NotAskedError(Exception):
+    """The API server could not be asked; the text says why and what to do."""
+
+
+def ask(
+    pools: Sequence[Mapping[str, Any]], *, kubeconfig: str | None, context: str | None
+) -> tuple[str | None, ...]:
+    """Return for each pool what the API server has against it, None where that is nothing.
+
+    Raises NotAskedError where there are no usable credentials, no answer, or no right to ask.
+    """
+    try:
+        return asyncio.run(_ask(pools, kubeconfig=kubeconfig, context=context))
+    except ApiError as error:
+        raise NotAskedError(explained(error).message) from error
+
+
+async def _ask(
+    pools: Sequence[Mapping[str, Any]], *, kubeconfig: str | None, context: str | None
+) -> tuple[str | None, ...]:
+    connection = await load_connection(kubeconfig=kubeconfig, context=context)
+    async with Transport(connection) as transport:
+        return tuple([await _refusal(pool, transport=transport) for pool in pools])
+
+
+async def _refusal(pool: Mapping[str, Any], *, transport: Transport) -> str | None:
+    body = json.dumps(pool).encode()
+    try:
+        await transport.request(Request(verb="create", resource=PLURAL, path=_PATH, body=body))
+    except AlreadyExists:
+        return None
+    except Invalid as error:
+        _, _, faults = error.message.partition(_REFUSES)
+        return faults or error.message
+    return None

@@ -1,0 +1,250 @@
+"""``kubectl winpool validate``: would this manifest be taken, and if not, why and where."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import API_VERSION, GROUP, KIND
+from winpool.cli.judge import judge
+from winpool.cli.manifests import Manifest, ManifestError, read
+from winpool.cli.parsing import Exit, add_verb
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from winpool.cli.parsing import Subparsers
+    from winpool.cli.structural import Fault
+
+_DESCRIPTION: Final = f"""\
+Say whether the API server would take the {KIND}s in some files.
+
+Without a cluster and without a kubeconfig: the schema and every rule of the
+CRD are built in. Each fault is a line with file, line, document and field,
+in the words of the API server. A key that is there twice is a fault too;
+kubectl itself would drop the first one without a word.
+
+Objects of other kinds are passed over, with a note. The API server has the
+last word: its CRD may be of another version, and it may have policies.
+
+exit codes:
+  0   every pool is valid
+  1   a pool is refused, a document cannot be read, or there is no pool
+  2   the command line makes no sense, or a file or the API server cannot
+      be read"""
+
+_EXAMPLES: Final = (
+    ("kubectl winpool validate -f pool.yaml", "one file"),
+    ("kubectl winpool validate -f pools/ -f more.json", "all .yaml, .yml and .json of a folder, and a file"),
+    ("kubectl kustomize overlays/prod | kubectl winpool validate -f -", "what another program makes"),
+    ("kubectl winpool validate -f pool.yaml --server", "ask the API server; nothing is stored"),
+)
+
+_STDIN: Final = "-"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""What kubectl, too, takes from a folder."""
+
+
+class _UnreadableError(Exception):
+    """A file that cannot be read; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An object and the name of its file."""
+
+    file: str
+    manifest: Manifest
+
+    @property
+    def title(self) -> str:
+        """The document, and the name of its object where it has one."""
+        item = "" if self.manifest.item is None else f", item {self.manifest.item + 1}"
+        content = self.manifest.content
+        metadata = content.get("metadata") if isinstance(content, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return f"document {self.manifest.number}{item}" + (f" ({name})" if isinstance(name, str) else "")
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the verb to the command line."""
+    parser = add_verb(
+        subparsers,
+        "validate",
+        summary="Say whether the API server would take a pool, without asking it.",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        action="append",
+        required=True,
+        help="A file, a folder, or - for what is piped in; can be given more than once.",
+    )
+    parser.add_argument(
+        "--server",
+        action="store_true",
+        help="Ask the API server instead, by a dry run; needs the right to create pools.",
+    )
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="With --server: the kubeconfig file. Default: as for kubectl."
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", help="With --server: the context of it. Default: its current one."
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Judge the files; return the exit code."""
+    if not given.server and (given.kubeconfig or given.context):
+        return _usage("--kubeconfig and --context go with --server: without it no cluster is asked")
+    try:
+        texts = [text for name in given.filename for text in _texts(name)]
+    except _UnreadableError as error:
+        return _usage(str(error))
+    refused = 0
+    pools: list[_Found] = []
+    for file, text in texts:
+        for each in read(text):
+            if isinstance(each, ManifestError):
+                refused += _say(file, each.line, "", each.message)
+                continue
+            found = _Found(file, each)
+            refusal = _not_ours(each.content)
+            if refusal is None:
+                pools.append(found)
+                for problem in each.problems:
+                    refused += _say(file, problem.line, found.title, problem.message)
+            elif refusal:
+                refused += _say(file, each.line, found.title, refusal)
+            else:
+                kind = each.content["kind"]
+                _note(f"{file}:{each.line}: {found.title}: passed over, a {kind} is no {KIND}")
+    if given.server:
+        return _by_server(pools, given=given, refused=refused)
+    return _offline(pools, refused=refused)
+
+
+def _offline(pools: Sequence[_Found], *, refused: int) -> int:
+    for found in pools:
+        manifest = found.manifest
+        faults = [(manifest.line_of(fault.path), fault) for fault in judge(manifest.content)]
+        for line, fault in sorted(faults, key=itemgetter(0)):
+            said = f"{fault.field}: {fault.sentence}{_fix(fault, manifest)}"
+            refused += _say(found.file, line, found.title, said)
+    code = _sum_up(len(pools), refused=refused)
+    _note("The API server has the last word; --server asks it.")
+    return code
+
+
+def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: int) -> int:
+    # Imported here: what asks a server takes half a second to load, and offline it is not needed.
+    from winpool.cli.server import NotAskedError, ask
+
+    try:
+        answers = ask(
+            [found.manifest.content for found in pools], kubeconfig=given.kubeconfig, context=given.context
+        )
+    except NotAskedError as error:
+        return _usage(f"the API server could not be asked: {error}")
+    for found, answer in zip(pools, answers, strict=True):
+        if answer is not None:
+            refused += _say(found.file, found.manifest.line, found.title, answer)
+    return _sum_up(len(pools), refused=refused)
+
+
+def _texts(name: str) -> Iterator[tuple[str, str]]:
+    if name == _STDIN:
+        yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
+        return
+    path = Path(name)
+    try:
+        files = (
+            sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        )
+        for file in files:
+            yield str(file), _decoded(str(file), file.read_bytes())
+    except OSError as error:
+        raise _UnreadableError(f"{error.filename}: {error.strerror}") from None
+
+
+def _decoded(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _UnreadableError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+
+
+def _not_ours(content: Any) -> str | None:
+    """Return None for a pool, nothing for an object of another kind, and a sentence for what is neither.
+
+    What is of our group or nearly of our name is taken for a mistake: passing it over in silence
+    would call a pool valid that nobody looked at.
+    """
+    if not isinstance(content, dict):
+        return "must be an object with `apiVersion` and `kind`"
+    version, kind = content.get("apiVersion"), content.get("kind")
+    for name, value in (("kind", kind), ("apiVersion", version)):
+        if not value or not isinstance(value, str):
+            return f"{name} not set"
+    if (version, kind) == (API_VERSION, KIND):
+        return None
+    if str(version).partition("/")[0] == GROUP or str(kind).lower() == KIND.lower():
+        return f'no matches for kind "{kind}" in version "{version}"; there is {KIND} in {API_VERSION}'
+    return ""
+
+
+def _fix(fault: Fault, manifest: Manifest) -> str:
+    """Return what to write instead where only quotes are missing, or too many."""
+    written = manifest.written(fault.path)
+    if written is None:
+        return ""
+    if fault.wants == "string":
+        return f'; write it in quotes: "{written}"'
+    if fault.wants == "integer" and written.isascii() and written.isdecimal():
+        return f"; write it without quotes: {written}"
+    return ""
+
+
+def _sum_up(pools: int, *, refused: int) -> int:
+    if refused:
+        _note(_count(refused, "fault"))
+        return Exit.REFUSED
+    if not pools:
+        sys.stdout.write(f"there is no {KIND} in what was given\n")
+        return Exit.REFUSED
+    _note(f"{_count(pools, 'pool')} valid")
+    return Exit.DONE
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _say(file: str, line: int, title: str, sentence: str) -> int:
+    """Print a fault; return how many that is."""
+    where = f"{file}:{line}: " + (f"{title}: " if title else "")
+    sys.stdout.write(f"{_printable(where + sentence)}\n")
+    return 1
+
+
+def _note(text: str) -> None:
+    """Print what is no fault, beside the list of faults, which is for programs too."""
+    sys.stderr.write(f"{_printable(text)}\n")
+
+
+def _usage(text: str) -> int:
+    _note(f"kubectl winpool validate: {text}")
+    return Exit.USAGE
+
+
+def _printable(text: str) -> str:
+    """Write out what would move a terminal's cursor: names and keys come from files of anybody."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
