@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
 from winpool.cli import validate
-from winpool.cli.parsing import HelpFormatter, add_help
+from winpool.cli.parsing import Exit, HelpFormatter, add_help
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
 
+    1 where nobody read the output to its end, so that a verdict that was not seen is no good one.
     Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
     where the command line makes no sense.
     """
@@ -53,7 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     given = parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = given.run
-    return run(given)
+    try:
+        code = run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.REFUSED
+    return code
 
 
 if __name__ == "__main__":

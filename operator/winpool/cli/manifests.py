@@ -6,6 +6,7 @@ nothing, so that half of a manifest may be gone without a word.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import dataclass, field
@@ -62,18 +63,18 @@ class Manifest:
     line: int
     item: int | None = None
     problems: tuple[ManifestError, ...] = ()
-    _nodes: dict[Path, yaml.Node] = field(default_factory=dict, repr=False)
+    nodes: dict[Path, yaml.Node] = field(default_factory=dict, repr=False)
 
     def line_of(self, path: Path) -> int:
         """Return the line of the value at ``path``, or of the nearest one above it that there is."""
-        while path and path not in self._nodes:
+        while path and path not in self.nodes:
             path = path[:-1]
-        node = self._nodes.get(path)
+        node = self.nodes.get(path)
         return self.line if node is None else _line(node)
 
     def written(self, path: Path) -> str | None:
         """Return the scalar at ``path`` as the file has it, without quotes; None where there is none."""
-        node = self._nodes.get(path)
+        node = self.nodes.get(path)
         return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
@@ -85,17 +86,22 @@ def read(text: str) -> Iterator[Manifest | ManifestError]:
             yield chunk
             continue
         try:
-            for node in _compose(chunk, offset=offset):
-                number += 1
-                yield from _manifests(node, number=number)
+            nodes = list(_compose(chunk, offset=offset))
         except ManifestError as error:
             number += 1
             yield error
+            continue
+        for node in nodes:
+            number += 1
+            try:
+                yield from _manifests(node, number=number)
+            except ManifestError as error:
+                yield error
 
 
 def _documents(text: str) -> Iterator[tuple[int, str | ManifestError]]:
     """Split as kubectl does, by lines that begin with ``---``; yield each part with the lines before it."""
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text, newline="\n").readlines()
     begin = 0
     for index, line in enumerate([*lines, _SEPARATOR]):
         if not line.startswith(_SEPARATOR):
@@ -147,7 +153,7 @@ def _json_texts(chunk: str) -> list[tuple[int, str]]:
 def _manifests(node: yaml.Node, *, number: int) -> Iterator[Manifest]:
     reader = _Reader()
     content = reader.value(node, ())
-    problems = tuple(problem for _, problem in reader.problems)
+    problems = tuple(problem for _, problem in reader.problems.values())
     whole = Manifest(content, number, _line(node), None, problems, reader.nodes)
     items = content.get("items") if isinstance(content, dict) else None
     if not isinstance(items, list) or not str(content.get("kind", "")).endswith("List"):
@@ -156,7 +162,7 @@ def _manifests(node: yaml.Node, *, number: int) -> Iterator[Manifest]:
     for index, item in enumerate(items):
         prefix: Path = ("items", index)
         nodes = {path[2:]: inner for path, inner in reader.nodes.items() if path[:2] == prefix}
-        problems = tuple(problem for path, problem in reader.problems if path[:2] == prefix)
+        problems = tuple(problem for path, problem in reader.problems.values() if path[:2] == prefix)
         yield Manifest(item, number, whole.line_of(prefix), index, problems, nodes)
 
 
@@ -169,7 +175,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.nodes: dict[Path, yaml.Node] = {}
-        self.problems: list[tuple[Path, ManifestError]] = []
+        self.problems: dict[int, tuple[Path, ManifestError]] = {}
+        """By the node of the key, so that what aliases repeat is told once."""
         self._values = 0
         self._open: set[int] = set()
 
@@ -198,11 +205,12 @@ class _Reader:
             if _is_merge(key_node):
                 # In the order of the file: what is merged replaces what stands above it.
                 found.update(self._merged(value_node, path))
+                self.nodes[path] = node
                 continue
             key = _key(key_node)
             if key in first:
                 problem = ManifestError(f'key "{key}" is already set in line {first[key]}', line=line)
-                self.problems.append(((*path, key), problem))
+                self.problems.setdefault(id(key_node), ((*path, key), problem))
             first.setdefault(key, line)
             found[key] = self.value(value_node, (*path, key))
         return found

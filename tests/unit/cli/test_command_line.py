@@ -65,3 +65,19 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], input="", text=True, timeout=60, check=False)
     assert done.returncode == 0
+
+
+def test_a_reader_that_goes_away_gets_no_traceback() -> None:
+    text = "kind: WindowsNodePool\n---\n" * 20_000
+    command = [sys.executable, "-m", "winpool.cli", "validate", "-f", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(text)
+        process.stdin.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 1

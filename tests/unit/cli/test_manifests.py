@@ -136,6 +136,19 @@ def test_maps_are_merged(text: str, content: dict[str, Any]) -> None:
     assert found.problems == ()
 
 
+def test_what_is_repeated_by_aliases_is_told_once_and_where_it_stands() -> None:
+    (found,) = objects("base: &a\n  v: 1\n  v: 2\nx:\n  <<: *a\n  b: 2\ny: *a\n")
+    assert [problem.line for problem in found.problems] == [3]
+    assert (found.line_of(("x",)), found.line_of(("x", "v"))) == (5, 3)
+
+
+def test_a_document_that_means_nothing_in_json_is_counted_once() -> None:
+    first, second = read("a: .inf\n---\nkind: B\n")
+    assert isinstance(first, ManifestError)
+    assert isinstance(second, Manifest)
+    assert second.number == 2
+
+
 def test_lines_and_letters_of_values_are_known() -> None:
     (found,) = objects("# a pool\nspec:\n  os:\n    version: 2022\n    floors: [1,\n      0x2]\n")
     assert found.line == 2
