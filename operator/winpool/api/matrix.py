@@ -5,7 +5,6 @@ contradicts itself or the rest of the spec is refused here, so that no verdict n
 """
 
 from datetime import date
-from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from winpool.api import syntax
 from winpool.api.fields import Revision, WindowsRelease
 from winpool.api.model import ApiModel
 from winpool.api.rules import Rule, Validation
+from winpool.api.verdicts import RowVerdict
 
 MAX_ROWS: Final = 16
 """More than there are releases of Windows Server that a supported Kubernetes ever ran on."""
@@ -21,14 +21,6 @@ MAX_ROWS: Final = 16
 # Where the rule has the better sentence, the schema's limit is wider (see fields.py).
 _WIDE_MINOR: Final = 32
 _WIDE_DATE: Final = 64
-
-
-class RowVerdict(StrEnum):
-    """What a row says about nodes of its release."""
-
-    ALLOW = "Allow"
-    WARN = "Warn"
-    DENY = "Deny"
 
 
 KubernetesMinor = Annotated[

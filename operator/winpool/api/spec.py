@@ -8,10 +8,11 @@ from pydantic import Field
 
 from winpool.api import syntax
 from winpool.api.fields import EACH_KEY_SYNTAX, LabelKey, LabelValue, Revision, WindowsRelease, under
-from winpool.api.matrix import MAX_ROWS, MatrixRow, RowVerdict
+from winpool.api.matrix import MAX_ROWS, MatrixRow
 from winpool.api.model import ApiModel, list_map
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 from winpool.api.selector import NodeSelector
+from winpool.api.verdicts import RowVerdict
 
 
 class Mode(StrEnum):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from winpool.api.model import ATOMIC, MAX_INT32, MAX_SAFE_INT, ApiModel, Clipped, Timestamp, list_map
+from winpool.api.verdicts import Verdict
 
 MAX_ISSUES: Final = 10
 MAX_PLAN_STEPS: Final = 50
@@ -52,15 +53,6 @@ class Condition(ApiModel):
     message: Annotated[str, Clipped(4096)] = Field(
         description="Why, in a sentence for people. A string, required."
     )
-
-
-class Verdict(StrEnum):
-    """What the support matrix says of a node, the best first."""
-
-    SUPPORTED = "Supported"
-    WARNED = "Warned"
-    UNKNOWN = "Unknown"
-    UNSUPPORTED = "Unsupported"
 
 
 class Build(ApiModel):

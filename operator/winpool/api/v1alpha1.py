@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
-from winpool.api.matrix import KubernetesVersions, MatrixRow, RowVerdict
+from winpool.api.matrix import KubernetesVersions, MatrixRow
 from winpool.api.model import ApiModel, Timestamp
 from winpool.api.problems import InvalidSpecError, describe
 from winpool.api.rules import Rule, Validation
@@ -25,10 +25,10 @@ from winpool.api.status import (
     Plan,
     PlanAction,
     PlanStep,
-    Verdict,
     WindowsNodePoolStatus,
 )
 from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
+from winpool.api.verdicts import RowVerdict, Verdict
 
 __all__ = [
     "MAX_BUILDS",

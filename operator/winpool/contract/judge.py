@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
 from winpool.support.judge import judge_node
-from winpool.support.rows import Row, RowVerdict, contradictions, layered
+from winpool.support.rows import Row, contradictions, layered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,7 +75,7 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
             max_kubernetes=(row.kubernetes_versions and row.kubernetes_versions.max) or "",
             min_revision=row.min_revision,
             end_of_support=row.end_of_support or "",
-            verdict=RowVerdict(row.verdict) if row.verdict else None,
+            verdict=row.verdict,
             reason=row.reason,
         )
         for row in rows

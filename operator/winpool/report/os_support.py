@@ -38,9 +38,9 @@ _REASONS: Final = {
 """Reasons of a judgement that have a name of their own among the issues; the others go by their verdict."""
 
 _BY_VERDICT: Final = {
-    "Unsupported": IssueReason.BUILD_UNSUPPORTED,
-    "Unknown": IssueReason.BUILD_UNKNOWN,
-    "Warned": IssueReason.BUILD_WARNED,
+    Verdict.UNSUPPORTED: IssueReason.BUILD_UNSUPPORTED,
+    Verdict.UNKNOWN: IssueReason.BUILD_UNKNOWN,
+    Verdict.WARNED: IssueReason.BUILD_WARNED,
 }
 
 _WORST_LAST: Final = tuple(Verdict)
@@ -52,11 +52,6 @@ class Group:
 
     judgement: Judgement
     nodes: Sequence[str]
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict, in the words of the API."""
-        return Verdict(self.judgement.verdict.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +95,7 @@ def _build(name: str, groups: Sequence[Group]) -> Build:
         nodes=sum(len(each.nodes) for each in groups),
         min_revision=min(revisions, default=None),
         max_revision=max(revisions, default=None),
-        verdict=max((each.verdict for each in groups), key=_WORST_LAST.index),
+        verdict=max((each.judgement.verdict for each in groups), key=_WORST_LAST.index),
         end_of_support=first.end_of_support.isoformat() if first.end_of_support else None,
     )
 
@@ -120,7 +115,7 @@ def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
 
 
 def _named(reason: JudgedBy) -> IssueReason | None:
-    return _REASONS.get(reason.code) or _BY_VERDICT.get(reason.verdict.value)
+    return _REASONS.get(reason.code) or _BY_VERDICT.get(reason.verdict)
 
 
 def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
@@ -156,7 +151,7 @@ class Supported:
 def os_supported(groups: Sequence[Group], *, today: date) -> Supported:
     """Tell how the nodes stand to the support matrix: the worst of them counts. There has to be one."""
     found = findings(groups, today=today)
-    worst = max((group.verdict for group in groups), key=_WORST_LAST.index)
+    worst = max((group.judgement.verdict for group in groups), key=_WORST_LAST.index)
     if worst is Verdict.UNSUPPORTED:
         return Supported("False", Reason(found[0].reason), _told(found[0].reason, found, groups))
     if worst is Verdict.UNKNOWN:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.verdicts import RowVerdict, Verdict
 from winpool.support.data import Status
-from winpool.support.rows import RowVerdict
-from winpool.support.verdicts import Reason, Verdict
+from winpool.support.verdicts import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from winpool.api.verdicts import Verdict
 from winpool.support.hosts import floor_of, matches_older, newest_known
 from winpool.support.runtimes import CONTAINERD, DOCKER
-from winpool.support.verdicts import Reason, Verdict, sorted_reasons, worst
+from winpool.support.verdicts import Reason, sorted_reasons, worst
 from winpool.support.versions import parse_release, parse_runtime, parse_windows
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winpool.api.verdicts import Verdict
 from winpool.support.classes import class_reason
 from winpool.support.runtimes import runtime_reasons
 from winpool.support.servicing import ended_reasons
 from winpool.support.skew import skew_reasons
-from winpool.support.verdicts import Layer, Reason, Verdict, sorted_reasons, worst
+from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
 from winpool.support.versions import parse_minor, parse_windows
 
 if TYPE_CHECKING:

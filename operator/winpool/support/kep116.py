@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.verdicts import Verdict
 from winpool.support.classes import VERDICTS
 from winpool.support.data import Status
-from winpool.support.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,9 @@ from typing import Final
 
 import msgspec
 
+from winpool.api.verdicts import RowVerdict
 from winpool.support.matrix import Matrix
-from winpool.support.rows import Row, RowVerdict, contradictions
+from winpool.support.rows import Row, contradictions
 from winpool.support.text import DataError, read
 
 _VERDICTS: Final = ", ".join(RowVerdict)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from winpool.support.verdicts import Layer
@@ -18,20 +17,8 @@ from winpool.support.versions import Minor, parse_minor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from winpool.api.verdicts import RowVerdict
     from winpool.support.matrix import Matrix
-
-
-class RowVerdict(StrEnum):
-    """What a row wants its release to be judged as, instead of what the built-in data says of it.
-
-    It takes the place of the verdict on release and minor, and of nothing else: Allow does not lift the end
-    of support (``endOfSupport`` does), a revision floor, the version skew, a runtime that is too old, a
-    pause image without a variant, a label that disagrees, or anything that is unknown about the node itself.
-    """
-
-    ALLOW = "Allow"
-    WARN = "Warn"
-    DENY = "Deny"
 
 
 @dataclass(frozen=True, slots=True)

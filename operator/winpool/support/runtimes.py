@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.verdicts import Verdict
 from winpool.support.data import Stage
 from winpool.support.hosts import runs_build
-from winpool.support.verdicts import Reason, Verdict
+from winpool.support.verdicts import Reason
 from winpool.support.versions import parse_release, parse_runtime
 
 if TYPE_CHECKING:

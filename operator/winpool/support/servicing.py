@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from winpool.support.verdicts import Layer, Reason, Verdict
+from winpool.api.verdicts import Verdict
+from winpool.support.verdicts import Layer, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

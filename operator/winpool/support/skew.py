@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.support.verdicts import Reason, Verdict
+from winpool.api.verdicts import Verdict
+from winpool.support.verdicts import Reason
 from winpool.support.versions import parse_minor
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import date
 
+    from winpool.api.verdicts import Verdict
     from winpool.support.data import Status
     from winpool.support.kep116 import Disagreement
     from winpool.support.matrix import Matrix
-    from winpool.support.verdicts import Reason, Verdict
+    from winpool.support.verdicts import Reason
     from winpool.support.versions import Minor
 
 

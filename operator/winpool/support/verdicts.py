@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.verdicts import Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-class Verdict(StrEnum):
-    """What is to be thought of a node, or of an image on a node."""
-
-    SUPPORTED = "Supported"
-    WARNED = "Warned"
-    UNKNOWN = "Unknown"
-    UNSUPPORTED = "Unsupported"
 
 
 class Layer(StrEnum):
@@ -37,7 +30,7 @@ class Reason:
     layer: Layer = Layer.BUILT_IN
 
 
-_FROM_BEST: Final = (Verdict.SUPPORTED, Verdict.WARNED, Verdict.UNKNOWN, Verdict.UNSUPPORTED)
+_FROM_BEST: Final = tuple(Verdict)
 """Unknown is worse than Warned, since it holds upgrades, and better than Unsupported: what is known to be
 unsupported stays so whatever else is missing. Missing information alone is never Unsupported (P4)."""
 

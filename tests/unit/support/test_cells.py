@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
+from winpool.api.verdicts import Verdict
 from winpool.support.classes import class_reason
 from winpool.support.judge import judge_node
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
-from winpool.support.verdicts import Verdict
 from winpool.support.versions import Minor
 
 # D documented, L documented later, R release notes only, V vendor only, C documented with caution,

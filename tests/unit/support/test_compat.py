@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from winpool.api.verdicts import Verdict
 from winpool.support.compat import Compatibility, Isolation, compatible
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.verdicts import Verdict, worst
+from winpool.support.verdicts import worst
 
 PROCESS, HYPER_V = Isolation.PROCESS, Isolation.HYPER_V
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from winpool.api.verdicts import RowVerdict, Verdict
 from winpool.support.judge import Judgement, judge_node
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.rows import Row, RowVerdict, layered
-from winpool.support.verdicts import Layer, Reason, Verdict, worst
+from winpool.support.rows import Row, layered
+from winpool.support.verdicts import Layer, Reason, worst
 
 TODAY = date(2026, 11, 21)
 GOOD: dict[str, Any] = {

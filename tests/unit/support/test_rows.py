@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from winpool.api.verdicts import RowVerdict, Verdict
 from winpool.support.classes import class_reason
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rowfile import read_rows
-from winpool.support.rows import Override, Row, RowVerdict, contradictions, layered, read_date
+from winpool.support.rows import Override, Row, contradictions, layered, read_date
 from winpool.support.text import DataError
-from winpool.support.verdicts import Layer, Verdict
+from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor
 
 ALLOW, WARN, DENY = RowVerdict.ALLOW, RowVerdict.WARN, RowVerdict.DENY
