@@ -35,15 +35,20 @@ from winpool.control.sweeper import Sweeper
 from winpool.handlers import Feed, make_registry
 from winpool.serve import metrics
 from winpool.serve.http import Server
+from winpool.support.matrix import built_in
+from winpool.support.rowfile import read_rows
+from winpool.support.text import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Mapping
+    from pathlib import Path
 
     import kopf
 
     from winpool.cluster.credentials import Connection
     from winpool.settings import Settings
     from winpool.snapshot import Node, Pool
+    from winpool.support.rows import Row
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +60,22 @@ and needs a moment to list anew."""
 class App:
     """One running operator, over one connection."""
 
-    def __init__(self, settings: Settings, *, connection: Connection, transport: Transport) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        connection: Connection,
+        transport: Transport,
+        cluster_rows: tuple[Row, ...] = (),
+        clock: Clock | None = None,
+    ) -> None:
         self._settings = settings
         self._connection = connection
         self._transport = transport
         self._stop = asyncio.Event()
         self._own = OwnTasks()
         self._stats = ControlStats()
-        self._clock = Clock()
+        self._clock = clock or Clock()
         self._writer = Writer(transport)
         self._pools = Pools(on_change=self._pool_changed)
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
@@ -82,7 +95,11 @@ class App:
             monotonic=self._clock.monotonic,
         )
         self._observer = Observer(
-            pools=self._pools, nodes=self._nodes, control_plane=self._control_plane, now=self._clock.now
+            pools=self._pools,
+            nodes=self._nodes,
+            control_plane=self._control_plane,
+            now=self._clock.now,
+            cluster_rows=cluster_rows,
         )
         self._loops = PoolLoops(
             pools=self._pools,
@@ -240,8 +257,22 @@ def _error(task: asyncio.Task[Any]) -> BaseException | None:
     return None if task.cancelled() else task.exception()
 
 
+def read_cluster_rows(path: Path | None) -> tuple[Row, ...]:
+    """Read the rows that stand in the file of the operator's settings.
+
+    Raises DataError with all that is wrong with it, and OSError.
+    """
+    return read_rows(path.read_text(encoding="utf-8"), matrix=built_in()) if path else ()
+
+
 async def run(settings: Settings) -> int:
     """Run the operator with ``settings``; return the exit code of the process."""
+    try:
+        rows = read_cluster_rows(settings.support_matrix_file)
+    except (DataError, OSError, UnicodeDecodeError) as error:
+        # Not without the rows: a pool that relies on one would be told that its nodes are unsupported.
+        log.error("--support-matrix-file %s: %s", settings.support_matrix_file, error)  # noqa: TRY400 - for people
+        return 1
     try:
         connection = await load_connection(
             kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
@@ -250,4 +281,4 @@ async def run(settings: Settings) -> int:
         log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
         return 1
     async with Transport(connection) as transport:
-        return await App(settings, connection=connection, transport=transport).run()
+        return await App(settings, connection=connection, transport=transport, cluster_rows=rows).run()

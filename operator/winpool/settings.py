@@ -64,6 +64,13 @@ class Settings(BaseSettings):
             "before what it left on nodes is taken off.",
         ),
     ] = 300
+    support_matrix_file: Annotated[
+        Path | None,
+        Field(
+            description="File with rows of the support matrix for all pools: above the built-in data, below "
+            "the rows of a pool. Read at the start. Default: none."
+        ),
+    ] = None
     log_format: Annotated[LogFormat, Field(description="How to log: text for people, json for programs.")] = (
         "text"
     )

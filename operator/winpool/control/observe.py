@@ -17,17 +17,25 @@ if TYPE_CHECKING:
     from winpool.control.patience import Patience
     from winpool.control.pools import Pools
     from winpool.snapshot import Node
+    from winpool.support.rows import Row
 
 
 class Observer:
     """Takes snapshots of what the reflector and the pool store hold."""
 
     def __init__(
-        self, *, pools: Pools, nodes: NodeReflector, control_plane: ControlPlane, now: Callable[[], datetime]
+        self,
+        *,
+        pools: Pools,
+        nodes: NodeReflector,
+        control_plane: ControlPlane,
+        now: Callable[[], datetime],
+        cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         self._pools = pools
         self._nodes = nodes
         self._control_plane = control_plane
+        self._cluster_rows = cluster_rows
         self._now = now
 
     @property
@@ -60,6 +68,7 @@ class Observer:
             written_generation=written_generation,
             missing_permission=missing_permission,
             control_plane=self._control_plane.version,
+            cluster_rows=self._cluster_rows,
         )
 
     def _vanished(self, nodes: tuple[Node, ...]) -> frozenset[str]:
