@@ -27,8 +27,8 @@ class Row:
 
     ``min_kubernetes`` and ``max_kubernetes`` are one field, ``kubernetesVersions``: outside of them the
     release is unsupported, inside of them the verdict holds, or what the built-in data says. Dates and
-    minors are kept as they were written; ``contradictions`` tells of those that cannot be read, and
-    ``layered`` leaves them out.
+    minors are kept as they were written; ``contradictions`` tells of those that cannot be read or are
+    reversed, and ``layered`` leaves them out, so that a slip of the pen makes no node unsupported (P4).
     """
 
     os_version: str
@@ -97,20 +97,30 @@ def layered(builtin: Matrix, cluster_rows: Iterable[Row] = (), pool_rows: Iterab
 
 
 def _laid(row: Row, layer: Layer, *, over: Override) -> Override:
-    first, last, end = (
-        parse_minor(row.min_kubernetes),
-        parse_minor(row.max_kubernetes),
-        read_date(row.end_of_support),
-    )
+    end = read_date(row.end_of_support)
     floor = over.min_revision
     if row.min_revision is not None and (floor is None or row.min_revision > floor[0]):
         floor = row.min_revision, layer
     return Override(
-        kubernetes=KubernetesRange(first, last, layer) if first or last else over.kubernetes,
+        kubernetes=_range_of(row, layer) or over.kubernetes,
         min_revision=floor,
         end_of_support=(end, layer) if end else over.end_of_support,
         verdict=(row.verdict, layer, row.reason) if row.verdict else over.verdict,
     )
+
+
+def _range_of(row: Row, layer: Layer) -> KubernetesRange | None:
+    """Return the minors of ``row``; None where it names none, or a first one that is newer than the last."""
+    first, last = read_minor(row.min_kubernetes), read_minor(row.max_kubernetes)
+    if (first is None and last is None) or (first is not None and last is not None and first > last):
+        return None
+    return KubernetesRange(first, last, layer)
+
+
+def read_minor(text: str) -> Minor | None:
+    """Read ``1.34``; None for anything else, also for a version with a patch."""
+    minor = parse_minor(text)
+    return minor if str(minor) == text else None
 
 
 def read_date(text: str) -> date | None:
@@ -151,8 +161,8 @@ def _range(row: Row) -> list[str]:
     said = []
     found: list[Minor] = []
     for name, text in (("min", row.min_kubernetes), ("max", row.max_kubernetes)):
-        minor = parse_minor(text) if text else None
-        if minor is not None and str(minor) == text:
+        minor = read_minor(text)
+        if minor is not None:
             found.append(minor)
         elif text:
             said.append(f"kubernetesVersions.{name} {text!r} is no minor of Kubernetes: write it as '1.34'")

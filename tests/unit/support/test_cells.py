@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from winpool.api.verdicts import Verdict
 from winpool.support.classes import class_reason
 from winpool.support.judge import judge_node
-from winpool.support.matrix import built_in
+from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
 from winpool.support.versions import Minor
 
@@ -88,6 +89,19 @@ ENDS = {
     "23H2": date(2026, 5, 12),
     "2025": date(2034, 11, 14),
 }
+
+
+def test_a_row_that_changes_changes_one_cell(edited: Callable[[str, str], Matrix]) -> None:
+    """One line of the data, one letter of the table above."""
+    row = '- {kubernetes: "1.36", release: "2022", status: documented,'
+    changed = edited(row, row.replace("documented", "dropped"))
+    differ = [
+        (str(minor), release)
+        for minor, release, _ in CELLS
+        if class_reason(minor, release, layers=layered(changed))
+        != class_reason(minor, release, layers=layered(built_in()))
+    ]
+    assert differ == [("1.36", "2022")]
 
 
 def test_the_table_has_every_release_of_the_data_and_no_other() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import zipfile
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from winpool.support.matrix import FILE, built_in, parse
 from winpool.support.text import DataError
 
+ROOT = Path(__file__).parents[3]
 TEXT = resources.files("winpool.support").joinpath(FILE).read_text()
 
 CELL_2022_IN_1_36 = '- {kubernetes: "1.36", release: "2022", status: documented,'
@@ -29,6 +34,14 @@ def faults(text: str) -> str:
 
 def test_the_packaged_data_is_without_fault_and_read_once() -> None:
     assert built_in() is built_in()
+
+
+def test_the_wheel_has_the_data(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=120, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(f"winpool/support/{FILE}").decode() == TEXT
 
 
 def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:

@@ -101,6 +101,25 @@ def test_minors_alone_do_not_make_a_dropped_release_supported() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("2022", min_kubernetes="1.36", max_kubernetes="1.30"),
+        Row("2022", min_kubernetes="new"),
+        Row("2022", max_kubernetes="v1.34.1"),
+        Row("2022", end_of_support="2020-02-30"),
+    ],
+)
+def test_what_contradicts_itself_is_left_out(row: Row) -> None:
+    assert contradictions(row)
+    assert layered(built_in(), [row]).override("2022") == Override()
+    kept = layered(built_in(), [Row("2022", "1.20", "1.40", end_of_support="2030-01-01")], [row]).override(
+        "2022"
+    )
+    assert kept.kubernetes is not None
+    assert (kept.kubernetes.layer, kept.end_of_support) == (Layer.CLUSTER, (date(2030, 1, 1), Layer.CLUSTER))
+
+
 def test_the_minors_of_the_pool_replace_those_of_the_cluster_as_a_whole() -> None:
     cluster, pool = Row("2022", min_kubernetes="1.35"), Row("2022", max_kubernetes="1.30")
     assert judged(28, "2022", cluster=(cluster,), pool=(pool,)) == ("Documented", "Supported", "BuiltIn")
