@@ -87,6 +87,7 @@ generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
+	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
 
 # Into a new file first: an error must not empty what stands there.
 generate = $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)

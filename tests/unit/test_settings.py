@@ -36,6 +36,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "pool_relist_seconds": ("7", 7),
     "node_relist_seconds": ("9", 9),
     "orphan_grace_seconds": ("11", 11),
+    "support_matrix_file": ("/etc/winpool/matrix.yaml", Path("/etc/winpool/matrix.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
