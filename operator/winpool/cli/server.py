@@ -60,6 +60,20 @@ async def _refusal(pool: Mapping[str, Any], *, transport: Transport) -> str | No
     except AlreadyExists:
         return None
     except Invalid as error:
-        _, _, faults = error.message.partition(_REFUSES)
-        return faults or error.message
+        return faults_of(error.message)
     return None
+
+
+def faults_of(message: str) -> str:
+    """Return the faults in the API server's answer to an invalid object, or the answer where it is another.
+
+    Several come as a list in brackets. ``cluster/`` keeps the first 1024 characters of an answer, so
+    the bracket at its end may be missing, and faults with it.
+    """
+    _, refused, faults = message.partition(_REFUSES)
+    if not refused:
+        return message
+    if not faults.startswith("["):
+        return faults
+    told = faults.removeprefix("[")
+    return told.removesuffix("]") if told.endswith("]") else f"{told}… and more"
