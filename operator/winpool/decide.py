@@ -78,7 +78,7 @@ def _refusal(snapshot: Snapshot) -> str:
             f"spec.labels and spec.taints: their ownership record could exceed {MAX_BYTES} bytes on a node; "
             "use fewer or shorter keys"
         )
-    if wrong := contradictory_rows(snapshot, pool.spec):
+    if wrong := contradictory_rows(pool.spec, matrix=snapshot.matrix):
         return f"spec.supportMatrix: {'; '.join(wrong)}"
     return ""
 

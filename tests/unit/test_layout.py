@@ -14,7 +14,7 @@ import winpool
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
-PURE = ("api", "contract", "report")
+PURE = ("api", "contract", "report", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `cluster/`, `handlers.py`, `app.py` and `serve/` know of it."""
 

@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from winpool.cli.parsing import add_verb
 from winpool.support.matrix import built_in
 from winpool.support.table import Entry, entries, kep116_says, render_markdown
 from winpool.support.versions import Minor, parse_minor
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
+    from winpool.cli.parsing import Subparsers
     from winpool.support.matrix import Matrix
-
-    Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name
 
 _DESCRIPTION: Final = """\
 Print which releases of Windows Server run with which Kubernetes, whether that
@@ -29,19 +29,12 @@ is supported today, until when, where KEP-116 says otherwise, and the sources.
 It is the matrix that is built into winpool, without the rows of your cluster
 and your pools. It needs no cluster and no kubeconfig."""
 
-_EPILOG: Final = """\
-examples:
-  # everything
-  kubectl winpool matrix
-
-  # one minor of Kubernetes
-  kubectl winpool matrix --kubernetes 1.35
-
-  # one cell, with the reasons
-  kubectl winpool matrix --kubernetes 1.34 --os 2019
-
-  # for a program
-  kubectl winpool matrix --os 2022 -o json"""
+_EXAMPLES: Final = (
+    ("kubectl winpool matrix", "everything"),
+    ("kubectl winpool matrix --kubernetes 1.35", "one minor of Kubernetes"),
+    ("kubectl winpool matrix --kubernetes 1.34 --os 2019", "one cell, with the reasons"),
+    ("kubectl winpool matrix --os 2022 -o json", "for a program"),
+)
 
 _GAP: Final = "   "
 """Between columns, as in the tables of kubectl."""
@@ -51,13 +44,12 @@ _HEAD: Final = ("KUBERNETES", "OS", "STATUS", "TODAY", "END-OF-SUPPORT", "KEP-11
 
 def add_to(subparsers: Subparsers) -> None:
     """Add the verb to the command line."""
-    parser = subparsers.add_parser(
+    parser = add_verb(
+        subparsers,
         "matrix",
-        help="Print which Windows runs with which Kubernetes, and until when.",
+        summary="Print which Windows runs with which Kubernetes, and until when.",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--kubernetes", type=_minor, metavar="MINOR", help="Only this minor, such as 1.35.")
     parser.add_argument("--os", type=_release, metavar="RELEASE", help="Only this release, such as 2022.")

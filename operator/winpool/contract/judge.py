@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import MatrixRow, WindowsNodePoolSpec
     from winpool.snapshot import Node, NodeVersions, Snapshot
     from winpool.support.judge import Judgement
+    from winpool.support.matrix import Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,14 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
     )
 
 
-def contradictory_rows(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> tuple[str, ...]:
+def contradictory_rows(spec: WindowsNodePoolSpec, *, matrix: Matrix) -> tuple[str, ...]:
     """Return what is wrong with the pool's rows in the light of the matrix, which CEL does not know."""
     return tuple(
         said
         for row in rows_of(spec.support_matrix)
         for said in contradictions(
             row,
-            matrix=snapshot.matrix,
+            matrix=matrix,
             os_version=spec.os.version,
             target_revision=spec.os.target_revision,
         )
