@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import API_VERSION, GROUP, KIND
+from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
+from winpool.cli.outlook import outlook
 from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.structural import without_nulls
+from winpool.contract.judge import contradictory_rows
+from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +32,8 @@ Say whether the API server would take the {KIND}s in some files.
 Without a cluster and without a kubeconfig: the schema and every rule of the
 CRD are built in. Each fault is a line with file, line, document and field,
 in the words of the API server. A key that is there twice is a fault too;
-kubectl itself would drop the first one without a word.
+kubectl itself would drop the first one without a word. Of a valid pool it
+says how nodes of its release would be judged by the support matrix.
 
 Objects of other kinds are passed over, with a note. The API server has the
 last word: its CRD may be of another version, and it may have policies.
@@ -139,9 +146,24 @@ def _offline(pools: Sequence[_Found], *, refused: int) -> int:
         for line, fault in sorted(faults, key=itemgetter(0)):
             said = f"{fault.field}: {fault.sentence}{_fix(fault, manifest)}"
             refused += _say(found.file, line, found.title, said)
+        if not faults:
+            refused += _by_matrix(found)
     code = _sum_up(len(pools), refused=refused)
     _note("The API server has the last word; --server asks it.")
     return code
+
+
+def _by_matrix(found: _Found) -> int:
+    """Say what the operator would refuse, and how it would judge the nodes; return the number of faults."""
+    matrix, where = built_in(), ("spec", "supportMatrix")
+    spec = WindowsNodePoolSpec.model_validate(without_nulls(found.manifest.content["spec"]))
+    contradictory = contradictory_rows(spec, matrix=matrix)
+    for said in contradictory:
+        _say(found.file, found.manifest.line_of(where), found.title, f"{'.'.join(where)}: {said}")
+    if not contradictory:
+        said = outlook(spec, matrix=matrix, today=datetime.now(UTC).date())
+        _note(f"{found.file}:{found.manifest.line}: {found.title}: {said}")
+    return len(contradictory)
 
 
 def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: int) -> int:

@@ -1,0 +1,46 @@
+"""What the support matrix holds in store for the release that a pool asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.contract.judge import rows_of
+from winpool.support.classes import class_reason
+from winpool.support.rows import layered
+from winpool.support.servicing import ended_reasons
+from winpool.support.verdicts import Layer, worst
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.api.verdicts import Verdict
+    from winpool.support.matrix import Matrix
+    from winpool.support.versions import Minor
+
+
+def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
+    """Say how nodes of the release would be judged, with each Kubernetes minor that is maintained today.
+
+    With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime.
+    """
+    name = spec.os.version
+    release = matrix.releases.get(name)
+    if release is None:
+        return f"Windows Server {name} is not in the support matrix: its nodes would be judged Unknown"
+    layers = layered(matrix, (), rows_of(spec.support_matrix))
+    said = layers.override(name).end_of_support or (release.end_of_support, Layer.BUILT_IN)
+    ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today))
+    found: dict[Verdict, list[str]] = {}
+    for minor in _maintained(matrix, today):
+        verdict = worst((class_reason(minor, name, layers=layers), *ended))
+        found.setdefault(verdict, []).append(str(minor))
+    verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
+    return f"Windows Server {name}: {verdicts}; {'support ended' if ended else 'in support until'} {said[0]}"
+
+
+def _maintained(matrix: Matrix, today: date) -> list[Minor]:
+    """Return the minors that still get patches, or the newest that is known where the data is that old."""
+    released = [minor for minor, each in matrix.minors.items() if each.released]
+    live = [minor for minor in released if (matrix.minors[minor].end_of_life or today) >= today]
+    return live or released[-1:]

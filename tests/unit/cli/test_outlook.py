@@ -1,0 +1,50 @@
+"""What ``validate`` says of the release that a pool asks for."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from harness.builders import a_spec
+from winpool.cli.outlook import outlook
+from winpool.support.matrix import built_in
+
+TODAY = date(2026, 11, 21)
+END_OF_2022 = date(2031, 10, 14)
+
+
+def said(version: str, *rows: dict[str, Any], today: date = TODAY) -> str:
+    spec = a_spec(more={"os": {"version": version}, "supportMatrix": list(rows)})
+    return outlook(spec, matrix=built_in(), today=today)
+
+
+def test_it_tells_the_verdict_with_each_minor_that_is_maintained() -> None:
+    assert said("2022") == (
+        "Windows Server 2022: Supported with Kubernetes 1.35 and 1.36; in support until 2031-10-14"
+    )
+
+
+def test_a_release_that_was_dropped_is_told_before_any_node_runs_it() -> None:
+    assert "Unsupported with Kubernetes 1.35 and 1.36" in said("2019")
+
+
+def test_rows_of_the_pool_are_heard() -> None:
+    row = {"osVersion": "2019", "kubernetesVersions": {"max": "1.35"}, "verdict": "Allow"}
+    assert "Supported with Kubernetes 1.35, Unsupported with Kubernetes 1.36" in said("2019", row)
+    assert said("2022", {"osVersion": "2022", "endOfSupport": "2027-01-31"}).endswith("until 2027-01-31")
+
+
+@pytest.mark.parametrize(
+    ("after", "ending"),
+    [(0, "; in support until 2031-10-14"), (1, "; support ended 2031-10-14")],
+)
+def test_the_last_day_is_one_of_support(after: int, ending: str) -> None:
+    assert said("2022", today=END_OF_2022 + timedelta(days=after)).endswith(ending)
+
+
+def test_a_release_that_nobody_knows_is_unknown() -> None:
+    assert said("2028") == (
+        "Windows Server 2028 is not in the support matrix: its nodes would be judged Unknown"
+    )
