@@ -40,12 +40,12 @@ class KubernetesVersions(ApiModel):
 
     min: KubernetesMinor | None = Field(
         default=None,
-        description='The oldest minor version of the control plane, such as "1.30". A string, so it needs '
+        description='The oldest minor version of the kubelet, such as "1.30". A string, so it needs '
         "quotes; absent means that there is no oldest one.",
     )
     max: KubernetesMinor | None = Field(
         default=None,
-        description='The newest minor version of the control plane, such as "1.34". A string, so it needs '
+        description='The newest minor version of the kubelet, such as "1.34". A string, so it needs '
         "quotes; absent means that there is no newest one.",
     )
 
@@ -81,8 +81,8 @@ class MatrixRow(ApiModel):
     )
     kubernetes_versions: KubernetesVersions | None = Field(
         default=None,
-        description="Kubernetes minor versions that nodes of the release may run under; outside of them a "
-        "node is unsupported. Absent means as built in.",
+        description="Kubernetes minor versions, of the kubelet, that nodes of the release may run; outside "
+        "of them a node is unsupported. Absent means as built in.",
     )
     min_revision: Revision | None = Field(
         default=None,
