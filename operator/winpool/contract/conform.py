@@ -14,7 +14,7 @@ The rules, each with a test of its name:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -40,12 +40,19 @@ NOT_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a pool wants on each of its nodes, its own ``winpool.dev/`` keys not counted."""
+    """What a pool wants on each of its nodes, its own ``winpool.dev/`` keys not counted.
+
+    ``compared`` notes, by its identity, whether a record fits: mostly all nodes of a pool share one. It holds
+    the record too, or another could come to have the same identity.
+    """
 
     pool_name: str
     pool_uid: str
     labels: Mapping[str, str]
     taints: Mapping[TaintIdentity, str]
+    compared: dict[int, tuple[Record, bool]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +126,36 @@ def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted, os_labels: Mapp
 
     All that is wanted stands there, and what is recorded as ours is just the part of it that is.
     """
+    compared = wanted.compared.get(id(record))
+    if compared is None:
+        compared = wanted.compared[id(record)] = (record, _fits(record, wanted))
     labels = node.labels
     if not (
-        record.is_canonical
-        and record.pool_uid == wanted.pool_uid
+        compared[1]
         and labels.get(POOL_LABEL) == wanted.pool_name
         and labels.get(OS_VERSION_LABEL) == os_labels.get(OS_VERSION_LABEL)
         and labels.get(OS_REVISION_LABEL) == os_labels.get(OS_REVISION_LABEL)
         and wanted.labels.items() <= labels.items()
-        and _are_of(record.labels, wanted.labels)
     ):
         return False
-    if not wanted.taints and not record.taints:
+    if not wanted.taints:
         return True
     taints = {(taint.key, taint.effect): taint.value for taint in node.taints}
-    return wanted.taints.items() <= taints.items() and _are_of(record.taints, wanted.taints)
+    return wanted.taints.items() <= taints.items()
+
+
+def _fits(record: Record, wanted: Wanted) -> bool:
+    """Whether ``record`` is what we would write, of a node on which all that is wanted stands."""
+    return (
+        record.is_canonical
+        and record.pool_uid == wanted.pool_uid
+        and _are_of(record.labels, wanted.labels)
+        and _are_of(record.taints, wanted.taints)
+    )
 
 
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
-    for key, own in owned.items():  # noqa: SIM110 (all() with its generator takes twice as long)
-        if not wanted.get(key) == own.set != own.before:
-            return False
-    return True
+    return all(wanted.get(key) == own.set != own.before for key, own in owned.items())
 
 
 def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
