@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.nodes import annotations_of, labels_of, record_of, taints_of
+from harness.nodes import annotations_of, labels_of, record_of, taints_of, told_labels
 from harness.operator import USER
 from harness.waiting import eventually
 from harness.world import World
@@ -68,7 +68,7 @@ def test_each_node_carries_the_contract_and_the_record_of_what_is_ours(world: Wo
     uid = world.get("wnp", name)["metadata"]["uid"]
     for node_name, node in world.nodes().items():
         was = before[node_name]
-        assert labels_of(node) == {**was["labels"], POOL_LABEL: name, **LABELS}
+        assert labels_of(node) == {**was["labels"], **told_labels(node, pool=name), **LABELS}
         assert taints_of(node) == {"os=windows:NoSchedule", "example.com/quiet=:PreferNoSchedule"}
         assert annotations_of(node).keys() == {*was["annotations"], APPLIED_ANNOTATION}
         record = record_of(node)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.nodes import carried, labels_of, taints_of
+from harness.nodes import carried, labels_of, taints_of, told_labels
 from harness.waiting import eventually
 from harness.world import World
-from winpool.api.keys import POOL_LABEL
 
 FIRST: dict[str, Any] = {
     "labels": {"example.com/kept": "1", "example.com/changed": "1", "example.com/removed": "1",
@@ -45,7 +44,11 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
         nodes = world.nodes()
         witness.catch_up(nodes.values())
     for name, node in nodes.items():
-        assert labels_of(node) == {**before[name]["labels"], POOL_LABEL: pool, **SECOND["labels"]}
+        assert labels_of(node) == {
+            **before[name]["labels"],
+            **told_labels(node, pool=pool),
+            **SECOND["labels"],
+        }
         assert taints_of(node) == {
             "kept=1:NoSchedule", "changed=2:NoSchedule", "added=:PreferNoSchedule", "os=win:NoSchedule"
         }  # fmt: skip
@@ -61,7 +64,7 @@ def test_an_edit_adds_changes_and_removes_labels_and_taints_in_one_patch_per_nod
     world.apply(world.pool())
     world.wait_up_to_date(pool, nodes=4)
     for name, node in world.nodes().items():
-        assert labels_of(node) == {**before[name]["labels"], POOL_LABEL: pool}
+        assert labels_of(node) == {**before[name]["labels"], **told_labels(node, pool=pool)}
         assert carried(node)["taints"] == before[name]["taints"]
     world.delete(pool)
     assert world.carried() == before

@@ -68,7 +68,9 @@ def test_a_write_that_was_meant_for_a_node_does_not_hit_the_new_one_of_that_name
         with proxy.add(on("patch", "nodes"), call(replace), nth=1):
             world.operator.start()
             wait_carries(world, name, pool=pool)
-        assert [each.status for each in proxy.writes(on("patch", "nodes"))][:2] == [409, 200]
+        first, *others = [each.status for each in proxy.writes(on("patch", "nodes"))]
+        assert first == 409
+        assert 200 in others
         world.delete(pool)
     assert_second_life(world, name)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.nodes import annotations_of, carried, labels_of, taints_of
+from harness.nodes import annotations_of, carried, labels_of, taints_of, told_labels
 from harness.waiting import eventually
 from harness.world import World
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, PREFIX
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, PREFIX
 
 FOREIGN_LABELS = {"example.com/owner": "them", "example.com/tier": "gold", "example.com/color": "blue"}
 FOREIGN_TAINTS = [
@@ -189,7 +189,7 @@ def test_an_unreadable_record_is_reported_and_only_our_own_keys_are_taken_off(wo
 
 def assert_contract(node: dict[str, Any], *, was: dict[str, Any], pool: str, spec: dict[str, Any]) -> None:
     """Assert that a node carries what the spec asks, and besides that exactly what others put there."""
-    assert labels_of(node) == {**was["labels"], POOL_LABEL: pool, **spec["labels"]}
+    assert labels_of(node) == {**was["labels"], **told_labels(node, pool=pool), **spec["labels"]}
     wanted = {(taint["key"], taint["effect"]): taint["value"] for taint in spec["taints"]}
     found = carried(node)["taints"]
     ours = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from harness.nodes import labels_of, record_of, taints_of
+from harness.nodes import labels_of, record_of, taints_of, told_labels
 from harness.waiting import eventually, holds
 from harness.world import World
 from winpool.api.keys import POOL_LABEL
@@ -60,7 +60,11 @@ def test_the_older_pool_owns_shared_nodes_and_its_deletion_hands_them_to_the_you
         nodes = world.nodes()
         witness.catch_up(nodes.values())
     for name, node in nodes.items():
-        assert labels_of(node) == {**bare[name]["labels"], POOL_LABEL: younger, **YOUNGER["labels"]}
+        assert labels_of(node) == {
+            **bare[name]["labels"],
+            **told_labels(node, pool=younger),
+            **YOUNGER["labels"],
+        }
         assert taints_of(node) == {"owner=younger:NoSchedule"}
     assert max(witness.changes("metadata", "labels").values()) <= 2
     assert issues(world, younger) == []

@@ -29,6 +29,7 @@ def test_a_converged_pool_has_all_conditions_with_listed_reasons_and_all_counts(
         "Accepted": ("True", "Accepted"),
         "Available": ("True", "NodesAvailable"),
         "NodesUpToDate": ("True", "UpToDate"),
+        "OSSupported": ("True", "NodesSupported"),
         "Reconciling": ("False", "Settled"),
         "Paused": ("False", "NotPaused"),
         "Deleting": ("False", "NotDeleting"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
 
 Object = dict[str, Any]
 
@@ -13,6 +13,12 @@ Object = dict[str, Any]
 def labels_of(node: Object) -> dict[str, str]:
     """Return the labels of a node."""
     return dict(node["metadata"].get("labels", {}))
+
+
+def told_labels(node: Object, *, pool: str) -> dict[str, str]:
+    """Return what a pool tells on each of its nodes; those of a fleet run Windows Server 2022."""
+    revision = node["status"]["nodeInfo"]["kernelVersion"].removeprefix("10.0.20348.")
+    return {POOL_LABEL: pool, OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: revision}
 
 
 def annotations_of(node: Object) -> dict[str, str]:
