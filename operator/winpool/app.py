@@ -82,7 +82,7 @@ class App:
         self._nodes = NodeReflector(
             transport,
             on_change=self._node_changed,
-            after_list=self._control_plane.ask,
+            on_contact=self._control_plane.ask,
             relist_seconds=settings.node_relist_seconds,
         )
         self._recorder = EventRecorder(

@@ -43,12 +43,17 @@ class Reflected:
     """A running reflector and every change it told of, oldest first."""
 
     def __init__(self, transport: Transport, *, silence_seconds: float) -> None:
+        self.contacts = 0
         self.changes: list[tuple[Node | None, Node | None]] = []
         self.reflector = NodeReflector(
             transport,
             on_change=lambda old, new: self.changes.append((old, new)),
+            on_contact=self._note_contact,
             silence_seconds=silence_seconds,
         )
+
+    async def _note_contact(self) -> None:
+        self.contacts += 1
 
     def about(self, name: str) -> list[tuple[Node | None, Node | None]]:
         """The changes of one node."""

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.door import a_reflector, a_transport, until
 from harness.world import World
-from testbed.faults import FaultProxy, answer, on
+from testbed.faults import FaultProxy, answer, cut_stream, on
 from testbed.faults.rule import Action
 from testbed.pins import chosen_pins
 from winpool.cluster.control_plane import ControlPlane
@@ -71,6 +71,24 @@ async def test_a_version_that_cannot_be_read_is_the_one_that_was_known(
         await control_plane.ask()
         assert rule.hits
     assert control_plane.version == PINNED
+
+
+@pytest.mark.parametrize("clean", [False, True], ids=["broken off", "ended in good order"])
+async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
+    proxy: FaultProxy, transport: Transport, clean: bool
+) -> None:
+    async with a_reflector(transport) as reflected:
+        assert reflected.contacts == 1
+        proxy.add(on("watch", "nodes"), cut_stream(clean=clean), nth=1)
+        await until(lambda: reflected.contacts == 2, what="contact anew")
+        await until(lambda: reflected.reflector.stats.watches == 2, what="a watch anew")
+
+
+async def test_a_list_that_is_due_is_no_new_contact(transport: Transport) -> None:
+    async with a_reflector(transport) as reflected:
+        reflected.reflector.ask_for_list()
+        await until(lambda: reflected.reflector.stats.lists == 2, what="a second list")
+        assert reflected.contacts == 1
 
 
 async def test_an_upgraded_api_server_is_noticed(proxy: FaultProxy, transport: Transport) -> None:

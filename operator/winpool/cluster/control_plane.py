@@ -1,7 +1,7 @@
 """Which Kubernetes version the API server is.
 
-Asked for with every list of nodes: at the start, every ten minutes, and whenever a watch had to begin
-anew, as it has to where the API server was restarted on another version.
+Asked for at the start, and whenever the node watch was broken off or ended before its time, as it is where
+the API server is restarted on another version. A cluster in peace is never asked (P2).
 """
 
 from __future__ import annotations

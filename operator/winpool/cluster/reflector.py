@@ -60,6 +60,9 @@ SHORT_LIFE_SECONDS: Final = 1.0
 """A watch that ends sooner than this without having brought anything is treated as a failure, or a proxy
 that ends each at once would be asked in a tight loop."""
 
+EARLY_SECONDS: Final = 2.0
+"""A watch that ends so long before its time was not ended by the clock of the API server."""
+
 _uniform: Final = random.SystemRandom().uniform
 
 
@@ -68,8 +71,9 @@ class NodeReflector:
 
     ``on_change(old, new)`` is called, synchronously, when a field that winpool asks for has
     changed: old is None for a node that appears, new for one that goes. It must not block and
-    must not raise. ``after_list`` is awaited after every complete list, after the first one before
-    ``synced``, and must not raise. ``last_error`` is the trouble that there is now, None where there is none.
+    must not raise. ``on_contact`` is awaited after the first list, before ``synced``, and after every
+    watch that did not end in its time: the API server may be another one now. It must not raise.
+    ``last_error`` is the trouble that there is now, None where there is none.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class NodeReflector:
         transport: Transport,
         *,
         on_change: Callable[[Node | None, Node | None], None],
-        after_list: Callable[[], Awaitable[None]] | None = None,
+        on_contact: Callable[[], Awaitable[None]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         silence_seconds: float = SILENCE_SECONDS,
         relist_seconds: float = RELIST_SECONDS,
@@ -85,7 +89,7 @@ class NodeReflector:
         self.stats = ReflectorStats()
         self.last_error: ApiError | None = None
         self._transport = transport
-        self._after_list = after_list
+        self._on_contact = on_contact
         self._monotonic = monotonic
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
@@ -101,6 +105,7 @@ class NodeReflector:
             meanwhile="they are kept as last seen, and asked for again and again",
         )
         self._synced = False
+        self._is_new_contact = True
         self._contact = float("-inf")
         # The resourceVersion to go on from; "" asks for a list.
         self._position = ""
@@ -154,9 +159,17 @@ class NodeReflector:
             try:
                 if not self._position or self._monotonic() >= self._relist_at:
                     await self._list()
+                await self._make_contact()
                 await self._watch()
             except ApiError as error:
+                self._is_new_contact = True
                 await self._recover(error)
+
+    async def _make_contact(self) -> None:
+        if self._is_new_contact and self._on_contact is not None:
+            await self._on_contact()
+        self._is_new_contact = False
+        self._synced = True
 
     async def _list(self) -> None:
         """List anew. With a position to fall back on, failure is put up with."""
@@ -171,9 +184,6 @@ class NodeReflector:
             return
         self._position = self._seen = version
         self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
-        if self._after_list is not None:
-            await self._after_list()
-        self._synced = True
 
     def _relist_in(self, seconds: float) -> None:
         self._relist_at = self._monotonic() + seconds
@@ -194,7 +204,10 @@ class NodeReflector:
                         self._take(line)
             except TimeoutError:  # of ours: those of the stream are ApiErrors
                 return
-        if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
+        lived = self._monotonic() - started
+        # An API server that shuts down in good order ends its watches like one whose time has come.
+        self._is_new_contact = lived < seconds - EARLY_SECONDS
+        if not lines and lived < SHORT_LIFE_SECONDS:
             raise StreamCut("watch nodes: the API server ended it at once, without anything")
 
     def _limit_watch(self) -> None:
