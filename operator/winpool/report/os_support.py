@@ -132,8 +132,8 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
         Finding(
             IssueReason.SUPPORT_ENDING,
             [min(nodes)],
-            f"support of Windows Server {release} ends with {end} (UTC), in "
-            f"{support_ending(end, today).days_left} days; {count_nodes(len(nodes))} of the pool on it",
+            # No days that are left: they would be a status write a day.
+            f"support of Windows Server {release} ends with {end} (UTC); {count_nodes(len(nodes))} on it",
         )
         for (end, release), nodes in sorted(ending.items())
     ]
