@@ -42,8 +42,9 @@ async def a_transport(kubeconfig: Path) -> AsyncIterator[Transport]:
 class Reflected:
     """A running reflector and every change it told of, oldest first."""
 
-    def __init__(self, transport: Transport, *, silence_seconds: float) -> None:
+    def __init__(self, transport: Transport, *, silence_seconds: float, contacts_failing: int = 0) -> None:
         self.contacts = 0
+        self.contacts_failing = contacts_failing
         self.changes: list[tuple[Node | None, Node | None]] = []
         self.reflector = NodeReflector(
             transport,
@@ -52,8 +53,9 @@ class Reflected:
             silence_seconds=silence_seconds,
         )
 
-    async def _note_contact(self) -> None:
+    async def _note_contact(self) -> bool:
         self.contacts += 1
+        return self.contacts > self.contacts_failing
 
     def about(self, name: str) -> list[tuple[Node | None, Node | None]]:
         """The changes of one node."""
@@ -71,10 +73,17 @@ class Reflected:
 
 @asynccontextmanager
 async def a_reflector(
-    transport: Transport, *, silence_seconds: float = SILENCE_SECONDS, sync: bool = True
+    transport: Transport,
+    *,
+    silence_seconds: float = SILENCE_SECONDS,
+    sync: bool = True,
+    contacts_failing: int = 0,
 ) -> AsyncIterator[Reflected]:
-    """Run a reflector; with ``sync``, begin when its first list is complete and its watch open."""
-    reflected = Reflected(transport, silence_seconds=silence_seconds)
+    """Run a reflector; with ``sync``, begin when its first list is complete and its watch open.
+
+    The first ``contacts_failing`` times that it makes contact come to nothing.
+    """
+    reflected = Reflected(transport, silence_seconds=silence_seconds, contacts_failing=contacts_failing)
     task = asyncio.create_task(reflected.reflector.run())
     try:
         if sync:

@@ -34,16 +34,20 @@ class ControlPlane:
         self._transport = transport
         self._on_change = on_change
 
-    async def ask(self) -> None:
-        """Ask for the version. Never raises an ApiError: what was known stays, and nodes matter more."""
+    async def ask(self) -> bool:
+        """Ask for the version, and return whether it was told.
+
+        Never raises an ApiError: what was known stays, and nodes matter more.
+        """
         try:
             answer = await self._transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
             found = wire.server_version.decode(answer).git_version
         except (ApiError, *wire.BROKEN) as error:
             known = self.version or "none"
             log.warning("the version of the API server could not be read, %s is kept: %s", known, error)
-            return
+            return False
         if found != self.version:
             log.info("the API server is Kubernetes %s", found)
             self.version = found
             self._on_change()
+        return True

@@ -72,7 +72,8 @@ class NodeReflector:
     ``on_change(old, new)`` is called, synchronously, when a field that winpool asks for has
     changed: old is None for a node that appears, new for one that goes. It must not block and
     must not raise. ``on_contact`` is awaited after the first list, before ``synced``, and after every
-    watch that did not end in its time: the API server may be another one now. It must not raise.
+    watch that did not end in its time: the API server may be another one now. It must not raise; where
+    it returns False it is awaited again before the next watch.
     ``last_error`` is the trouble that there is now, None where there is none.
     """
 
@@ -81,7 +82,7 @@ class NodeReflector:
         transport: Transport,
         *,
         on_change: Callable[[Node | None, Node | None], None],
-        on_contact: Callable[[], Awaitable[None]] | None = None,
+        on_contact: Callable[[], Awaitable[bool]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         silence_seconds: float = SILENCE_SECONDS,
         relist_seconds: float = RELIST_SECONDS,
@@ -167,8 +168,7 @@ class NodeReflector:
 
     async def _make_contact(self) -> None:
         if self._is_new_contact and self._on_contact is not None:
-            await self._on_contact()
-        self._is_new_contact = False
+            self._is_new_contact = not await self._on_contact()
         self._synced = True
 
     async def _list(self) -> None:
@@ -206,7 +206,7 @@ class NodeReflector:
                 return
         lived = self._monotonic() - started
         # An API server that shuts down in good order ends its watches like one whose time has come.
-        self._is_new_contact = lived < seconds - EARLY_SECONDS
+        self._is_new_contact = self._is_new_contact or lived < seconds - EARLY_SECONDS
         if not lines and lived < SHORT_LIFE_SECONDS:
             raise StreamCut("watch nodes: the API server ended it at once, without anything")
 

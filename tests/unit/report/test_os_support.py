@@ -133,7 +133,7 @@ def test_an_end_of_support_is_told_in_time(days: int, reason: str, issue: bool) 
 def test_a_day_that_passes_changes_nothing_in_the_status() -> None:
     """Or every pool would be written once a day for half a year."""
     first, second = (status_of(a_node(), now=at(END_OF_2022 - timedelta(days=days))) for days in (120, 119))
-    same = {"issues": [], "conditions": []}
+    same: dict[str, tuple[()]] = {"issues": (), "conditions": ()}
     assert first.model_copy(update=same) == second.model_copy(update=same)
     assert [each.message for each in first.issues] == [each.message for each in second.issues]
     assert condition_of(first).message == condition_of(second).message
