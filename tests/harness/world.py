@@ -45,19 +45,25 @@ class World:
     def fleet(
         self,
         *,
-        windows: int = 12,
+        windows: int | None = None,
         linux: int = 0,
+        samples: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         taints: Sequence[str] = (),
     ) -> list[str]:
         """Bring up simulated nodes with the run label, wait until all are Ready, return their names.
 
-        ``labels`` are further ones; ``taints`` (key=value:Effect) are those the kubelets register with.
+        ``samples`` (winsim's names for them) are real nodes that the Windows nodes are copies of, in turn; of
+        these there is one for each then, else twelve, if ``windows`` does not say. ``labels`` are further
+        ones; ``taints`` (key=value:Effect) are those the kubelets register with.
         """
+        if windows is None:
+            windows = len(samples) or 12
         prefix = f"n{self.suffix}{chr(ord('a') + self._fleets)}"
         self._fleets += 1
         arguments = [f"--label={k}={v}" for k, v in {**self.selector, **(labels or {})}.items()]
         arguments += [f"--taint={taint}" for taint in taints]
+        arguments += [f"--windows-sample={sample}" for sample in samples]
         log = self.directory / f"winsim-{prefix}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(

@@ -111,7 +111,14 @@ class Fleet:
         kinds: tuple[tuple[Family, int], ...] = (("windows", plan.windows), ("linux", plan.linux))
         for os, count in kinds:
             names = self.roster.new_names(os, count)
-            self.roster.add(names, os=os, addresses=addresses, labels=plan.labels, taints=plan.taints)
+            self.roster.add(
+                names,
+                os=os,
+                addresses=addresses,
+                labels=plan.labels,
+                taints=plan.taints,
+                samples=plan.samples,
+            )
 
     def _addresses(self, names: Collection[str]) -> dict[str, str]:
         """Find addresses that no node has, ours or another's; a fleet that starts anew finds its own."""
@@ -135,7 +142,14 @@ class Fleet:
     ) -> None:
         """Add machines under these names, which nobody has, and start their kubelets."""
         addresses = self._addresses(names)
-        added = self.roster.add(names, os=os, addresses=addresses, labels=labels, taints=taints)
+        added = self.roster.add(
+            names,
+            os=os,
+            addresses=addresses,
+            labels=labels,
+            taints=taints,
+            samples=self._plan.samples,
+        )
         for entry in added:
             self._changed(entry.name, self._mirror.get(entry.name))
             self._running_lives.begin(entry)

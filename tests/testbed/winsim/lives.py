@@ -11,6 +11,7 @@ from testbed.pins import chosen_pins
 from testbed.winsim.conditions import HEALTHY, Health
 from testbed.winsim.kubelet import Environment, Kubelet
 from testbed.winsim.machines import build_machine
+from testbed.winsim.samples import Sample, parse_sample
 from testbed.winsim.wire import IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -79,15 +80,17 @@ def _kubelet_version() -> str:
 
 def machine(entry: Entry) -> Machine:
     """Describe the machine behind a line of the roster."""
+    sample = parse_sample(entry.sample) if entry.sample else Sample()
     return build_machine(
         entry.name,
         index=entry.index,
         windows=entry.os == "windows",
         address=entry.address,
-        kubelet_version=_kubelet_version(),
+        kubelet_version=sample.kubelet or _kubelet_version(),
         labels=entry.labels,
         taints=entry.taints,
         generation=entry.generation,
+        installed=sample.os,
     )
 
 

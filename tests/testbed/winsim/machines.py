@@ -7,6 +7,7 @@ counter (kubelet, ``pkg/kubelet/winstats``).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID, uuid5
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 KUBELET_VERSION: Final = "v1.36.3"
 _REGION: Final = "sim-1"
+_BUILD: Final = re.compile(r"\d+\.\d+\.\d+")
 _ZONES: Final = ("sim-1a", "sim-1b", "sim-1c")
 # Fixed, so that the same machine has the same identity in every run.
 _NAMESPACE: Final = UUID("6f1c2d0e-53a8-4f0e-9d5b-0c8a6f3b7e21")
@@ -37,8 +39,9 @@ class OperatingSystem:
 
     @property
     def build(self) -> str:
-        """``major.minor.build``: what a kubelet on Windows labels its node with."""
-        return ".".join(self.kernel.split(".")[:3])
+        """``major.minor.build``: what a kubelet on Windows labels its node with; empty if there is none."""
+        found = _BUILD.match(self.kernel)
+        return found[0] if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,7 @@ def build_machine(
     labels: Mapping[str, str],
     taints: tuple[Taint, ...] = (),
     generation: int = 0,
+    installed: OperatingSystem | None = None,
 ) -> Machine:
     """Describe one machine.
 
@@ -175,16 +179,18 @@ def build_machine(
         labels: what its kubelet is started with.
         taints: what its kubelet is started with.
         generation: how many machines have had this name before. Each has an identity of its own.
+        installed: what is installed on it; None: what ``index`` says.
 
     """
     seed = f"{name}/{address}" + (f"/{generation}" if generation else "")
     system_uuid = uuid5(_NAMESPACE, f"system/{seed}")
+    usual = WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE
     return Machine(
         name=name,
         address=address,
         zone=_ZONES[index % len(_ZONES)],
         region=_REGION,
-        os=WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE,
+        os=installed or usual,
         hardware=WINDOWS_HARDWARE if windows else LINUX_HARDWARE,
         machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{seed}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),

@@ -117,7 +117,7 @@ def default_labels(machine: Machine) -> dict[str, str]:
         "topology.kubernetes.io/region": machine.region,
         "topology.kubernetes.io/zone": machine.zone,
     }
-    if machine.os.family == "windows":
+    if machine.os.family == "windows" and machine.os.build:
         labels["node.kubernetes.io/windows-build"] = machine.os.build
     return labels
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim.plan import Plan
+from testbed.winsim.samples import SAMPLES, parse_sample
 from testbed.winsim.spelling import parse_label, parse_taint
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         linux=given.linux,
         labels=dict(given.label),
         taints=tuple(given.taint),
+        samples=tuple(given.windows_sample),
     )
     if not plan.names and given.control_socket is None:
         parser.error(
@@ -85,6 +87,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cert", required=True, type=_file, metavar="FILE", help="front-proxy certificate")
     parser.add_argument("--key", required=True, type=_file, metavar="FILE", help="key of that certificate")
     parser.add_argument("--windows", type=_count, default=12, metavar="N", help="Windows nodes (default 12)")
+    parser.add_argument(
+        "--windows-sample",
+        type=_sample,
+        action="append",
+        default=[],
+        metavar="NAME[@KUBELET]",
+        help="real node that Windows nodes are copies of, in turn where this is repeated; KUBELET is the "
+        f"version to say instead of its own; NAME is one of {', '.join(SAMPLES)}",
+    )
     parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
     parser.add_argument(
         "--prefix",
@@ -177,6 +188,14 @@ def _prefix(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"{text!r} does not make node names: lowercase letters, digits and '-', no '-' at either end"
         )
+    return text
+
+
+def _sample(text: str) -> str:
+    try:
+        parse_sample(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which nodes to begin with. ``labels`` and ``taints`` go on every node, Windows and Linux."""
+    """Which nodes to begin with. ``labels`` and ``taints`` go on every node, Windows and Linux.
+
+    The Windows nodes are ``samples`` in turn (``samples.parse_sample``), where there are any; those that
+    join later too.
+    """
 
     prefix: str
     windows: int
     linux: int
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    samples: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

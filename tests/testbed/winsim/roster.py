@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from testbed.errors import TestbedError
 from testbed.paths import write_atomically
 from testbed.winsim.objects import Taint
+from testbed.winsim.samples import parse_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 Family = Literal["windows", "linux"]
@@ -32,7 +33,10 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One machine. ``generation`` counts the machines that have had this name before."""
+    """One machine. ``generation`` counts the machines that have had this name before.
+
+    ``sample`` is the real node that it is a copy of (``samples.parse_sample``); empty: of none.
+    """
 
     name: str
     os: Family
@@ -43,6 +47,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int = 0
     running: bool = True
     trouble: Trouble | None = None
+    sample: str = ""
+
+    def __post_init__(self) -> None:
+        if self.sample:
+            parse_sample(self.sample)  # raises where a file has one that there is not
 
     @property
     def healthy(self) -> bool:
@@ -109,17 +118,20 @@ class Roster:
         addresses: Mapping[str, str],
         labels: Mapping[str, str],
         taints: tuple[Taint, ...],
+        samples: Sequence[str] = (),
     ) -> tuple[Entry, ...]:
-        """Put machines on the list and return them; zones and revisions go on in turn."""
+        """Put machines on the list and return them; zones, and revisions or ``samples``, go on in turn."""
         added = []
         for name in names:
+            index = self._counted[os]
             entry = Entry(
                 name=name,
                 os=os,
-                index=self._counted[os],
+                index=index,
                 address=addresses[name],
                 labels=dict(labels),
                 taints=taints,
+                sample=samples[index % len(samples)] if samples and os == "windows" else "",
             )
             self._counted[os] += 1
             self._entries[name] = entry
