@@ -129,7 +129,10 @@ class App:
         )
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT; return the exit code: 1 where a part of ours broke."""
+        """Run until SIGTERM or SIGINT; return the exit code: 1 where a part of ours broke.
+
+        Cancelled, it ends everything as after a signal.
+        """
         loop = asyncio.get_running_loop()
         self._own.watch(loop)
         self._take_signals()
@@ -153,11 +156,13 @@ class App:
             asyncio.create_task(self._sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
         ]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        broken = [task for task in tasks[1:] if task.done()]
-        for task in broken:
-            log.error("the task '%s' ended, so the process ends", task.get_name(), exc_info=_error(task))
-        await self._shut_down(tasks, server)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            broken = [task for task in tasks[1:] if task.done()]
+            for task in broken:
+                log.error("the task '%s' ended, so the process ends", task.get_name(), exc_info=_error(task))
+        finally:
+            await self._shut_down(tasks, server)
         return 1 if broken else 0
 
     def unready(self) -> list[str]:
