@@ -29,7 +29,10 @@ class Narrator:
     """Tells a story about one testbed. Commands run in a shell of the repository's root, as for a person."""
 
     def __init__(self, testbed: Testbed) -> None:
-        self._environment = {**os.environ, **testbed.environment}
+        environment = {**os.environ, **testbed.environment}
+        # kubectl finds the plugin, which is installed beside the interpreter.
+        environment["PATH"] += f"{os.pathsep}{Path(sys.executable).parent}"
+        self._environment = environment
         self._console = Console(highlight=False, soft_wrap=True)
 
     def chapter(self, title: str) -> None:

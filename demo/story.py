@@ -1,4 +1,4 @@
-"""The story: a pool is applied, drifts, is repaired, refuses nonsense, and leaves without a trace."""
+"""The story: a pool is applied, judges, drifts, is repaired, refuses nonsense, leaves without a trace."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ NODES = "kubectl get nodes -L agentpool,winpool.dev/pool,team"
 TAINTS = (
     "kubectl get nodes -l agentpool=win22 "
     "-o custom-columns='NAME:.metadata.name,TAINTS:.spec.taints[*].key,LABEL-TEAM:.metadata.labels.team'"
+)
+
+BUILDS = (
+    f"kubectl get wnp {POOL} -o jsonpath='{{range .status.builds[*]}}"
+    '{.osVersion}{"\\t"}{.build}{"\\t"}nodes: {.nodes}{"\\t"}{.verdict}{"\\t"}'
+    'until {.endOfSupport}{"\\n"}{end}'
+    "'"
+)
+ISSUES = (
+    f"kubectl get wnp {POOL} -o jsonpath='{{range .status.issues[*]}}"
+    '{.node}: {.reason}{"\\n"}  {.message}{"\\n"}  fix: {.fix}{"\\n"}{end}'
+    "'"
 )
 
 BAD_MANIFEST = """\
@@ -33,6 +45,7 @@ def tell(testbed: Testbed) -> None:
     _before(narrator)
     _start_operator(narrator, testbed)
     _apply(narrator)
+    _support(narrator, testbed)
     _drift(narrator)
     _refuse(narrator)
     _dry_run(narrator)
@@ -62,6 +75,16 @@ def _apply(narrator: Narrator) -> None:
     narrator.run("kubectl get wnp")
     narrator.run(NODES)
     narrator.run(f"kubectl describe wnp {POOL}")
+
+
+def _support(narrator: Narrator, testbed: Testbed) -> None:
+    narrator.chapter("A node with Windows Server 2025 joins: whether that is supported, until when, and why")
+    extra = ("--prefix=win25", "--label=agentpool=win22", "--windows-sample=2025")
+    testbed.run("winsim-2025", testbed.winsim_command(windows=1, extra=extra))
+    narrator.say("its kubelet is of Kubernetes 1.33")
+    narrator.wait(BUILDS, until=lambda output: "10.0.26100" in output)
+    narrator.run(ISSUES)
+    narrator.run("kubectl winpool matrix --os 2025")
 
 
 def _drift(narrator: Narrator) -> None:
