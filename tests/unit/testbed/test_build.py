@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import build, gomod
+from testbed import build, gobuild, gomod
 from testbed.pins import Pins, all_pins, default_pins
 
 
@@ -94,13 +94,16 @@ def test_an_upstream_of_another_shape_is_refused(module: dict[str, object]) -> N
 def test_a_failed_step_says_why_and_shows_the_end_of_its_output(
     step: str, output: list[str], sentence: str, tmp_path: Path
 ) -> None:
-    text = build.explain(step, output, environment={"GOCACHE": str(tmp_path)})
+    program = build.control_plane(default_pins())
+    text = gobuild.explain(program, step, output, environment={"GOCACHE": str(tmp_path)})
     assert text.startswith(sentence)
     assert output[-1] in text
 
 
 def test_lack_of_space_names_the_places_to_look_at(tmp_path: Path) -> None:
-    text = build.explain("build", ["no space left on device"], environment={"GOCACHE": str(tmp_path)})
+    program = build.control_plane(default_pins())
+    output = ["no space left on device"]
+    text = gobuild.explain(program, "build", output, environment={"GOCACHE": str(tmp_path)})
     assert re.search(rf"GOCACHE: {re.escape(str(tmp_path))}: [\d.]+ GiB free", text)
 
 
@@ -116,4 +119,4 @@ def test_lack_of_space_names_the_places_to_look_at(tmp_path: Path) -> None:
     ],
 )
 def test_what_go_says_is_told_from_what_it_lists(line: str, *, message: bool) -> None:
-    assert build.is_message(line) is message
+    assert gobuild.is_message(line) is message
