@@ -83,11 +83,13 @@ bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for eac
 	@$(BIN)/python -m testbed build
 	@$(bench) testbed --sizes $(SIZES) --idle-seconds $(IDLE_SECONDS)
 
-generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages
+generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages, alert rules
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
+	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
+	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 
 # Into a new file first: an error must not empty what stands there.
 generate = $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
