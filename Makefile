@@ -41,8 +41,10 @@ check-lint: $(INSTALLED)
 check-imports: $(INSTALLED)
 	@$(BIN)/lint-imports | tail -n 2
 
-test: check ## Everything: the fast half, then the tests on a real control plane
+test: check ## Everything: the fast half, then the alerts on promtool and the tests on a real control plane
 	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.promtool
+	@$(BIN)/pytest -q tests/alerts
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
