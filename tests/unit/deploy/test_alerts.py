@@ -19,18 +19,11 @@ from winpool.serve.metrics import DEFINITIONS, NODES, of_pools
 RUNBOOKS: Final = render.ROOT / "docs" / "runbooks"
 HEADINGS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
-# To be removed with the support matrix, which adds them to DEFINITIONS and ConditionType.
-COMING_METRICS: Final = {
-    "winpool_nodes_by_build": ("pool", "build", "os_version"),
-    "winpool_os_support_end_timestamp_seconds": ("os_version",),
-}
-COMING_CONDITIONS: Final = {"OSSupported"}
-
 METRICS: Final = {
     f"{each.name}{'_total' if each.kind == 'counter' else ''}": each.labels for each in DEFINITIONS
-} | COMING_METRICS
+}
 VALUES: Final = {
-    "type": {*ConditionType} | COMING_CONDITIONS,
+    "type": {*ConditionType},
     "status": {"True", "False", "Unknown"},
     "state": {state for _, state in of_pools([a_pool()])[NODES]},
     "result": {*get_args(PassResult)},
@@ -66,11 +59,6 @@ def _firing(rule: dict[str, Any]) -> list[dict[str, Any]]:
 
 every_rule = pytest.mark.parametrize("rule", RULES, ids=_name)
 every_alert = pytest.mark.parametrize("alert", ALERTS)
-
-
-def test_what_is_still_to_come_is_not_there_yet() -> None:
-    here = {each.name for each in DEFINITIONS} | {*ConditionType}
-    assert here.isdisjoint({*COMING_METRICS, *COMING_CONDITIONS}), "it has come: take it off the lists above"
 
 
 @pytest.mark.parametrize("file", render.FILES)
