@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
+from winpool.api.model import MAX_INT32
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
 from winpool.report.tally import count_nodes, enumerate_names
 from winpool.support.servicing import EndingLevel, support_ending
@@ -87,7 +88,7 @@ def builds(groups: Iterable[Group]) -> tuple[Build, ...]:
 
 
 def _build(name: str, groups: Sequence[Group]) -> Build:
-    revisions = [each.judgement.revision for each in groups if each.judgement.revision is not None]
+    revisions = [revision for each in groups if (revision := _fitting(each.judgement.revision)) is not None]
     first = groups[0].judgement
     return Build(
         build=name,
@@ -98,6 +99,14 @@ def _build(name: str, groups: Sequence[Group]) -> Build:
         verdict=max((each.judgement.verdict for each in groups), key=_WORST_LAST.index),
         end_of_support=first.end_of_support.isoformat() if first.end_of_support else None,
     )
+
+
+def _fitting(revision: int | None) -> int | None:
+    """Leave out a revision that the status has no room for: no node may keep its pool from being reported.
+
+    No Windows comes near it, but a kubelet may write into its node's nodeInfo what it likes.
+    """
+    return None if revision is None or revision > MAX_INT32 else revision
 
 
 def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:

@@ -77,6 +77,15 @@ def test_what_cannot_be_read_is_one_build_without_a_release() -> None:
     assert build == Build(build=UNKNOWN_BUILD, nodes=3, verdict=Verdict.UNKNOWN)
 
 
+@pytest.mark.parametrize("revision", [2**31 - 1, 2**31, 2**32 - 1, 9999999999])
+def test_no_number_that_a_node_reports_keeps_its_pool_from_being_reported(revision: int) -> None:
+    status = status_of(a_node("w1"), running("w2", f"10.0.26100.{revision}"))
+    assert status.nodes == 2
+    second = status.builds[1]
+    assert (second.build, second.nodes) == ("10.0.26100", 1)
+    assert second.min_revision == second.max_revision == (revision if revision < 2**31 else None)
+
+
 def test_no_more_builds_than_fit_and_those_with_the_most_nodes() -> None:
     nodes = [running(f"w{n:02d}", f"10.0.{30000 + n}.1") for n in range(MAX_BUILDS + 3)]
     builds = status_of(*nodes, running("x", "10.0.30018.2")).builds
