@@ -24,7 +24,8 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
 
     With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime.
     """
-    name = spec.os.version
+    asked = spec.os.version
+    name = matrix.judged_as(asked)
     release = matrix.releases.get(name)
     if release is None:
         return f"Windows Server {name} is not in the support matrix: its nodes would be judged Unknown"
@@ -36,7 +37,8 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
         verdict = worst((class_reason(minor, name, layers=layers), *ended))
         found.setdefault(verdict, []).append(str(minor))
     verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
-    return f"Windows Server {name}: {verdicts}; {'support ended' if ended else 'in support until'} {said[0]}"
+    title = asked if asked == name else f"{asked}, judged as {name} since they share a build"
+    return f"Windows Server {title}: {verdicts}; {'support ended' if ended else 'in support until'} {said[0]}"
 
 
 def _maintained(matrix: Matrix, today: date) -> list[Minor]:

@@ -91,7 +91,7 @@ def contradictory_rows(spec: WindowsNodePoolSpec, *, matrix: Matrix) -> tuple[st
         for said in contradictions(
             row,
             matrix=matrix,
-            os_version=spec.os.version,
+            os_version=matrix.judged_as(spec.os.version),
             target_revision=spec.os.target_revision,
         )
     )

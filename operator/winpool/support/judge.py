@@ -166,7 +166,7 @@ def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int
     if node.release is None:
         return None
     found = node.layers.override(node.release.name).min_revision
-    if min_revision is None or os_version not in ("", node.release.name):
+    if min_revision is None or node.layers.matrix.judged_as(os_version) not in ("", node.release.name):
         return found
     return (min_revision, Layer.POOL) if found is None or min_revision > found[0] else found
 

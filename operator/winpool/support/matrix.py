@@ -67,6 +67,11 @@ class Matrix:
             return None
         return self.builds.get(version.build)
 
+    def judged_as(self, name: str) -> str:
+        """Return the release that nodes of ``name`` are judged as: another where the two share a build."""
+        release = self.releases.get(name)
+        return release.shares_build_with or name if release else name
+
     def status(self, minor: Minor, release: str) -> Status:
         """Return what the sources say of ``release`` in ``minor``.
 

@@ -36,6 +36,13 @@ def test_rows_of_the_pool_are_heard() -> None:
     assert said("2022", {"osVersion": "2022", "endOfSupport": "2027-01-31"}).endswith("until 2027-01-31")
 
 
+def test_a_release_that_shares_its_build_is_told_as_its_nodes_would_be_judged() -> None:
+    row = {"osVersion": "2019", "verdict": "Allow"}
+    title = "Windows Server 1809, judged as 2019 since they share a build: "
+    assert said("1809", row) == title + said("2019", row).removeprefix("Windows Server 2019: ")
+    assert "in support until 2029-01-09" in said("1809", row)
+
+
 @pytest.mark.parametrize(
     ("after", "ending"),
     [(0, "; in support until 2031-10-14"), (1, "; support ended 2031-10-14")],

@@ -278,6 +278,8 @@ def test_floors_are_compared_as_numbers_also_above_32767() -> None:
 def test_a_floor_of_the_pool_holds_for_its_release_only() -> None:
     assert codes(min_revision=9999, os_version="2025") == ["Documented"]
     assert codes(min_revision=9999, os_version="2022") == ["RevisionTooLow", "Documented"]
+    # The nodes of a pool that asks for 1809 cannot be told from those of 2019.
+    assert "RevisionTooLow" in codes(host="10.0.17763.1", min_revision=9, os_version="1809")
 
 
 @pytest.mark.parametrize(
