@@ -97,6 +97,9 @@ def read(text: str) -> Iterator[Manifest | ManifestError]:
                 yield from _manifests(node, number=number)
             except ManifestError as error:
                 yield error
+            except RecursionError:
+                # Merges of merges, and aliases of aliases, go deeper than what is written.
+                yield ManifestError("nested too deep", line=_line(node))
 
 
 def _documents(text: str) -> Iterator[tuple[int, str | ManifestError]]:
@@ -120,7 +123,9 @@ def _compose(chunk: str, *, offset: int) -> Iterator[yaml.Node]:
     for begin, part in _json_texts(chunk) or [(0, chunk)]:
         before = offset + chunk.count("\n", 0, begin)
         try:
-            node = yaml.compose("\n" * before + part, Loader=_Loader)
+            loader = _Loader(part)
+            loader.line = before
+            node = loader.get_single_node()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             raise ManifestError(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.manifests import Manifest, ManifestError, read
+from winpool.cli.manifests import Manifest, ManifestError, _Loader, read
 
 A, B = "{kind: A}\n", "{kind: B}\n"
 
@@ -79,6 +79,7 @@ def test_a_list_is_taken_apart() -> None:
         (f"{A}--- {B}", 2, "nothing but a comment may follow '---' on its line"),
         ("a: \x07\n", 1, "not YAML: "),
         ("[" * 5000, 1, "nested too deep"),
+        (f"{A}---\n{'{<<: ' * 400}{{a: 1}}{'}' * 400}", 3, "nested too deep"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_line(text: str, line: int, message: str) -> None:
@@ -93,6 +94,21 @@ def test_one_document_that_cannot_be_read_hides_no_other() -> None:
     last = found[-1]
     assert isinstance(last, Manifest)
     assert (last.content, last.number) == ({"kind": "B"}, 3)
+
+
+def test_what_stands_before_a_document_is_not_read_again_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_for_each: list[str] = []
+    construct = _Loader.__init__
+
+    def counting(self: _Loader, stream: str) -> None:
+        read_for_each.append(stream)
+        construct(self, stream)
+
+    monkeypatch.setattr(_Loader, "__init__", counting)
+    text = f"{A}---\n" * 50 + f"{B}"
+    found = objects(text)
+    assert found[-1].line == 101
+    assert sum(map(len, read_for_each)) <= len(text)
 
 
 def test_aliases_of_aliases_end_somewhere() -> None:
