@@ -238,7 +238,7 @@ def years_pass(world: World, calendar: Calendar) -> None:
 
     calendar.today = day(2031, 7, 16)
     message = expect_os_supported(world, pool, "True", "SupportEnding")
-    assert "ends with 2031-10-14 (UTC); 2 nodes" in message
+    assert "ends with 2031-10-14 (UTC), 2 nodes" in message
     assert issues(world, pool) == ending
     assert verdicts(world, pool) == {"2022": "Supported"}
 

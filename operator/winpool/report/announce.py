@@ -13,11 +13,12 @@ from winpool.api.conditions import ConditionType, Reason
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.contract.membership import Claim
+from winpool.report.os_support import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
+    from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
     from winpool.snapshot import Node
 
@@ -44,9 +45,10 @@ def on_transition(
         entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
         if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, now.message
-    ending = _ending(after)
-    if ending is not None and _ending(before) is None:
-        yield EventReason.SUPPORT_ENDING, ending.message
+    known = _endings(before).keys()
+    for ending, message in _endings(after).items():
+        if ending not in known:
+            yield EventReason.SUPPORT_ENDING, message
     yield from _of_rollouts(
         before.condition(ConditionType.NODES_UP_TO_DATE),
         after.condition(ConditionType.NODES_UP_TO_DATE),
@@ -54,9 +56,10 @@ def on_transition(
     )
 
 
-def _ending(status: WindowsNodePoolStatus) -> Issue | None:
-    """Return the issue that the support of a release ends: the condition tells of it only later."""
-    return next((issue for issue in status.issues if issue.reason == IssueReason.SUPPORT_ENDING), None)
+def _endings(status: WindowsNodePoolStatus) -> dict[str, str]:
+    """Return what the issues say of releases whose support ends: the condition tells of it only later."""
+    ending = (issue.message for issue in status.issues if issue.reason == IssueReason.SUPPORT_ENDING)
+    return {ending_of(message): message for message in ending}
 
 
 def _of_rollouts(

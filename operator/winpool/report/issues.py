@@ -9,7 +9,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.contract.membership import Claim
-from winpool.report.os_support import findings
+from winpool.report.os_support import ending_of, findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,31 +32,36 @@ def issues(
 ) -> tuple[Issue, ...]:
     """Return the issues in a stable order: by how bad their reason is, then by node.
 
-    Where there are more than fit, the end of support that comes next keeps its place all the same: it is
+    Where there are more than fit, ends of support that come keep their places all the same: each is
     announced once, and must not come and go with the troubles of other nodes.
 
     ``since`` is kept as long as the same issue of the same node goes on.
     """
-    since = {(issue.node, issue.reason): issue.since for issue in pool.status.issues}
+    since = {_identity(issue.node, issue.reason, issue.message): issue.since for issue in pool.status.issues}
     order = list(IssueReason)
     found = sorted(
         (*_of_nodes(assessed), *_of_groups(groups, today=now.date())),
         key=lambda pair: (order.index(pair[1].reason), pair[0]),
     )
-    shown = found[:MAX_ISSUES]
-    ending = next((pair for pair in found if pair[1].reason is IssueReason.SUPPORT_ENDING), None)
-    if ending is not None and ending not in shown:
-        shown[-1] = ending
+    endings = [pair for pair in found if pair[1].reason is IssueReason.SUPPORT_ENDING][:MAX_ISSUES]
+    worse = [pair for pair in found if order.index(pair[1].reason) < order.index(IssueReason.SUPPORT_ENDING)]
+    others = found[len(worse) + len(endings) :]
+    shown = [*worse[: MAX_ISSUES - len(endings)], *endings, *others][:MAX_ISSUES]
     return tuple(
         Issue(
             node=node,
             reason=finding.reason,
-            since=since.get((node, finding.reason), now),
+            since=since.get(_identity(node, finding.reason, finding.message), now),
             message=finding.message,
             fix=finding.fix,
         )
         for node, finding in shown
     )
+
+
+def _identity(node: str, reason: str, message: str) -> tuple[str, str]:
+    """Return what tells an issue from others; an end of support goes on whichever node stands for it."""
+    return (ending_of(message) if reason == IssueReason.SUPPORT_ENDING else node, reason)
 
 
 def _of_nodes(assessed: Iterable[Assessment]) -> Iterator[tuple[str, _Finding]]:

@@ -130,7 +130,7 @@ def _named(reason: JudgedBy) -> IssueReason | None:
 def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
     """Say once per release that its support ends, the next to end first.
 
-    That it has ended, each judgement says by itself.
+    That it has ended, each judgement says by itself. ``ending_of`` tells one from another.
     """
     ending: dict[tuple[date, str], list[str]] = {}
     for group in groups:
@@ -142,10 +142,23 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
             IssueReason.SUPPORT_ENDING,
             [min(nodes)],
             # No days that are left: they would be a status write a day.
-            f"support of Windows Server {release} ends with {end} (UTC); {count_nodes(len(nodes))} on it",
+            f"support of Windows Server {release} ends with {end} (UTC){_AFTER_ENDING}"
+            f"{count_nodes(len(nodes))} on it",
         )
         for (end, release), nodes in sorted(ending.items())
     ]
+
+
+_AFTER_ENDING: Final = ", "
+"""Ends what stays the same in the message of an end from day to day, and from node to node."""
+
+
+def ending_of(message: str) -> str:
+    """Return which end of support the message of a SupportEnding issue is about: its release and its day.
+
+    Its node is only the first of those that run the release, and its other numbers change with time.
+    """
+    return message.partition(_AFTER_ENDING)[0]
 
 
 @dataclass(frozen=True, slots=True)

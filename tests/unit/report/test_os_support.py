@@ -195,6 +195,31 @@ def test_an_end_is_announced_once_when_it_comes_near_and_once_when_it_is_there()
     assert told == [(NOTICE_DAYS, "SupportEnding"), (-1, "SupportEnded")]
 
 
+def test_each_end_is_announced_also_while_another_is_near_and_others_crowd_the_list() -> None:
+    nodes = [running("a", "10.0.26100.32995"), running("b", "10.0.20348.4052")]
+    crowd = [running(f"w{n:02d}", "garbage") for n in range(2 * MAX_ISSUES)]
+    row = {"osVersion": "2025", "endOfSupport": str(END_OF_2022 - timedelta(days=30))}
+    pool, told = a_pool(more={"supportMatrix": [row]}), []
+    for days in (NOTICE_DAYS + 31, NOTICE_DAYS + 30, NOTICE_DAYS + 1, NOTICE_DAYS, NOTICE_DAYS - 1):
+        decision = decide(a_snapshot(pool, [*nodes, *crowd], now=at(END_OF_2022 - timedelta(days=days))))
+        told += [(days, each.note[:35]) for each in decision.pool_events if each.reason == "SupportEnding"]
+        pool = with_status(pool, decision.status)
+    assert told == [
+        (NOTICE_DAYS + 30, "support of Windows Server 2025 ends"),
+        (NOTICE_DAYS, "support of Windows Server 2022 ends"),
+    ]
+
+
+def test_an_end_of_support_goes_on_when_the_node_that_stood_for_it_is_gone() -> None:
+    first = at(END_OF_2022 - timedelta(days=100))
+    before = status_of(a_node("w1"), a_node("w2"), now=first)
+    pool = with_status(a_pool(), before)
+    later = decide(a_snapshot(pool, [a_node("w2")], now=first + timedelta(days=1)))
+    (issue,) = later.status.issues
+    assert (issue.node, issue.since) == ("w2", first)
+    assert "SupportEnding" not in [each.reason for each in later.pool_events]
+
+
 def test_thousands_of_nodes_that_become_unsupported_at_once_are_one_event() -> None:
     nodes = [running(f"w{n:04d}", OLD) for n in range(1000)]
     good = [a_node(f"w{n:04d}") for n in range(1000)]
