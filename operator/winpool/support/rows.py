@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.verdicts import RowVerdict
 from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from winpool.api.verdicts import RowVerdict
     from winpool.support.matrix import Matrix
 
 
@@ -140,7 +140,7 @@ def contradictions(
     With ``matrix`` also whether there is such a release; with the pool's ``os_version`` and
     ``target_revision`` whether the row's floor is above what the pool is to reach.
     """
-    said = [*_range(row), *_end(row, matrix)]
+    said = [*_denial(row), *_range(row), *_end(row, matrix)]
     if row.min_revision is not None and row.min_revision < 0:
         said.append(f"minRevision {row.min_revision} is negative: revisions count from 0")
     if (
@@ -155,6 +155,15 @@ def contradictions(
     if matrix is not None:
         said.extend(_release(row, matrix))
     return tuple(f"row for osVersion {row.os_version!r}: {each}" for each in said)
+
+
+def _denial(row: Row) -> list[str]:
+    if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
+        return []
+    return [
+        "verdict Deny with kubernetesVersions denies the release inside of them and outside: leave "
+        "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
+    ]
 
 
 def _range(row: Row) -> list[str]:

@@ -187,6 +187,8 @@ def test_of_all_floors_the_highest_holds_and_no_row_fails(cluster: list[Row], po
         (Row("2022", min_revision=5001), "minRevision 5001 is above the pool's os.targetRevision 5000"),
         (Row("2022", min_revision=5000), ""),
         (Row("2025", min_revision=5001), ""),
+        (Row("2022", max_kubernetes="1.34", verdict=DENY), "verdict Deny with kubernetesVersions"),
+        (Row("2022", max_kubernetes="1.34", verdict=ALLOW), ""),
         (Row("2028"), "is no release that can be told by its build"),
         (Row("1809"), "has the build of 2019, and nodes are judged as 2019"),
         (
