@@ -98,16 +98,16 @@ def _of_list(value: list[Any], schema: Schema, path: Path) -> Iterator[Fault]:
     yield from _lengths(len(value), schema.get("maxItems"), path, too_many)
     for index, inner in enumerate(value):
         yield from faults(inner, schema.get("items", {}), path=(*path, index))
-    seen: list[dict[str, Any]] = []
+    seen: set[str] = set()
     for index, inner in enumerate(value):
         keys = schema.get("x-kubernetes-list-map-keys", ())
         if not keys or not isinstance(inner, dict):
             continue
         identity = {key: inner[key] for key in sorted(keys) if key in inner}
-        if identity in seen:
-            told = json.dumps(identity, separators=(",", ":"), ensure_ascii=False)
+        told = json.dumps(identity, separators=(",", ":"), ensure_ascii=False)
+        if told in seen:
             yield _fault((*path, index), f"Duplicate value: {told}")
-        seen.append(identity)
+        seen.add(told)
 
 
 def _of_map(value: dict[str, Any], schema: Schema, path: Path) -> Iterator[Fault]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cluster.admission import tables
 from winpool.api import crd
 from winpool.cli.judge import judge
+from winpool.cli.structural import faults
 
 POOL: dict[str, Any] = {
     "apiVersion": "winpool.dev/v1alpha1",
@@ -205,3 +206,24 @@ def test_what_is_judged_is_left_as_it_is(name: str, content: Any) -> None:
     before = copy.deepcopy(pool)
     judge(pool)
     assert pool == before
+
+
+class _Counted(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_long_list_is_not_compared_entry_by_entry() -> None:
+    schema = {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-map-keys": ["key"]}
+    _Counted.times = 0
+    found = list(faults([*({"key": _Counted(number)} for number in range(200)), {"key": "7"}], schema))
+    assert [fault.sentence for fault in found] == ['Duplicate value: {"key":"7"}']
+    assert _Counted.times <= 201
