@@ -78,8 +78,8 @@ def _refusal(snapshot: Snapshot) -> str:
             f"spec.labels and spec.taints: their ownership record could exceed {MAX_BYTES} bytes on a node; "
             "use fewer or shorter keys"
         )
-    if wrong := contradictory_rows(pool.spec, matrix=snapshot.matrix):
-        return f"spec.supportMatrix: {'; '.join(wrong)}"
+    if wrong := contradictory_rows(pool.spec, matrix=snapshot.matrix, cluster_rows=snapshot.cluster_rows):
+        return "; ".join(wrong)
     return ""
 
 

@@ -56,8 +56,9 @@ async def test_the_version_of_the_api_server_is_told_once_as_long_as_it_stays(tr
         answer(200, body=b"<html>"),
         answer(200, body=b'{"gitVersion": null}'),
         answer(200, body=b"{}"),
+        answer(200, body=b'{"gitVersion": ""}'),
     ],
-    ids=["forbidden", "absent", "no JSON", "null", "empty"],
+    ids=["forbidden", "absent", "no JSON", "null", "nothing", "empty"],
 )
 async def test_a_version_that_cannot_be_read_is_the_one_that_was_known(
     proxy: FaultProxy, transport: Transport, trouble: Action

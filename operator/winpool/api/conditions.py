@@ -223,7 +223,7 @@ CONDITIONS: Final = (
             Meaning(
                 "False",
                 Reason.RUNTIME_TOO_OLD,
-                "Nodes run a container runtime that is too old for their build of Windows.",
+                "Nodes run a container runtime that is too old for their kubelet.",
             ),
         ),
     ),

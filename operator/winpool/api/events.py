@@ -141,7 +141,7 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.POOL,
         "Nodes run a build of Windows that the support matrix does not allow under this version of "
-        "Kubernetes; the event counts them and names the row.",
+        "Kubernetes; the event counts them and says why.",
     ),
     EventKind(
         EventReason.SUPPORT_ENDED,
@@ -169,7 +169,7 @@ _TABLE: Final = (
         "JudgeNodes",
         EventType.WARNING,
         Regarding.POOL,
-        "Nodes run a container runtime that is too old for their build of Windows.",
+        "Nodes run a container runtime that is too old for their kubelet.",
     ),
     EventKind(
         EventReason.BUILD_UNKNOWN,
@@ -184,7 +184,7 @@ _TABLE: Final = (
         "JudgeNodes",
         EventType.WARNING,
         Regarding.POOL,
-        "Nodes are supported with a warning; the event names the row of the support matrix.",
+        "Nodes are supported with a warning; the event says which and why.",
     ),
     EventKind(
         EventReason.SUPPORT_ENDING,

@@ -38,7 +38,7 @@ ISSUES: Final = {
     IssueReason.REVISION_BELOW_FLOOR: "The node's revision of Windows is below the lowest that is "
     "supported: the highest of `os.minRevision` and the floors of the support matrix.",
     IssueReason.VERSION_SKEW: "The node's kubelet is newer than the control plane, or older than it may be.",
-    IssueReason.RUNTIME_TOO_OLD: "The node's container runtime is too old for its build of Windows.",
+    IssueReason.RUNTIME_TOO_OLD: "The node's container runtime is too old for its kubelet.",
     IssueReason.BUILD_UNKNOWN: "The support matrix does not know the node's build of Windows or this "
     "version of Kubernetes, or what the node reports cannot be read; nothing is done to the node for it.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "

@@ -116,7 +116,7 @@ def _table(rows: Sequence[Entry], _matrix: Matrix, _today: date) -> str:
 
 def _why(row: Entry) -> str:
     """Return every reason of a row that stands alone, and what KEP-116 has to do with it."""
-    said = [f"{reason.code}: {reason.message}" for reason in row.reasons]
+    said = [f"{reason.code}: {reason.text}" for reason in row.reasons]
     if row.kep116 is not None:
         said.append(row.kep116.message)
     return "\n" + "".join(f"{each}\n" for each in said)
@@ -135,7 +135,7 @@ def _content(rows: Sequence[Entry], matrix: Matrix, today: date) -> Mapping[str,
                 "verdict": str(row.verdict),
                 "endOfSupport": str(row.end_of_support),
                 "reasons": [
-                    {"code": each.code, "verdict": str(each.verdict), "message": each.message}
+                    {"code": each.code, "verdict": str(each.verdict), "message": each.text}
                     for each in row.reasons
                 ],
                 "kep116": row.kep116.message if row.kep116 else "",

@@ -159,7 +159,7 @@ def _by_matrix(found: _Found) -> int:
     spec = WindowsNodePoolSpec.model_validate(without_nulls(found.manifest.content["spec"]))
     contradictory = contradictory_rows(spec, matrix=matrix)
     for said in contradictory:
-        _say(found.file, found.manifest.line_of(where), found.title, f"{'.'.join(where)}: {said}")
+        _say(found.file, found.manifest.line_of(where), found.title, said)
     if not contradictory:
         said = outlook(spec, matrix=matrix, today=datetime.now(UTC).date())
         _note(f"{found.file}:{found.manifest.line}: {found.title}: {said}")

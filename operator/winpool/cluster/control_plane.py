@@ -46,6 +46,8 @@ class ControlPlane:
             known = self.version or "none"
             log.warning("the version of the API server could not be read, %s is kept: %s", known, error)
             return False
+        if not found:
+            return False
         if found != self.version:
             log.info("the API server is Kubernetes %s", found)
             self.version = found

@@ -13,7 +13,7 @@ from winpool.support.judge import judge_node
 from winpool.support.rows import Row, contradictions, layered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from winpool.api.v1alpha1 import MatrixRow, WindowsNodePoolSpec
     from winpool.snapshot import Node, NodeVersions, Snapshot
@@ -83,10 +83,32 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
     )
 
 
-def contradictory_rows(spec: WindowsNodePoolSpec, *, matrix: Matrix) -> tuple[str, ...]:
-    """Return what is wrong with the pool's rows in the light of the matrix, which CEL does not know."""
+def contradictory_rows(
+    spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...] = ()
+) -> tuple[str, ...]:
+    """Return what is wrong with the pool's rows and target in the light of what CEL does not know.
+
+    Each is a sentence that begins with the field.
+    """
+    return (*_wrong_rows(spec, matrix), *_unreachable_target(spec, matrix, cluster_rows))
+
+
+def _unreachable_target(
+    spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]
+) -> Iterator[str]:
+    """Say that a floor of the layers below is above what the pool is to reach; its own rows CEL looks at."""
+    floor = layered(matrix, cluster_rows).override(matrix.judged_as(spec.os.version)).min_revision
+    target = spec.os.target_revision
+    if floor and target is not None and floor[0] > target:
+        yield (
+            f"spec.os.targetRevision: {target} is below revision {floor[0]}, the least that {floor[1].rows} "
+            "asks for, so that nodes that reach the target would still be unsupported: raise the target"
+        )
+
+
+def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix) -> tuple[str, ...]:
     return tuple(
-        said
+        f"spec.supportMatrix: {said}"
         for row in rows_of(spec.support_matrix)
         for said in contradictions(
             row,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
@@ -76,26 +76,7 @@ def _of_groups(groups: Iterable[Group], *, today: date) -> Iterator[tuple[str, _
     """Yield what the support matrix has against nodes; of those with the same trouble as many as fit."""
     for found in findings(groups, today=today):
         for name in found.nodes[:MAX_ISSUES]:
-            yield name, _Finding(found.reason, found.message, _FIXES[found.reason])
-
-
-_FIXES: Final = {
-    IssueReason.BUILD_UNSUPPORTED: "move the workload to nodes with a release that the matrix allows, or, if "
-    "your vendor supports this one, say so in spec.supportMatrix",
-    IssueReason.SUPPORT_ENDED: "replace the node by one with a newer release of Windows Server; if you have "
-    "extended support, say until when in spec.supportMatrix",
-    IssueReason.REVISION_BELOW_FLOOR: "install the Windows updates on the node, or replace it",
-    IssueReason.VERSION_SKEW: "bring the kubelet to the version of the control plane, or next to it",
-    IssueReason.RUNTIME_TOO_OLD: "update the container runtime on the node, or replace it",
-    IssueReason.BUILD_UNKNOWN: "update winpool, or say in spec.supportMatrix what you know; see to what the "
-    "message names",
-    IssueReason.BUILD_LABEL_DISAGREES: "take the label out of the kubelet's --node-labels, or restart the "
-    "kubelet: it sets the label when it registers",
-    IssueReason.SUPPORT_ENDING: "plan nodes with a newer release of Windows Server, and move the workload "
-    "there before that day",
-    IssueReason.BUILD_WARNED: "see to what the message names; if your vendor supports it, say so in "
-    "spec.supportMatrix with verdict Allow",
-}
+            yield name, _Finding(found.reason, found.message, found.fix)
 
 
 def _of_node(each: Assessment) -> Iterable[_Finding]:

@@ -44,6 +44,8 @@ _BY_VERDICT: Final = {
     Verdict.WARNED: IssueReason.BUILD_WARNED,
 }
 
+_SEE: Final = "see to what the message names"
+
 _WORST_LAST: Final = tuple(Verdict)
 
 
@@ -62,6 +64,12 @@ class Finding:
     reason: IssueReason
     nodes: Sequence[str]
     message: str
+    fix: str
+
+    @property
+    def text(self) -> str:
+        """Message and fix in one sentence."""
+        return f"{self.message.removesuffix('.')}: {self.fix}"
 
 
 def grouped(assessed: Iterable[Assessment]) -> tuple[Group, ...]:
@@ -120,7 +128,7 @@ def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
     for group in groups:
         for reason in group.judgement.reasons:
             if (named := _named(reason)) is not None:
-                yield Finding(named, group.nodes, reason.message)
+                yield Finding(named, group.nodes, reason.message, reason.fix or _SEE)
 
 
 def _named(reason: JudgedBy) -> IssueReason | None:
@@ -144,6 +152,7 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
             # No days that are left: they would be a status write a day.
             f"support of Windows Server {release} ends with {end} (UTC){_AFTER_ENDING}"
             f"{count_nodes(len(nodes))} on it",
+            "plan nodes with a newer release of Windows Server, and move the workload there before that day",
         )
         for (end, release), nodes in sorted(ending.items())
     ]
@@ -182,7 +191,7 @@ def os_supported(groups: Sequence[Group], *, today: date) -> Supported:
     ends = [end for group in groups if (end := group.judgement.end_of_support)]
     if ends and support_ending(min(ends), today).level is EndingLevel.WARNING:
         ending = next(each for each in found if each.reason is IssueReason.SUPPORT_ENDING)
-        return Supported("True", Reason.SUPPORT_ENDING, ending.message)
+        return Supported("True", Reason.SUPPORT_ENDING, ending.text)
     if worst is Verdict.WARNED:
         first = next(each for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
         return Supported("True", Reason.BUILD_WARNED, _told(first.reason, found, groups))
@@ -197,4 +206,4 @@ def _told(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group]
     alike = [each for each in found if each.reason is reason]
     names = sorted({name for each in alike for name in each.nodes})
     nodes = sum(len(group.nodes) for group in groups)
-    return f"{len(names)} of {count_nodes(nodes)} ({enumerate_names(names)}): {alike[0].message}"
+    return f"{len(names)} of {count_nodes(nodes)} ({enumerate_names(names)}): {alike[0].text}"

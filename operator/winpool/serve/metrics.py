@@ -197,10 +197,11 @@ def of_pools(pools: Collection[Pool]) -> dict[Definition, Mapping[Labels, float]
         nodes[pool.name, "up_to_date_and_ready"] = status.up_to_date_and_ready_nodes
         nodes[pool.name, "available"] = status.available_nodes
         lag[(pool.name,)] = pool.generation - max(status.observed_generation, 0)
-        for number, build in enumerate(status.builds):
-            shown = (build.build, build.os_version or "") if number < BUILDS_SHOWN else ("other", "")
-            key = (pool.name, *shown)
-            by_build[key] = by_build.get(key, 0) + build.nodes
+        shown = status.builds[:BUILDS_SHOWN]
+        by_build |= {(pool.name, each.build, each.os_version or ""): each.nodes for each in shown}
+        if (rest := status.nodes - sum(each.nodes for each in shown)) > 0:
+            by_build[pool.name, "other", ""] = rest
+        for build in status.builds:
             if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
                 ends[(build.os_version,)] = min(end, ends.get((build.os_version,), end))
         for condition in status.conditions:

@@ -57,8 +57,8 @@ def judge_node(
 ) -> Judgement:
     """Judge one node by the texts that it reports.
 
-    ``control_plane`` is the oldest version among the API servers (``1.36`` or ``v1.36.2``), None where it is
-    not known; ``kubelet``, ``host`` and ``runtime`` are ``kubeletVersion``, ``kernelVersion`` and
+    ``control_plane`` is the version of the API server (``1.36`` or ``v1.36.2``), None where it is not
+    known; ``kubelet``, ``host`` and ``runtime`` are ``kubeletVersion``, ``kernelVersion`` and
     ``containerRuntimeVersion`` of the node's nodeInfo; ``windows_build`` is its label
     ``node.kubernetes.io/windows-build``, empty where it has none. ``min_revision`` is the pool's own floor,
     for nodes of the release ``os_version``, or for all where that is empty: revisions of different releases
@@ -122,22 +122,22 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
         yield Reason(
             "HostVersionUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the kernelVersion {node.host[:60]!r}, which is no version of Windows: see its "
-            "kubelet and nodeInfo.kernelVersion.",
+            f"The node reports the kernelVersion {node.host[:60]!r}, which is no version of Windows.",
+            fix="see the kubelet of the node, and its nodeInfo.kernelVersion",
         )
     elif node.release is None:
         yield Reason(
             "BuildUnknown",
             Verdict.UNKNOWN,
-            f"Build {node.version.build_text} is no release of Windows Server that winpool knows: update "
-            "winpool, or replace the node by one with a release of Windows Server.",
+            f"Build {node.version.build_text} is no release of Windows Server that winpool knows.",
+            fix="update winpool, or replace the node by one with a release of Windows Server",
         )
     if node.kubelet is None:
         yield Reason(
             "KubeletVersionUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the kubeletVersion {kubelet_text[:60]!r}, which is no version of "
-            "Kubernetes: see nodeInfo.kubeletVersion of the node.",
+            f"The node reports the kubeletVersion {kubelet_text[:60]!r}, which is no version of Kubernetes.",
+            fix="see nodeInfo.kubeletVersion of the node",
         )
     if node.release is None or node.kubelet is None:
         return
@@ -146,13 +146,18 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
     if node.control_plane is None or node.control_plane <= node.kubelet:
         return
     there = class_reason(node.control_plane, node.release.name, layers=node.layers)
-    if there.verdict is Verdict.UNSUPPORTED and own.verdict is not Verdict.UNSUPPORTED:
+    if own.verdict is Verdict.UNSUPPORTED:
+        return
+    if there.verdict is Verdict.UNSUPPORTED:
         yield Reason(
             "ControlPlaneUnsupported",
             Verdict.WARNED,
-            f"The kubelet cannot follow: {there.message}",
-            there.layer,
+            f"The kubelet cannot follow its control plane: {there.message}",
+            fix=there.fix,
+            layer=there.layer,
         )
+    elif there.verdict is Verdict.UNKNOWN:
+        yield Reason("ControlPlaneNotListed", Verdict.UNKNOWN, there.message, fix=there.fix)
 
 
 def _servicing(node: _Node, today: date) -> Iterator[Reason]:
@@ -175,20 +180,22 @@ def _floor(node: _Node, floor: tuple[int, Layer] | None) -> Iterator[Reason]:
     if floor is None or node.version is None:
         return
     least, layer = floor
+    asked = f"{layer.rows} asks for at least revision {least}"
     if node.version.revision is None:
         yield Reason(
             "RevisionUnknown",
             Verdict.UNKNOWN,
-            f"At least revision {least} is asked for, and the node's kernelVersion {node.version} has none: "
-            "see its kubelet.",
-            layer,
+            f"The node's kernelVersion {node.version} has no revision, and {asked}.",
+            fix="see the kubelet of the node",
+            layer=layer,
         )
     elif node.version.revision < least:
         yield Reason(
             "RevisionTooLow",
             Verdict.UNSUPPORTED,
-            f"The node runs {node.version}, and at least revision {least} is asked for: patch Windows on it.",
-            layer,
+            f"The node runs {node.version}, and {asked}.",
+            fix="install the Windows updates on the node, or replace it",
+            layer=layer,
         )
 
 
@@ -197,8 +204,8 @@ def _skew(node: _Node) -> Iterator[Reason]:
         yield Reason(
             "ControlPlaneUnknown",
             Verdict.UNKNOWN,
-            "The version of the control plane is not known, so that the version skew cannot be judged: see "
-            "whether the API server answers /version.",
+            "The version of the control plane is not known, so that the version skew cannot be judged.",
+            fix="see whether the API server answers /version, and the log of the operator",
         )
     elif node.kubelet is not None:
         yield from skew_reasons(node.kubelet, control_plane=node.control_plane, matrix=node.layers.matrix)
@@ -210,6 +217,6 @@ def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
             "LabelDisagrees",
             Verdict.WARNED,
             f"The label node.kubernetes.io/windows-build is {windows_build[:63]!r}, and the node runs "
-            f"{node.version.build_text}, so that pods land here that ask for another build: take the label "
-            "out of the kubelet's --node-labels, or restart the kubelet.",
+            f"{node.version.build_text}, so that pods land here that ask for another build.",
+            fix="take the label out of the kubelet's --node-labels, or restart the kubelet, which sets it",
         )

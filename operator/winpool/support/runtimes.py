@@ -33,8 +33,8 @@ def runtime_reasons(
         yield Reason(
             "RuntimeUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the container runtime {_short(text)}, whose version cannot be read: see "
-            "nodeInfo.containerRuntimeVersion of the node.",
+            f"The node reports the container runtime {_short(text)}, whose version cannot be read.",
+            fix="see nodeInfo.containerRuntimeVersion of the node",
         )
         return
     if kubelet is not None:
@@ -52,20 +52,22 @@ def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: 
         yield Reason(
             "RuntimeNotListed",
             Verdict.UNKNOWN,
-            f"Nothing is known of {runtime.name} on Windows with Kubernetes {minor}: use containerd.",
+            f"Nothing is known of {runtime.name} on Windows with Kubernetes {minor}.",
+            fix="use containerd",
         )
     elif row.stage is Stage.ABSENT:
         yield Reason(
             "RuntimeUnsupported",
             Verdict.UNSUPPORTED,
-            f"Kubernetes {minor} cannot use {runtime.name} on Windows: upgrade it or change the runtime.",
+            f"Kubernetes {minor} cannot use {runtime.name} on Windows.",
+            fix="upgrade the kubelet, or change the runtime",
         )
     elif (minimum := parse_release(row.minimum)) is not None and release < minimum:
         yield Reason(
             "RuntimeTooOld",
             Verdict.UNSUPPORTED,
-            f"{runtime.name} {release} is too old for Kubernetes {minor}, which needs at least {minimum}: "
-            f"update {runtime.name} on the node.",
+            f"{runtime.name} {release} is too old for Kubernetes {minor}, which needs at least {minimum}.",
+            fix=f"update {runtime.name} on the node",
         )
     else:
         yield from _advice(row, release, minor)
@@ -76,7 +78,8 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
         yield Reason(
             "RuntimeAlpha",
             Verdict.WARNED,
-            f"{row.name} on Windows is alpha in Kubernetes {minor}: upgrade it or change the runtime.",
+            f"{row.name} on Windows is alpha in Kubernetes {minor}.",
+            fix="upgrade the kubelet, or change the runtime",
         )
     recommended = [found for each in row.recommended if (found := parse_release(each))]
     if not recommended or release.line > max(each.line for each in recommended):
@@ -87,7 +90,8 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
             "RuntimeNotRecommended",
             Verdict.WARNED,
             f"{row.name} {release} is older than recommended for Kubernetes {minor} "
-            f"({', '.join(f'{each} or later' for each in row.recommended)}): update {row.name} on the node.",
+            f"({', '.join(f'{each} or later' for each in row.recommended)}).",
+            fix=f"update {row.name} on the node",
         )
 
 
@@ -104,8 +108,8 @@ def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterato
             "PauseImageMissing",
             Verdict.WARNED,
             f"{image.image}, the pause image that containerd {containerd} takes by default, has no variant "
-            f"for build {host.build}, so that pods do not start: set sandbox_image of containerd to one that "
-            "has, or use another containerd.",
+            f"for build {host.build}, so that pods do not start.",
+            fix="set sandbox_image of containerd to one that has, or use another containerd",
         )
 
 

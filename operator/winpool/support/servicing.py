@@ -51,6 +51,12 @@ def ended_reasons(release: str, end: date, *, layer: Layer, today: date) -> Iter
     """Say that the support of ``release`` has ended, where it has; ``layer`` is whose date ``end`` is."""
     if today <= end:
         return
-    who = "Microsoft's support" if layer is Layer.BUILT_IN else "The support that a supportMatrix row grants"
-    text = f"{who} of Windows Server {release} ended with {end}: move to a newer release."
-    yield Reason("SupportEnded", Verdict.UNSUPPORTED, text, layer)
+    who = "Microsoft's support" if layer is Layer.BUILT_IN else f"The support that {layer.rows} grants"
+    yield Reason(
+        "SupportEnded",
+        Verdict.UNSUPPORTED,
+        f"{who} of Windows Server {release} ended with {end}.",
+        fix="move to a newer release, or, if you have support beyond that day, say until when in a "
+        "supportMatrix row with endOfSupport",
+        layer=layer,
+    )

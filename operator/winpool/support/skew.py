@@ -28,12 +28,14 @@ def skew_reasons(kubelet: Minor, *, control_plane: Minor, matrix: Matrix) -> Ite
             "KubeletNewer",
             Verdict.UNSUPPORTED,
             f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet "
-            "must never be newer: upgrade the control plane first, or put an older kubelet on the node.",
+            "must never be newer.",
+            fix="upgrade the control plane first, or put an older kubelet on the node",
         )
     elif kubelet.major != control_plane.major or control_plane.minor - kubelet.minor > allowed:
         yield Reason(
             "KubeletTooOld",
             Verdict.UNSUPPORTED,
             f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet of "
-            f"{kubelet} may be at most {allowed} minors older: upgrade the kubelet.",
+            f"{kubelet} may be at most {allowed} minors older.",
+            fix="upgrade the kubelet",
         )

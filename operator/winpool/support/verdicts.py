@@ -19,15 +19,37 @@ class Layer(StrEnum):
     CLUSTER = "Cluster"
     POOL = "Pool"
 
+    @property
+    def rows(self) -> str:
+        """What people call the rows of this layer."""
+        return _ROWS[self]
+
+
+_ROWS: Final = {
+    Layer.BUILT_IN: "the built-in support matrix",
+    Layer.CLUSTER: "the operator's --support-matrix-file",
+    Layer.POOL: "the pool",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason of a verdict. ``message`` says what is so, where, and what to do about it."""
+    """One reason of a verdict.
+
+    ``message`` says, in a sentence, what is so and where; ``fix`` what to do about it, empty where there is
+    nothing to be done. ``layer`` is the one that decided.
+    """
 
     code: str
     verdict: Verdict
     message: str
+    fix: str = ""
     layer: Layer = Layer.BUILT_IN
+
+    @property
+    def text(self) -> str:
+        """Message and fix in one sentence."""
+        return f"{self.message.removesuffix('.')}: {self.fix}." if self.fix else self.message
 
 
 _FROM_BEST: Final = tuple(Verdict)

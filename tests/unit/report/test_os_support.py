@@ -15,6 +15,7 @@ from winpool.contract.assess import assess
 from winpool.decide import decide
 from winpool.report.os_support import UNKNOWN_BUILD
 from winpool.snapshot import Node
+from winpool.support.rows import Row
 from winpool.support.servicing import NOTICE_DAYS, WARNING_DAYS
 
 END_OF_2022 = date(2031, 10, 14)
@@ -253,3 +254,14 @@ def test_nodes_of_one_kind_are_judged_once() -> None:
     nodes = [*(a_node(f"w{n}") for n in range(50)), running("x", OLD)]
     assessed = assess(a_snapshot(a_pool(), nodes))
     assert len({id(each.judgement) for each in assessed}) == 2
+
+
+def test_a_target_below_a_floor_of_the_cluster_is_refused() -> None:
+    """No node could ever be as the spec asks."""
+    pool = a_pool(more={"os": {"version": "2022", "targetRevision": 4052}})
+    snapshot = replace(a_snapshot(pool, [a_node()]), cluster_rows=(Row("2022", min_revision=5000),))
+    accepted = decide(snapshot).status.condition(ConditionType.ACCEPTED)
+    assert accepted is not None
+    assert (accepted.status, accepted.reason) == ("False", "SpecRejected")
+    assert accepted.message.startswith("spec.os.targetRevision: 4052 is below revision 5000")
+    assert "--support-matrix-file" in accepted.message

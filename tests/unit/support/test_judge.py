@@ -409,6 +409,22 @@ def test_missing_information_alone_never_makes_a_node_unsupported(
         assert judged(**less).verdict is not Verdict.UNSUPPORTED
 
 
+def test_a_control_plane_of_a_minor_that_nobody_knows_is_unknown_and_a_row_helps() -> None:
+    inputs = {"kubelet": "v1.36.3", "control_plane": "v1.38.0"}
+    found = judged(**inputs)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.reasons[0].code == "ControlPlaneNotListed"
+    row = Row("2022", verdict=RowVerdict.ALLOW)
+    assert judged(**inputs, layers=layered(built_in(), [row])).verdict is Verdict.SUPPORTED
+
+
+@pytest.mark.parametrize(("rows", "owner"), [(("cluster",), "file"), (("pool",), "pool")])
+def test_a_message_names_the_layer_that_decided(rows: tuple[str, ...], owner: str) -> None:
+    denied = [Row("2022", verdict=RowVerdict.DENY)]
+    layers = layered(built_in(), denied if "cluster" in rows else (), denied if "pool" in rows else ())
+    assert owner in judged(layers=layers).reasons[0].message
+
+
 def test_layers_are_a_key_for_answers_that_are_kept() -> None:
     rows = [Row("2022", min_revision=5)]
     assert layered(built_in(), rows) == layered(built_in(), list(rows))
