@@ -56,9 +56,9 @@ NODES_BY_BUILD: Final = Definition(
 SUPPORT_END: Final = Definition(
     "winpool_os_support_end_timestamp_seconds",
     "gauge",
-    ("os_version",),
+    ("pool", "os_version"),
     "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
-    "that nodes run; the earliest where pools differ.",
+    "that nodes of the pool run.",
 )
 CONDITION: Final = Definition(
     "winpool_status_condition",
@@ -203,7 +203,7 @@ def of_pools(pools: Collection[Pool]) -> dict[Definition, Mapping[Labels, float]
             by_build[pool.name, "other", ""] = rest
         for build in status.builds:
             if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
-                ends[(build.os_version,)] = min(end, ends.get((build.os_version,), end))
+                ends[pool.name, build.os_version] = end
         for condition in status.conditions:
             since[pool.name, condition.type] = condition.last_transition_time.timestamp()
             for value in ("True", "False", "Unknown"):

@@ -110,7 +110,7 @@ def test_nodes_are_counted_by_build_and_the_rest_together() -> None:
     assert sum(series.values()) == 84
 
 
-def test_an_end_of_support_is_the_end_of_that_day_and_the_earliest_where_pools_differ() -> None:
+def test_an_end_of_support_is_the_end_of_that_day_as_the_pool_has_it() -> None:
     pools = [
         a_pool(name=f"p{number}", status=WindowsNodePoolStatus(builds=(build,)))
         for number, build in enumerate(
@@ -122,7 +122,10 @@ def test_an_end_of_support_is_the_end_of_that_day_and_the_earliest_where_pools_d
         )
     ]
     served = _scrape(*pools)["winpool_os_support_end_timestamp_seconds"]
-    assert served == {("2022",): datetime(2027, 4, 2, tzinfo=UTC).timestamp()}
+    assert served == {
+        ("p0", "2022"): datetime(2031, 10, 15, tzinfo=UTC).timestamp(),
+        ("p1", "2022"): datetime(2027, 4, 2, tzinfo=UTC).timestamp(),
+    }
 
 
 def test_a_pool_that_is_gone_leaves_no_series() -> None:
