@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -18,6 +19,10 @@ USER: Final = "winpool-bench"
 MERGE_PATCH: Final = "application/merge-patch+json"
 SECONDS: Final = 60.0
 """For one answer: what the API server itself allows for a request."""
+
+IDLE_SECONDS: Final = 60.0
+"""A connection that nothing was asked on for so long is opened anew: after 90 s the API server closes it, and
+the next request would find out only by failing."""
 
 _NOT_FOUND: Final = 404
 _FAILED_FROM: Final = 300
@@ -37,6 +42,7 @@ class Api:
         self._connection = http.client.HTTPSConnection(
             server.hostname, server.port, context=context, timeout=SECONDS
         )
+        self._asked_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +89,9 @@ class Api:
             "Content-Type": content_type,
         }
         data = None if body is None else json.dumps(body).encode()
+        if time.monotonic() - self._asked_at > IDLE_SECONDS:
+            self._connection.close()  # the request opens it anew
+        self._asked_at = time.monotonic()
         try:
             self._connection.request(method, path, body=data, headers=headers)
             answer = self._connection.getresponse()
