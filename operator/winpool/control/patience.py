@@ -62,6 +62,10 @@ class Patience:
         """Why the API server does not let nodes be written, in its own words, by their UIDs."""
         return dict(self._refused)
 
+    def is_refused(self, node: Node) -> bool:
+        """Whether the API server does not let ``node`` be written, for all that is known."""
+        return node.uid in self._refused
+
     @property
     def failing(self) -> frozenset[str]:
         """The UIDs of nodes whose writes failed lately: others go first."""

@@ -1,7 +1,10 @@
 """Takes off what no pool takes off any more: see ``contract/leftovers``.
 
 Looks for strays at start, every ten minutes, and when a node that carried ours went out of sight;
-for orphans whenever all pools have been listed, which is when a pool can turn out to be gone.
+for orphans whenever all pools have been listed, which is when a pool can turn out to be gone. A node
+that refuses is tried again later and later, and keeps no other node waiting.
+
+No status tells of such a node, since its pool is gone: the log does, see ``refusals``.
 """
 
 from __future__ import annotations
@@ -13,14 +16,15 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Conflict
+from winpool.cluster.errors import ApiError, Unavailable
 from winpool.cluster.outage import Outage
 from winpool.contract.leftovers import release_orphan, release_stray
+from winpool.control.patience import Advice
+from winpool.control.refusals import Refusals
 from winpool.control.wake import Wake
-from winpool.report.tally import enumerate_names
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.executor import Executor
@@ -54,13 +58,17 @@ class Sweeper:
         self._list_strays = list_strays
         self._monotonic = monotonic
         self._wake = Wake()
+        self._refusals = Refusals(monotonic=monotonic)
+        # Those of the last list that are still to be released. Each try needs a list anew: nothing else
+        # tells what has become of them.
+        self._strays: tuple[NodePatch, ...] = ()
         self._strays_due = float("-inf")
         self._listed_at = float("-inf")
 
     def node_gone(self, node: Node) -> None:
         """Take note that a Windows node was deleted, or is none any more: look, if it carried ours."""
         if POOL_LABEL in node.labels:
-            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
+            self._look_for_strays_soon()
             self._wake.set()
 
     def pools_listed(self) -> None:
@@ -74,7 +82,7 @@ class Sweeper:
             "leftovers of vanished pools", logger=log, monotonic=self._monotonic, meanwhile="looking again"
         )
         while True:
-            await self._wake.wait(seconds=max(0.0, self._strays_due - self._monotonic()))
+            await self._wake.wait(seconds=self._seconds_to_next())
             try:
                 await self._sweep()
             except ApiError as error:
@@ -85,28 +93,64 @@ class Sweeper:
                 backoff.reset()
                 outage.ended()
 
-    async def _sweep(self) -> None:
-        found: list[NodePatch | None] = []
-        if self._strays_due <= self._monotonic():
-            strays = await self._list_strays()
-            self._listed_at = self._monotonic()
-            self._strays_due = self._listed_at + STRAYS_SECONDS
-            found += map(release_stray, strays)
-        if self._pools.synced and self._nodes.synced:
-            pools, is_vanished = self._pools.all(), self._pools.is_vanished
-            nodes = self._nodes.nodes.values()
-            found += (release_orphan(node, pools=pools, is_vanished=is_vanished) for node in nodes)
-        await self._release([patch for patch in found if patch is not None])
+    def _look_for_strays_soon(self) -> None:
+        self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
 
-    async def _release(self, patches: Sequence[NodePatch]) -> None:
-        outcome = await self._executor.run(patches)
+    def _seconds_to_next(self) -> float:
+        to_strays = max(0.0, self._strays_due - self._monotonic())
+        to_refused = self._refusals.seconds_to_next()
+        return to_strays if to_refused is None else min(to_strays, to_refused)
+
+    async def _sweep(self) -> None:
+        if self._due(self._strays):
+            self._look_for_strays_soon()
+        releases: list[NodePatch] = []
+        if self._strays_due <= self._monotonic():
+            await self._list()
+            releases += self._strays
+        if self._pools.synced and self._nodes.synced:
+            releases += self._orphans()
+        await self._release(self._due(releases))
+
+    async def _list(self) -> None:
+        strays = await self._list_strays()
+        self._listed_at = self._monotonic()
+        self._strays_due = self._listed_at + STRAYS_SECONDS
+        self._strays = tuple(patch for stray in strays if (patch := release_stray(stray)))
+
+    def _orphans(self) -> Iterator[NodePatch]:
+        pools, is_vanished = self._pools.all(), self._pools.is_vanished
+        for node in self._nodes.nodes.values():
+            if patch := release_orphan(node, pools=pools, is_vanished=is_vanished):
+                yield patch
+
+    def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:
+        strays = {patch.node.name: patch.node for patch in self._strays}
+        return self._refusals.due(releases, known={**strays, **self._nodes.nodes})
+
+    async def _release(self, releases: Sequence[NodePatch]) -> None:
+        outcome = await self._executor.run(releases)
         for patch in outcome.written:
             log.info("node %s: took off what a pool had left there", patch.node.name)
-        if outcome.stopped or outcome.remaining:  # also of strays, and only a list tells of those
-            self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
+            self._refusals.note_released(patch.node)
+        written = {patch.node.uid for patch in outcome.written}
+        self._strays = tuple(patch for patch in self._strays if patch.node.uid not in written)
+        for patch, error in outcome.stopped:
+            self._follow_up(patch.node, error)
+        if outcome.remaining:
             self._wake.set()
         if outcome.error:
             raise outcome.error
-        if outcome.stopped:
-            names = enumerate_names(patch.node.name for patch, _ in outcome.stopped)
-            raise Conflict(f"not taken off {names}: {outcome.stopped[0][1]}")
+        if outcome.is_halted:  # the others would fare no better now
+            raise next(error for _, error in outcome.stopped if isinstance(error, Unavailable))
+
+    def _follow_up(self, node: Node, error: ApiError) -> None:
+        advice = self._refusals.note_stopped(node, error)
+        if advice is Advice.TELL:
+            log.warning(
+                "node %s: what a pool had left there cannot be taken off: %s; trying again, later and later",
+                node.name,
+                error,
+            )
+        elif advice is Advice.LIST and node.name in self._nodes.nodes:  # strays are listed for each try
+            self._nodes.ask_for_list()
