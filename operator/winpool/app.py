@@ -10,51 +10,39 @@ import asyncio
 import logging
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from winpool import __version__
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
-from winpool.cluster.labelled import list_labelled, list_strays
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
 from winpool.control.clock import Clock
-from winpool.control.dispatch import Dispatcher
-from winpool.control.executor import Executor
-from winpool.control.observe import Observer
+from winpool.control.controller import Controller
 from winpool.control.own_tasks import OwnTasks
-from winpool.control.pool_loops import PoolLoops
 from winpool.control.pools import Pools
-from winpool.control.reconcile import Reconciler
-from winpool.control.relist import Relister
-from winpool.control.stats import ControlStats
-from winpool.control.sweeper import Sweeper
 from winpool.handlers import Feed, make_registry
-from winpool.serve import metrics
 from winpool.serve.http import Server
+from winpool.serve.metrics import WinpoolCollector
 from winpool.support.matrix import built_in
 from winpool.support.rowfile import read_rows
 from winpool.support.text import DataError
+from winpool.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping
     from pathlib import Path
 
     import kopf
 
     from winpool.cluster.credentials import Connection
     from winpool.settings import Settings
-    from winpool.snapshot import Node, Pool
+    from winpool.snapshot import Node
     from winpool.support.rows import Row
 
 log = logging.getLogger(__name__)
-
-SILENCE_SECONDS: Final = 90.0
-"""Not ready when the node watch heard nothing for so long: it gives up a silent connection after 70 s
-and needs a moment to list anew."""
 
 
 class App:
@@ -74,9 +62,8 @@ class App:
         self._transport = transport
         self._stop = asyncio.Event()
         self._own = OwnTasks()
-        self._stats = ControlStats()
-        self._clock = clock or Clock()
-        self._writer = Writer(transport)
+        clock = clock or Clock()
+        # These three tell of changes before there is a controller to be told: it is made of them.
         self._pools = Pools(on_change=self._pool_changed)
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
         self._nodes = NodeReflector(
@@ -85,47 +72,30 @@ class App:
             on_contact=self._control_plane.ask,
             relist_seconds=settings.node_relist_seconds,
         )
-        self._recorder = EventRecorder(
-            transport, reporting_instance=socket.gethostname(), now=self._clock.now
-        )
-        self._executor = Executor(
-            writer=self._writer,
-            known=self._nodes.nodes,
-            accept_written=self._nodes.accept_written,
-            monotonic=self._clock.monotonic,
-        )
-        self._observer = Observer(
+        self._recorder = EventRecorder(transport, reporting_instance=socket.gethostname(), now=clock.now)
+        self._controller = Controller(
+            transport,
             pools=self._pools,
             nodes=self._nodes,
             control_plane=self._control_plane,
-            now=self._clock.now,
-            cluster_rows=cluster_rows,
-        )
-        self._loops = PoolLoops(
-            pools=self._pools,
-            observer=self._observer,
-            make_reconciler=self._make_reconciler,
+            recorder=self._recorder,
             create_task=self._create_task,
-            stats=self._stats,
-        )
-        self._dispatcher = Dispatcher(pools=self._pools, wake=self._loops.wake)
-        self._relister = Relister(
-            writer=self._writer,
-            pools=self._pools,
-            period_seconds=settings.pool_relist_seconds,
+            pool_relist_seconds=settings.pool_relist_seconds,
             orphan_grace_seconds=settings.orphan_grace_seconds,
-            after=self._pools_listed,
-            monotonic=self._clock.monotonic,
-        )
-        self._sweeper = Sweeper(
-            pools=self._pools,
-            nodes=self._nodes,
-            executor=self._executor,
-            list_strays=lambda: list_strays(transport),
-            monotonic=self._clock.monotonic,
+            cluster_rows=cluster_rows,
+            clock=clock,
         )
         self._feed = Feed(
             make_registry=self._make_registry, own_tasks=self._own, after_spawn=self._take_signals
+        )
+        self._telemetry = Telemetry(
+            transport=transport,
+            pools=self._pools,
+            nodes=self._nodes,
+            recorder=self._recorder,
+            relister=self._controller.relister,
+            feed=self._feed,
+            stats=self._controller.stats,
         )
 
     async def run(self) -> int:
@@ -136,8 +106,9 @@ class App:
         loop = asyncio.get_running_loop()
         self._own.watch(loop)
         self._take_signals()
-        collector = metrics.WinpoolCollector(self, is_ready=lambda: not self.unready())
-        server = Server(collector=collector, unready=self.unready)
+        unready = self._telemetry.unready
+        collector = WinpoolCollector(self._telemetry, is_ready=lambda: not unready())
+        server = Server(collector=collector, unready=unready)
         host, port = self._settings.host, self._settings.port
         try:
             port = await server.start(host=host, port=port)
@@ -151,9 +122,9 @@ class App:
         tasks = [
             asyncio.create_task(self._stop.wait(), name="stop"),
             asyncio.create_task(self._nodes.run(), name="nodes"),
-            asyncio.create_task(self._relister.run(), name="pools"),
+            asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
-            asyncio.create_task(self._sweeper.run(), name="sweeper"),
+            asyncio.create_task(self._controller.sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
         ]
         try:
@@ -165,61 +136,14 @@ class App:
             await self._shut_down(tasks, server)
         return 1 if broken else 0
 
-    def unready(self) -> list[str]:
-        """Return why the operator is not ready, for people; an empty list where it is."""
-        reasons = []
-        if self._relister.problem:
-            reasons.append(f"pools: {self._relister.problem}")
-        if not self._nodes.synced:
-            reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
-        elif self._nodes.last_error is not None:
-            reasons.append(f"nodes: {self._nodes.last_error}")
-        elif self._nodes.last_contact_seconds > SILENCE_SECONDS:
-            reasons.append(f"nodes: nothing heard for {self._nodes.last_contact_seconds:.0f} s")
-        return reasons
-
-    def pools(self) -> Collection[Pool]:
-        """Return all pools that are known, for the metrics."""
-        return self._pools.all()
-
-    def numbers(self) -> Mapping[metrics.Definition, Mapping[metrics.Labels, float]]:
-        """Return the operator's own numbers, for the metrics."""
-        return {
-            metrics.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
-            metrics.RECONCILE_SECONDS: {(): self._stats.seconds},
-            metrics.LAST_SUCCESS: {(): self._stats.last_success},
-            metrics.API_REQUESTS: {key: n for key, n in self._transport.stats.requests.items()},  # noqa: C416 - wider keys
-            metrics.WATCH_RESTARTS: {
-                ("nodes",): self._nodes.stats.restarts,
-                ("windowsnodepools",): self._feed.restarts,
-            },
-            metrics.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
-            metrics.EVENTS_POSTED: {(): self._recorder.posted},
-            metrics.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
-        }
-
     async def _shut_down(self, tasks: list[asyncio.Task[Any]], server: Server) -> None:
         """End everything, in well under the 2 s that a SIGTERM may take; a pass may be cut anywhere."""
         for task in tasks:
             task.cancel()
-        await self._loops.stop()
+        await self._controller.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recorder.flush()
         await server.close()
-
-    def _make_reconciler(self, name: str) -> Reconciler:
-        return Reconciler(
-            name,
-            observer=self._observer,
-            pools=self._pools,
-            executor=self._executor,
-            writer=self._writer,
-            recorder=self._recorder,
-            relister=self._relister,
-            list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
-            ask_for_nodes=self._nodes.ask_for_list,
-            clock=self._clock,
-        )
 
     def _make_registry(self) -> kopf.OperatorRegistry:
         return make_registry(
@@ -238,19 +162,13 @@ class App:
         self._pools.forget(name=metadata["name"], uid=metadata["uid"], version=metadata["resourceVersion"])
 
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
-        self._dispatcher.pool_changed(name, for_rivals=for_rivals)
-
-    def _pools_listed(self) -> None:
-        self._loops.wake_all()
-        self._sweeper.pools_listed()
+        self._controller.pool_changed(name, for_rivals=for_rivals)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        self._dispatcher.node_changed(old, new)
-        if old is not None and new is None:
-            self._sweeper.node_gone(old)
+        self._controller.node_changed(old, new)
 
     def _control_plane_changed(self) -> None:
-        self._loops.wake_all()
+        self._controller.control_plane_changed()
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,132 @@
+"""All that acts on what is known of the cluster: the passes of the pools, the lists of pools, the sweeps.
+
+Made of the parts that know and write the cluster, and told by them of each change. Nothing here decides
+anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from winpool.cluster.labelled import list_labelled, list_strays
+from winpool.cluster.writer import Writer
+from winpool.control.dispatch import Dispatcher
+from winpool.control.executor import Executor
+from winpool.control.observe import Observer
+from winpool.control.pool_loops import PoolLoops
+from winpool.control.reconcile import Reconciler
+from winpool.control.relist import Relister
+from winpool.control.stats import ControlStats
+from winpool.control.sweeper import Sweeper
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from winpool.cluster.control_plane import ControlPlane
+    from winpool.cluster.events import EventRecorder
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.cluster.transport import Transport
+    from winpool.control.clock import Clock
+    from winpool.control.pools import Pools
+    from winpool.snapshot import Node
+    from winpool.support.rows import Row
+
+
+class Controller:
+    """The loops of one operator.
+
+    ``relister`` and ``sweeper`` are to be run by whoever owns the tasks; the loop of a pool starts when the
+    pool appears.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        pools: Pools,
+        nodes: NodeReflector,
+        control_plane: ControlPlane,
+        recorder: EventRecorder,
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        pool_relist_seconds: float,
+        orphan_grace_seconds: float,
+        cluster_rows: tuple[Row, ...],
+        clock: Clock,
+    ) -> None:
+        """Make the loops; ``create_task`` starts that of a pool, with a name, whoever calls."""
+        self.stats = ControlStats()
+        self._transport = transport
+        self._pools = pools
+        self._nodes = nodes
+        self._recorder = recorder
+        self._clock = clock
+        self._writer = Writer(transport)
+        self._executor = Executor(
+            writer=self._writer,
+            known=nodes.nodes,
+            accept_written=nodes.accept_written,
+            monotonic=clock.monotonic,
+        )
+        self._observer = Observer(
+            pools=pools, nodes=nodes, control_plane=control_plane, now=clock.now, cluster_rows=cluster_rows
+        )
+        self._loops = PoolLoops(
+            pools=pools,
+            observer=self._observer,
+            make_reconciler=self._make_reconciler,
+            create_task=create_task,
+            stats=self.stats,
+        )
+        self._dispatcher = Dispatcher(pools=pools, wake=self._loops.wake)
+        self.relister = Relister(
+            writer=self._writer,
+            pools=pools,
+            period_seconds=pool_relist_seconds,
+            orphan_grace_seconds=orphan_grace_seconds,
+            after=self._pools_listed,
+            monotonic=clock.monotonic,
+        )
+        self.sweeper = Sweeper(
+            pools=pools,
+            nodes=nodes,
+            executor=self._executor,
+            list_strays=lambda: list_strays(transport),
+            monotonic=clock.monotonic,
+        )
+
+    def pool_changed(self, name: str, *, for_rivals: bool) -> None:
+        """Have the pool looked at; ``for_rivals``: and all others, since whose a node is may have changed."""
+        self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Have those pools looked at that a node concerns, or did: None for what was not, or is no more."""
+        self._dispatcher.node_changed(old, new)
+        if old is not None and new is None:
+            self.sweeper.node_gone(old)
+
+    def control_plane_changed(self) -> None:
+        """Have all pools looked at: the version of the API server is another one."""
+        self._loops.wake_all()
+
+    async def stop(self) -> None:
+        """End the loops of all pools, wherever they are."""
+        await self._loops.stop()
+
+    def _pools_listed(self) -> None:
+        self._loops.wake_all()
+        self.sweeper.pools_listed()
+
+    def _make_reconciler(self, name: str) -> Reconciler:
+        return Reconciler(
+            name,
+            observer=self._observer,
+            pools=self._pools,
+            executor=self._executor,
+            writer=self._writer,
+            recorder=self._recorder,
+            relister=self.relister,
+            list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
+            ask_for_nodes=self._nodes.ask_for_list,
+            clock=self._clock,
+        )

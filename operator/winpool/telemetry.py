@@ -1,0 +1,82 @@
+"""What the operator tells of itself: whether it is ready, and its own numbers for the metrics.
+
+Both are read off the parts at the moment somebody asks; nothing is kept here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.serve import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from winpool.cluster.events import EventRecorder
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.cluster.transport import Transport
+    from winpool.control.pools import Pools
+    from winpool.control.relist import Relister
+    from winpool.control.stats import ControlStats
+    from winpool.handlers import Feed
+    from winpool.snapshot import Pool
+
+SILENCE_SECONDS: Final = 90.0
+"""Not ready when the node watch heard nothing for so long: it gives up a silent connection after 70 s
+and needs a moment to list anew."""
+
+
+class Telemetry:
+    """Reads the parts of one running operator. It is the ``Sources`` of the metrics."""
+
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        pools: Pools,
+        nodes: NodeReflector,
+        recorder: EventRecorder,
+        relister: Relister,
+        feed: Feed,
+        stats: ControlStats,
+    ) -> None:
+        self._transport = transport
+        self._pools = pools
+        self._nodes = nodes
+        self._recorder = recorder
+        self._relister = relister
+        self._feed = feed
+        self._stats = stats
+
+    def unready(self) -> list[str]:
+        """Return why the operator is not ready, for people; an empty list where it is."""
+        reasons = []
+        if self._relister.problem:
+            reasons.append(f"pools: {self._relister.problem}")
+        if not self._nodes.synced:
+            reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
+        elif self._nodes.last_error is not None:
+            reasons.append(f"nodes: {self._nodes.last_error}")
+        elif self._nodes.last_contact_seconds > SILENCE_SECONDS:
+            reasons.append(f"nodes: nothing heard for {self._nodes.last_contact_seconds:.0f} s")
+        return reasons
+
+    def pools(self) -> Collection[Pool]:
+        """Return all pools that are known."""
+        return self._pools.all()
+
+    def numbers(self) -> Mapping[metrics.Definition, Mapping[metrics.Labels, float]]:
+        """Return the operator's own numbers, by metric and label values."""
+        return {
+            metrics.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
+            metrics.RECONCILE_SECONDS: {(): self._stats.seconds},
+            metrics.LAST_SUCCESS: {(): self._stats.last_success},
+            metrics.API_REQUESTS: {key: n for key, n in self._transport.stats.requests.items()},  # noqa: C416 - wider keys
+            metrics.WATCH_RESTARTS: {
+                ("nodes",): self._nodes.stats.restarts,
+                ("windowsnodepools",): self._feed.restarts,
+            },
+            metrics.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
+            metrics.EVENTS_POSTED: {(): self._recorder.posted},
+            metrics.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
+        }
