@@ -1,23 +1,21 @@
-"""The testbed itself, on the real thing: what tests do to it, and what must be left afterwards."""
+"""The testbed itself, on the real thing: what tests do to it and its components, and its tokens."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
 import subprocess
 import sys
-import uuid
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jwt
-import psutil
 import pytest
 
+from cluster.processes import GUARD_SECONDS, NAMES, wait_for_none_of
 from testbed.cli import main
 from testbed.cluster import Testbed
 from testbed.control import ComponentState
@@ -32,10 +30,6 @@ from testbed.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAMES = ("etcd", "apiserver", "kcm", "scheduler")
-GUARD_SECONDS = 60.0
-"""Against waiting for ever; every outcome here comes within a few seconds."""
-
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
@@ -45,25 +39,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         running.kubectl("create", "namespace", "winpool-system")
         running.kubectl("create", "serviceaccount", "winpool", "-n", "winpool-system")
         yield running
-
-
-def processes_of(directory: Path) -> list[psutil.Process]:
-    """Everything that runs and names the directory in its command line."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if str(directory) in " ".join(process.cmdline()):
-                found.append(process)
-    return found
-
-
-def wait_for_none_of(directory: Path) -> None:
-    wait_until(
-        lambda: not processes_of(directory),
-        what=f"the processes of {directory} to end",
-        timeout_seconds=GUARD_SECONDS,
-        explain=lambda: f": {processes_of(directory)}",
-    )
 
 
 def pids(testbed: Testbed) -> dict[str, int | None]:
@@ -143,82 +118,6 @@ def test_an_unknown_component_is_named_with_those_that_exist(own: Testbed) -> No
         own.component("kubelet").kill()
 
 
-@pytest.fixture(scope="module")
-def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a testbed whose supervisor was killed."""
-    directory = tmp_path_factory.mktemp("crashed")
-    with Testbed.up(directory=directory, windows=1) as testbed:
-        before = len(processes_of(directory))
-        os.kill(testbed.supervisor_pid, signal.SIGKILL)
-        wait_for_none_of(directory)
-        assert before == len(NAMES) + 2  # the supervisor and the simulated nodes
-        with pytest.raises(TestbedError, match="does not answer"):
-            testbed.components()
-    return directory
-
-
-def test_nothing_outlives_a_killed_supervisor(crashed: Path) -> None:
-    assert processes_of(crashed) == []
-    with pytest.raises(TestbedError, match="no testbed runs in"):
-        Testbed.attach(crashed)
-
-
-def test_a_testbed_from_the_shell_stays_until_down(crashed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ["--dir", str(crashed)]
-    run = [sys.executable, "-m", "testbed"]
-    up = [*run, "up", *place, "--windows", "0", "--linux", "0"]
-    subprocess.run(up, check=True, capture_output=True)
-    try:
-        assert main(["status", *place]) == 0
-        shown = capsys.readouterr().out
-        assert all(name in shown for name in NAMES)
-        assert main(["up", *place]) == 1
-        assert "runs in" in capsys.readouterr().err
-        shell = f'eval "$({sys.executable} -m testbed env --dir {crashed})" && kubectl get nodes -o name'
-        assert subprocess.run(["bash", "-c", shell], check=True, capture_output=True).stdout == b""
-        kubectl = [*run, "kubectl", *place, "--", "get", "--raw", "/no-such-path"]
-        assert subprocess.run(kubectl, check=False, capture_output=True).returncode == 1
-        Testbed.attach(crashed).component("scheduler").kill()
-        assert main(["status", *place]) == 1
-        assert "SIGKILL" in capsys.readouterr().out
-    finally:
-        assert main(["down", *place]) == 0
-    wait_for_none_of(crashed)
-    assert main(["status", *place]) == 1
-
-
-def started_children(directory: Path) -> list[str]:
-    """What the supervisor of a directory has started so far."""
-    state = State.read(Layout(directory))
-    if state is None:
-        return []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [name for child in psutil.Process(state.pid).children() for name in child.cmdline()[:1]]
-    return []
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
-)
-def test_nothing_is_left_of_a_start_that_was_broken_off(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
-    command = [sys.executable, "-m", "testbed", "up", "--dir", str(tmp_path)]
-    # A shell's background job ignores SIGINT, and so would all that it starts.
-    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as starting:
-        signal.signal(signal.SIGINT, inherited)
-        wait_until(
-            lambda: "etcd" in started_children(tmp_path),
-            what="etcd to start",
-            timeout_seconds=GUARD_SECONDS,
-        )
-        starting.send_signal(number)
-        starting.communicate(timeout=GUARD_SECONDS)
-    assert starting.returncode == code
-    wait_for_none_of(tmp_path)
-
-
 @pytest.mark.parametrize(("shift", "ends"), [(-60.0, False), (0.0, True)], ids=["stranger", "supervisor"])
 def test_down_ends_a_process_only_if_pid_and_start_time_match(
     own: Testbed, tmp_path: Path, shift: float, *, ends: bool
@@ -276,67 +175,3 @@ def test_the_token_is_renewed_well_before_it_expires(own: Testbed) -> None:
     _, *short = seen.values()
     for (_, expires), (replaced, _) in itertools.pairwise(short):
         assert replaced < expires
-
-
-@pytest.fixture
-def user() -> str:
-    """A user nobody else is, so that the audit log has this test's requests alone."""
-    return f"user-{uuid.uuid4().hex[:8]}"
-
-
-def test_the_audit_log_shows_each_request_once_with_its_user(testbed: Testbed, user: str) -> None:
-    config = testbed.user_kubeconfig(user, groups=("system:masters",))
-    since = datetime.now(UTC)
-    as_user = f"--kubeconfig={config}"
-    try:
-        testbed.kubectl(as_user, "create", "configmap", user)
-        testbed.kubectl(as_user, "label", "configmap", user, "a=b")
-        testbed.kubectl(as_user, "get", "configmap", "does-not-exist", check=False)
-    finally:
-        testbed.kubectl(as_user, "delete", "configmap", user)
-    testbed.settle_audit()
-    written = testbed.audit.writes(user=user, since=since, resource="configmaps")
-    assert [(record.verb, record.name, record.code) for record in written] == [
-        ("create", user, 201),
-        ("patch", user, 200),
-        ("delete", user, 200),
-    ]
-    missing = [r for r in testbed.audit.reads(user=user, resource="configmaps") if r.name == "does-not-exist"]
-    assert [record.code for record in missing] == [404]
-    assert written[0].user_agent.startswith(f"kubectl/{chosen_pins().kubernetes}")
-    assert testbed.audit.writes(user=user, until=since) == []
-
-
-def test_a_user_without_rights_is_refused_and_the_audit_log_says_so(testbed: Testbed, user: str) -> None:
-    config = testbed.user_kubeconfig(user)
-    done = testbed.kubectl(f"--kubeconfig={config}", "get", "nodes", check=False)
-    assert "Forbidden" in done.stderr
-    testbed.settle_audit()
-    assert {record.code for record in testbed.audit.reads(user=user, resource="nodes")} == {403}
-
-
-def test_a_running_watch_shows_in_the_audit_log_and_stays_one_request(testbed: Testbed, user: str) -> None:
-    config = testbed.user_kubeconfig(user, groups=("system:masters",))
-    command = [str(testbed.kubectl_path), f"--kubeconfig={config}", "get", "configmaps", "--watch"]
-    environment = {**os.environ, **testbed.environment}
-
-    def watches() -> list[tuple[str, bool]]:
-        found = testbed.audit.requests(user=user, verbs={"watch"}, resource="configmaps")
-        return [(record.stage, record.completed is not None) for record in found]
-
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as watching:
-        try:
-            wait_until(
-                lambda: watches() == [("ResponseStarted", False)],
-                what="the running watch",
-                timeout_seconds=GUARD_SECONDS,
-                explain=lambda: f"; seen: {watches()}",
-            )
-        finally:
-            watching.terminate()
-    wait_until(
-        lambda: watches() == [("ResponseComplete", True)],
-        what="the end of the watch",
-        timeout_seconds=GUARD_SECONDS,
-        explain=lambda: f"; seen: {watches()}",
-    )
