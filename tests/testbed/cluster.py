@@ -10,11 +10,10 @@ from typing import Final, Self
 
 from testbed import components, tokens
 from testbed.audit import AuditLog
-from testbed.bringup import await_fleet, nodes_timeout_seconds
 from testbed.build import ensure_binary
 from testbed.component import Component
 from testbed.control import ComponentStatus, Control, Request
-from testbed.errors import TestbedError, tail
+from testbed.errors import TestbedError
 from testbed.heartbeats import heartbeats
 from testbed.kubeconfig import ADMIN, SUPERVISOR, write_user
 from testbed.kubectl import Kubectl
@@ -22,14 +21,13 @@ from testbed.launch import await_ready, end_stranger, end_supervisor, refuse_occ
 from testbed.options import Options
 from testbed.paths import Layout
 from testbed.pki import Pki
+from testbed.population import Population
 from testbed.process import find
 from testbed.progress import Report, quiet
 from testbed.state import State
 from testbed.waiting import wait_until
 from testbed.winsim.control import FleetControl
 
-TOKEN_TIMEOUT_SECONDS: Final = 30.0
-"""The supervisor looks for the ServiceAccount twice a second."""
 AUDIT_TIMEOUT_SECONDS: Final = 10.0
 """The line is there when the answer is; the rest is for a machine that was put to sleep."""
 
@@ -51,6 +49,7 @@ class Testbed:
         self._process = process
         self._control = Control(layout)
         self._kubectl = Kubectl(layout)
+        self._population = Population(layout, kubectl=self._kubectl, control=self._control)
         self.audit = AuditLog(layout.audit_log)
 
     @classmethod
@@ -93,7 +92,8 @@ class Testbed:
             report(f"control plane ready at {testbed.server}")
             if (pace := heartbeats(chosen)).stretched:
                 report(f"{windows + linux} nodes: {pace}")
-            testbed._populate(apply, nodes=windows + linux, report=report)
+            testbed._population.apply(apply, report=report)
+            testbed._population.await_fleet(windows + linux, report=report)
             if not die_with_parent:
                 testbed._control.ask(Request(do="detach"))
         except BaseException:
@@ -237,7 +237,7 @@ class Testbed:
     @property
     def fleet(self) -> FleetControl:
         """The simulated nodes that the testbed started with: ask them, tell them what to do."""
-        return FleetControl(self._layout.fleet_socket)
+        return self._population.fleet
 
     def wait_nodes_ready(self, count: int, *, timeout_seconds: float | None = None) -> None:
         """Wait until at least so many nodes are Ready, whoever simulates them.
@@ -250,26 +250,7 @@ class Testbed:
             TestbedError: they are not after that time, or ``winsim`` has ended.
 
         """
-
-        def are_ready() -> bool:
-            self._refuse_dead_fleet()
-            return self._kubectl.ready_nodes() >= count
-
-        wait_until(
-            are_ready,
-            what=f"{count} nodes to be Ready",
-            timeout_seconds=nodes_timeout_seconds(count) if timeout_seconds is None else timeout_seconds,
-            explain=lambda: f" ({self._kubectl.ready_nodes()} are){self._end_of_fleet_log()}",
-        )
-
-    def _refuse_dead_fleet(self) -> None:
-        for status in self.components():
-            if status.name == components.WINSIM and status.exit:
-                raise TestbedError(f"{status.name} ended ({status.exit}){self._end_of_fleet_log()}")
-
-    def _end_of_fleet_log(self) -> str:
-        log = self._layout.log(components.WINSIM)
-        return f"; the end of {log}:\n{tail(log)}"
+        self._population.wait_nodes_ready(count, timeout_seconds=timeout_seconds)
 
     def mint_token(self, *, lifetime_seconds: float) -> str:
         """Sign a token for the operator's ServiceAccount; a negative lifetime makes one that has expired.
@@ -321,42 +302,3 @@ class Testbed:
             end_supervisor(self._process)
         else:
             end_stranger(self._state)
-
-    def _populate(self, apply: Sequence[Path], *, nodes: int, report: Report) -> None:
-        for path in apply:
-            report(f"applying {path}")
-            self._kubectl.apply(path)
-        if apply:
-            wait_until(
-                self._kubectl.knows_all_kinds,
-                what="kubectl to know the kinds that were applied",
-                timeout_seconds=TOKEN_TIMEOUT_SECONDS,
-            )
-        if (apply and self._operator_is_installed()) or self._layout.token.exists():
-            wait_until(
-                self._layout.token.exists,
-                what=f"a token for {tokens.subject()}",
-                timeout_seconds=TOKEN_TIMEOUT_SECONDS,
-            )
-        if nodes:
-            await_fleet(
-                self.fleet,
-                nodes=nodes,
-                alive=self._refuse_dead_fleet,
-                explain=self._end_of_fleet_log,
-                report=report,
-            )
-            report(f"{nodes} nodes ready")
-
-    def _operator_is_installed(self) -> bool:
-        found = self.kubectl(
-            "get",
-            "serviceaccount",
-            tokens.SERVICE_ACCOUNT,
-            "-n",
-            tokens.NAMESPACE,
-            "--ignore-not-found",
-            "-o",
-            "name",
-        )
-        return bool(found.stdout.strip())
