@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Final
 
+from cluster.contended import assert_pauses
 from harness.nodes import taints_of
 from harness.operator import Operator
 from harness.waiting import eventually
@@ -64,6 +65,27 @@ def test_a_node_that_stops_being_windows_is_released_soon_after_a_write_that_fai
         world.kubectl("label", "node", name, "kubernetes.io/os=linux", "--overwrite")
         eventually(lambda: not _carries_ours(world.node(name)) or None, what="the node is released")
     assert refused.hits == 3
+
+
+def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_other_waiting(
+    world: World, proxy: FaultProxy
+) -> None:
+    """Nobody is left to say it in a status, so the log says it, once."""
+    refusing, other = world.fleet(windows=2)
+    world.operator.start()
+    pool = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
+    world.wait_up_to_date(pool, nodes=2)
+    proxy.clear()
+    tries = on("patch", "nodes", name=refusing)
+    with proxy.add(tries, answer(422, message="no changes on Fridays")) as refused:
+        for name in (refusing, other):
+            world.kubectl("label", "node", name, "kubernetes.io/os=linux", "--overwrite")
+        eventually(lambda: not _carries_ours(world.node(other)) or None, what="the other one is released")
+        eventually(lambda: refused.hits >= 3, what="three tries")
+        assert_pauses(proxy.writes(tries))
+        assert world.operator.log_text().count("cannot be taken off") == 1
+        assert _carries_ours(world.node(refusing))
+    eventually(lambda: not _carries_ours(world.node(refusing)) or None, what="the node is released")
 
 
 def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None:
