@@ -70,7 +70,7 @@ def test_a_node_that_stops_being_windows_is_released_soon_after_a_write_that_fai
 def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_other_waiting(
     world: World, proxy: FaultProxy
 ) -> None:
-    """Nobody is left to say it in a status, so the log says it, once."""
+    """No pool sees it any more, so no status can say it: the log does, once."""
     refusing, other = world.fleet(windows=2)
     world.operator.start()
     pool = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))

@@ -1,8 +1,8 @@
 """Nodes that refuse their release: when each is tried again, and what people have to hear of it.
 
-The pauses are those of a pool's own writes, see ``patience``. What a pool would tell in its status and its
-events has no place here: the pool is gone, and with it the only object that people would look at. So the
-log has to do, with one warning for each node and reason.
+The pauses are those of a pool's own writes, see ``patience``. What a pool would tell in its status has no
+place here: the pool is gone, or does not see the node any more. So the log has to do, with one warning for
+each node and reason.
 """
 
 from __future__ import annotations

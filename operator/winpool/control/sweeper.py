@@ -4,7 +4,8 @@ Looks for strays at start, every ten minutes, and when a node that carried ours 
 for orphans whenever all pools have been listed, which is when a pool can turn out to be gone. A node
 that refuses is tried again later and later, and keeps no other node waiting.
 
-No status tells of such a node, since its pool is gone: the log does, see ``refusals``.
+No status tells of such a node, since its pool is gone or does not see it any more: the log does, see
+``refusals``.
 """
 
 from __future__ import annotations
