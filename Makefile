@@ -34,7 +34,7 @@ check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files
 check-types: $(INSTALLED)
 	@$(BIN)/mypy
 check-unit: $(INSTALLED)
-	@$(BIN)/pytest -q tests/unit
+	@$(BIN)/pytest -q -n 2 tests/unit
 check-lint: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .

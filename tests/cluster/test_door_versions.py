@@ -86,13 +86,14 @@ async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
 
 
 async def test_a_contact_that_came_to_nothing_is_made_again_with_the_next_watch(transport: Transport) -> None:
-    async with a_reflector(transport, contacts_failing=1) as reflected:
+    async with a_reflector(transport, contacts_failing=2) as reflected:
         assert reflected.reflector.synced, "what nodes there are is known all the same"
+        await until(lambda: reflected.contacts == 2, what="contact with the first watch")
         reflected.reflector.ask_for_list()
-        await until(lambda: reflected.contacts == 2, what="contact anew")
+        await until(lambda: reflected.contacts == 3, what="contact with the second watch")
         reflected.reflector.ask_for_list()
         await until(lambda: reflected.reflector.stats.lists == 3, what="a third list")
-        assert reflected.contacts == 2
+        assert reflected.contacts == 3
 
 
 async def test_a_list_that_is_due_is_no_new_contact(transport: Transport) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from cluster.contended import assert_pauses
+from cluster.door import a_node_manifest
 from harness.nodes import taints_of
 from harness.operator import Operator
 from harness.waiting import eventually
@@ -71,14 +72,17 @@ def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_o
     world: World, proxy: FaultProxy
 ) -> None:
     """No pool sees it any more, so no status can say it: the log does, once."""
-    refusing, other = world.fleet(windows=2)
+    # Without kubelets, which would make Windows nodes of them again.
+    refusing, other = names = (f"w-{world.suffix}-1", f"w-{world.suffix}-2")
+    for name in names:
+        world.kubectl("create", "-f", "-", stdin=a_node_manifest(name, labels=world.selector))
     world.operator.start()
     pool = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
     world.wait_up_to_date(pool, nodes=2)
     proxy.clear()
     tries = on("patch", "nodes", name=refusing)
     with proxy.add(tries, answer(422, message="no changes on Fridays")) as refused:
-        for name in (refusing, other):
+        for name in names:
             world.kubectl("label", "node", name, "kubernetes.io/os=linux", "--overwrite")
         eventually(lambda: not _carries_ours(world.node(other)) or None, what="the other one is released")
         eventually(lambda: refused.hits >= 3, what="three tries")
@@ -86,6 +90,7 @@ def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_o
         assert world.operator.log_text().count("cannot be taken off") == 1
         assert _carries_ours(world.node(refusing))
     eventually(lambda: not _carries_ours(world.node(refusing)) or None, what="the node is released")
+    world.kubectl("delete", "node", *names)
 
 
 def test_what_a_pool_deleted_by_force_left_behind_is_swept(world: World) -> None:

@@ -209,7 +209,7 @@ def test_another_version_of_the_api_server_changes_the_verdict(world: World) -> 
             proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
             message = expect_os_supported(world, pool, "False", "VersionSkew")
             assert "the control plane of 1.40" in message
-            assert issues(world, pool) == [("VersionSkew", name)]
+            assert issues(world, pool) == [("VersionSkew", name), ("BuildUnknown", name)]
         proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
         expect_os_supported(world, pool, "True", "NodesSupported")
         expect_events(world, pool, "RolloutCompleted", "VersionSkew")

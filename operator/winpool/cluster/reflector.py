@@ -73,7 +73,7 @@ class NodeReflector:
     changed: old is None for a node that appears, new for one that goes. It must not block and
     must not raise. ``on_contact`` is awaited after the first list, before ``synced``, and after every
     watch that did not end in its time: the API server may be another one now. It must not raise; where
-    it returns False it is awaited again before the next watch.
+    it returns False it is awaited again with the next watch.
     ``last_error`` is the trouble that there is now, None where there is none.
     """
 
@@ -160,7 +160,9 @@ class NodeReflector:
             try:
                 if not self._position or self._monotonic() >= self._relist_at:
                     await self._list()
-                await self._make_contact()
+                if not self._synced:
+                    await self._make_contact()
+                    self._synced = True
                 await self._watch()
             except ApiError as error:
                 self._is_new_contact = True
@@ -169,7 +171,6 @@ class NodeReflector:
     async def _make_contact(self) -> None:
         if self._is_new_contact and self._on_contact is not None:
             self._is_new_contact = not await self._on_contact()
-        self._synced = True
 
     async def _list(self) -> None:
         """List anew. With a position to fall back on, failure is put up with."""
@@ -196,6 +197,7 @@ class NodeReflector:
         request = watch_request(position=self._position, seconds=seconds)
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
+            await self._make_contact()  # only now: it is known to answer
             try:
                 async with asyncio.timeout(None) as self._watch_limit:
                     self._limit_watch()

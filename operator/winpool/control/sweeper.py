@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Unavailable
+from winpool.cluster.errors import ApiError, Conflict, Unavailable
 from winpool.cluster.outage import Outage
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.control.patience import Advice
@@ -98,6 +98,8 @@ class Sweeper:
         self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
 
     def _seconds_to_next(self) -> float:
+        if self._due(self._strays):  # a pause has ended while we swept
+            self._look_for_strays_soon()
         to_strays = max(0.0, self._strays_due - self._monotonic())
         to_refused = self._refusals.seconds_to_next()
         return to_strays if to_refused is None else min(to_strays, to_refused)
@@ -153,5 +155,8 @@ class Sweeper:
                 node.name,
                 error,
             )
-        elif advice is Advice.LIST and node.name in self._nodes.nodes:  # strays are listed for each try
+        if node.name not in self._nodes.nodes:
+            if isinstance(error, Conflict):  # no watch brings the newer state of a stray, but a list does
+                self._look_for_strays_soon()
+        elif advice is Advice.LIST:
             self._nodes.ask_for_list()
