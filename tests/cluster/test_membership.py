@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from harness.faulty import through_proxy
-from harness.nodes import carried, labels_of, record_of, taints_of
+from harness.nodes import annotations_of, carried, labels_of, record_of, taints_of
 from harness.waiting import eventually
 from harness.world import RUN_LABEL, World
 from testbed.faults import Record, call, on, stall
@@ -100,6 +100,10 @@ def test_nodes_that_join_leave_and_vanish_while_their_pool_is_deleted_are_all_le
     # The controller manager makes the old name of the label follow.
     eventually(
         lambda: labels_of(world.node(changes_os))[f"beta.{OS_LABEL}"] == "linux", what="the old label changed"
+    )
+    # No pool sees it any more: it is swept, and the deletion does not wait for that.
+    eventually(
+        lambda: APPLIED_ANNOTATION not in annotations_of(world.node(changes_os)), what="the stray released"
     )
     try:
         after = {name: carried(world.node(name)) for name in {*names, *joined} - {vanishes}}
