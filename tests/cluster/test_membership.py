@@ -97,13 +97,14 @@ def test_nodes_that_join_leave_and_vanish_while_their_pool_is_deleted_are_all_le
             world.kubectl("label", "node", changes_os, f"{OS_LABEL}=linux", "--overwrite")
             world.kubectl("label", "node", is_edited, f"{LABEL}=theirs", "--overwrite")
         eventually(lambda: pool not in world.pools(), what="the pool gone")
+        # No pool sees it any more: it is swept, and the deletion does not wait for that.
+        eventually(
+            lambda: APPLIED_ANNOTATION not in annotations_of(world.node(changes_os)),
+            what="the stray released",
+        )
     # The controller manager makes the old name of the label follow.
     eventually(
         lambda: labels_of(world.node(changes_os))[f"beta.{OS_LABEL}"] == "linux", what="the old label changed"
-    )
-    # No pool sees it any more: it is swept, and the deletion does not wait for that.
-    eventually(
-        lambda: APPLIED_ANNOTATION not in annotations_of(world.node(changes_os)), what="the stray released"
     )
     try:
         after = {name: carried(world.node(name)) for name in {*names, *joined} - {vanishes}}

@@ -116,9 +116,14 @@ class Sweeper:
         await self._release(self._due(releases))
 
     async def _list(self) -> None:
-        strays = await self._list_strays()
+        # Before the list is asked for: a node that goes meanwhile may not be on it, and is a new occasion.
         self._listed_at = self._monotonic()
         self._strays_due = self._listed_at + STRAYS_SECONDS
+        try:
+            strays = await self._list_strays()
+        except ApiError:
+            self._strays_due = float("-inf")
+            raise
         self._strays = tuple(patch for stray in strays if (patch := release_stray(stray)))
 
     def _orphans(self) -> Iterator[NodePatch]:
