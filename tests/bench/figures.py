@@ -11,6 +11,7 @@ from bench.counting import Burst
 from bench.life import Life
 from bench.rounds import farthest, middle, percentile, ratios
 from bench.targets import Target, at_least, at_most, exactly
+from winpool.cluster.node_requests import PAGE_LIMIT
 
 RATIO: Final = 0.8
 """Of the raw loader's rate; 0.9 is aimed at."""
@@ -102,6 +103,7 @@ def targets(figures: Figures, done: Rounds, *, nodes: int) -> list[Target]:
     seconds = figures["steady_seconds"]
     pool_lists = int(seconds // POOL_LIST_SECONDS) + 1
     node_lists = int(seconds // NODE_LIST_SECONDS) + 1
+    pages = -(-nodes // PAGE_LIMIT)
     asked = figures["steady_requests"]
     return [
         exactly("node_patches", figures["node_patches"], nodes),
@@ -113,7 +115,8 @@ def targets(figures: Figures, done: Rounds, *, nodes: int) -> list[Target]:
         exactly("steady_writes", figures["steady_writes"], 0),
         exactly("steady_gets", figures["steady_gets"], 0),
         at_most("steady_requests: list windowsnodepools", asked.get("list windowsnodepools", 0), pool_lists),
-        at_most("steady_requests: list nodes", asked.get("list nodes", 0), 2 * node_lists),
+        # A list of all nodes is as many requests as it has pages; that of strays is one.
+        at_most("steady_requests: list nodes", asked.get("list nodes", 0), node_lists * (pages + 1)),
         at_most("steady_cpu_fraction", figures["steady_cpu_fraction"], STEADY_FRACTION),
         at_most("restart_ready_seconds", figures["restart_ready_seconds"], READY_SECONDS),
         exactly("restart_writes", figures["restart_writes"], 0),
