@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from winpool.api.conditions import CONDITIONS
@@ -12,6 +12,7 @@ from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, schema
 from winpool.api.events import EVENTS, Regarding
 from winpool.api.issues import ISSUES
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
+from winpool.api.markdown import table
 from winpool.api.rules import VALIDATIONS
 from winpool.api.schema import Schema
 
@@ -21,11 +22,6 @@ FILE: Final = "docs/reference/api.md"
 COMMAND: Final = f"python -m winpool.api.reference > {FILE}"
 
 HEADER: Final = f"<!-- Generated from the models in operator/winpool/api. Do not edit; run: {COMMAND} -->\n"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
 
 
 def fields(node: Schema, *, path: str) -> Iterator[tuple[str, Schema, bool]]:
@@ -81,7 +77,7 @@ def _default(node: Schema, *, required: bool) -> str:
 
 
 def _field_table(node: Schema, *, path: str) -> str:
-    return _table(
+    return table(
         ("Field", "Type", "Default", "Limits", "Meaning"),
         (
             (
@@ -108,13 +104,13 @@ def rules(node: Schema, *, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _rule_table(node: Schema) -> str:
-    return _table(
+    return table(
         ("Field", "What the API server says"), ((f"`{at}`", text) for at, text in rules(node, path=""))
     )
 
 
 def _column_table() -> str:
-    return _table(
+    return table(
         ("Column", "Shows", "Meaning"),
         (
             (
@@ -130,7 +126,7 @@ def _column_table() -> str:
 def _conditions() -> str:
     return "\n".join(
         f"### {kind.type}\n\n{kind.true_means} ({kind.polarity}.)\n\n"
-        + _table(
+        + table(
             ("Status", "Reason", "When"),
             ((meaning.status, f"`{meaning.reason}`", meaning.when) for meaning in kind.meanings),
         )
@@ -139,7 +135,7 @@ def _conditions() -> str:
 
 
 def _events(regarding: Regarding) -> str:
-    return _table(
+    return table(
         ("Reason", "Type", "Action", "Meaning"),
         (
             (f"`{kind.reason}`", kind.type, f"`{kind.action}`", kind.meaning)
@@ -169,7 +165,7 @@ def render() -> str:
         _field_table(status, path="status"),
         "## Reasons of issues\n",
         "The worst first, as they stand in `status.issues`.\n",
-        _table(("Reason", "Meaning"), ((f"`{reason}`", meaning) for reason, meaning in ISSUES.items())),
+        table(("Reason", "Meaning"), ((f"`{reason}`", meaning) for reason, meaning in ISSUES.items())),
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",
         _column_table(),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.markdown import table
 from winpool.support.classes import VERDICTS
 from winpool.support.data import Stage, Status
 from winpool.support.kep116 import disagreements
 from winpool.support.matrix import built_in
-from winpool.support.table import links, markdown_table
+from winpool.support.table import links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +51,7 @@ def render_markdown(matrix: Matrix) -> str:
         "matrix` prints the same with the verdict of today. Admins can lay rows of their own over it: "
         "for all pools in a file of the operator, for one pool in `spec.supportMatrix`.\n",
         "## What the words mean\n",
-        markdown_table(
+        table(
             ("Status", "Verdict", "Meaning"),
             ((f"`{status}`", str(VERDICTS[status]), text) for status, text in _MEANINGS.items()),
         ),
@@ -59,9 +60,7 @@ def render_markdown(matrix: Matrix) -> str:
         "## Kubernetes and Windows Server\n",
         _grid(matrix),
         "## Row by row\n",
-        markdown_table(
-            ("Kubernetes", "Windows Server", "Status", "Remarks", "As of", "Sources"), _cells(matrix)
-        ),
+        table(("Kubernetes", "Windows Server", "Status", "Remarks", "As of", "Sources"), _cells(matrix)),
         "## Releases of Windows Server\n",
         _releases(matrix),
         "## Minors of Kubernetes\n",
@@ -78,7 +77,7 @@ def render_markdown(matrix: Matrix) -> str:
         "The KEP promises a release in its first minor and two more. It decides nothing here.\n",
         _kep116(matrix),
         "## Sources\n",
-        markdown_table(
+        table(
             ("Id", "Where", "Remarks"),
             ((each, f"<{source.url}>", source.note) for each, source in sorted(matrix.sources.items())),
         ),
@@ -87,7 +86,7 @@ def render_markdown(matrix: Matrix) -> str:
 
 
 def _grid(matrix: Matrix) -> str:
-    return markdown_table(
+    return table(
         ("", *matrix.releases),
         (
             (str(minor), *(_mark(matrix, minor, name) for name in matrix.releases))
@@ -129,7 +128,7 @@ def _releases(matrix: Matrix) -> str:
         "Tags",
         "Remarks",
     )
-    return markdown_table(
+    return table(
         (*head, "Sources"),
         (
             (
@@ -150,7 +149,7 @@ def _releases(matrix: Matrix) -> str:
 
 
 def _minors(matrix: Matrix) -> str:
-    return markdown_table(
+    return table(
         ("Kubernetes", "Released", "End of life", "Remarks", "Sources"),
         (
             (
@@ -177,7 +176,7 @@ def _runtimes(matrix: Matrix) -> str:
         )
         for each in reversed(matrix.file.runtimes)
     )
-    return markdown_table(("Kubernetes", "Runtime", "Minimum", "Recommended", "Remarks", "Sources"), rows)
+    return table(("Kubernetes", "Runtime", "Minimum", "Recommended", "Remarks", "Sources"), rows)
 
 
 def _stage(runtime: Runtime) -> str:
@@ -188,7 +187,7 @@ def _stage(runtime: Runtime) -> str:
 
 
 def _sandboxes(matrix: Matrix) -> str:
-    return markdown_table(
+    return table(
         ("containerd", "Image", "Builds", "Sources"),
         (
             (

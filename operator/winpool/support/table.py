@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winpool.api.markdown import table
 from winpool.support.classes import class_reason
 from winpool.support.kep116 import disagreement
 from winpool.support.rows import layered
@@ -77,15 +78,9 @@ def _entry(matrix: Matrix, minor: Minor, name: str, today: date) -> Entry:
     )
 
 
-def markdown_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table of Markdown; a bar inside a cell stays a bar."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)
-
-
 def render_markdown(rows: Iterable[Entry], *, matrix: Matrix) -> str:
     """Return ``rows`` as a table of Markdown, with links to the sources."""
-    return markdown_table(
+    return table(
         ("Kubernetes", "Windows Server", "Status", "Verdict", "End of support", "KEP-116 says", "Sources"),
         (
             (
