@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
+    from winpool.report.finding import Finding
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
     from winpool.snapshot import Pool
@@ -32,14 +33,16 @@ class View:
     """What the conditions of a pool are computed from.
 
     ``refusal`` says why the spec cannot be acted on, ``missing_permission`` which rule is missing;
-    both are empty where all is well. ``groups`` are the pool's nodes as the support matrix judges them.
+    both are empty where all is well. ``groups`` are the pool's nodes as the support matrix judges them,
+    ``judged`` is what it has against them.
     """
 
     pool: Pool
     tally: Tally
     refusal: str
     missing_permission: str
-    groups: Sequence[Group] = ()
+    groups: Sequence[Group]
+    judged: Sequence[Finding]
 
     @property
     def accepted(self) -> bool:
@@ -187,8 +190,7 @@ def _os_supported(view: View, *, today: date) -> _Finding:
         return _Finding("Unknown", Reason.SPEC_REJECTED, "the spec was not accepted: see Accepted")
     if not view.groups:
         return _none_of_ours(view.tally)
-    found = os_supported(view.groups, today=today)
-    return _Finding(found.status, found.reason, found.message)
+    return _Finding(*os_supported(view.groups, view.judged, today=today))
 
 
 def _reconciling(view: View) -> _Finding:

@@ -13,6 +13,7 @@ from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.model import MAX_INT32
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
+from winpool.report.finding import Finding
 from winpool.report.tally import count_nodes, enumerate_names
 from winpool.support.servicing import EndingLevel, support_ending
 
@@ -55,21 +56,6 @@ class Group:
 
     judgement: Judgement
     nodes: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is not as it should be with ``nodes``, and what to do about it."""
-
-    reason: IssueReason
-    nodes: Sequence[str]
-    message: str
-    fix: str
-
-    @property
-    def text(self) -> str:
-        """Message and fix in one sentence."""
-        return f"{self.message.removesuffix('.')}: {self.fix}"
 
 
 def grouped(assessed: Iterable[Assessment]) -> tuple[Group, ...]:
@@ -170,35 +156,30 @@ def ending_of(message: str) -> str:
     return message.partition(_AFTER_ENDING)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Supported:
-    """What the condition OSSupported is to say."""
+def os_supported(
+    groups: Sequence[Group], found: Sequence[Finding], *, today: date
+) -> tuple[str, Reason, str]:
+    """Return status, reason and message of OSSupported: the worst node counts, and there has to be one.
 
-    status: str
-    reason: Reason
-    message: str
-
-
-def os_supported(groups: Sequence[Group], *, today: date) -> Supported:
-    """Tell how the nodes stand to the support matrix: the worst of them counts. There has to be one."""
-    found = findings(groups, today=today)
+    ``found`` are the ``findings`` of ``groups``.
+    """
     worst = max((group.judgement.verdict for group in groups), key=_WORST_LAST.index)
     if worst is Verdict.UNSUPPORTED:
-        return Supported("False", Reason(found[0].reason), _told(found[0].reason, found, groups))
+        return "False", Reason(found[0].reason), _told(found[0].reason, found, groups)
     if worst is Verdict.UNKNOWN:
         told = _told(IssueReason.BUILD_UNKNOWN, found, groups)
-        return Supported("Unknown", Reason.BUILD_UNKNOWN, told)
+        return "Unknown", Reason.BUILD_UNKNOWN, told
     ends = [end for group in groups if (end := group.judgement.end_of_support)]
     if ends and support_ending(min(ends), today).level is EndingLevel.WARNING:
         ending = next(each for each in found if each.reason is IssueReason.SUPPORT_ENDING)
-        return Supported("True", Reason.SUPPORT_ENDING, ending.text)
+        return "True", Reason.SUPPORT_ENDING, ending.text
     if worst is Verdict.WARNED:
         first = next(each for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
-        return Supported("True", Reason.BUILD_WARNED, _told(first.reason, found, groups))
+        return "True", Reason.BUILD_WARNED, _told(first.reason, found, groups)
     releases = ", ".join(sorted({group.judgement.os_version for group in groups}))
     nodes = count_nodes(sum(len(group.nodes) for group in groups))
     said = f"{nodes} with Windows Server {releases}, which the support matrix allows"
-    return Supported("True", Reason.NODES_SUPPORTED, said)
+    return "True", Reason.NODES_SUPPORTED, said
 
 
 def _told(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group]) -> str:

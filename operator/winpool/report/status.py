@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan, PlanAction, PlanStep, WindowsNodePoolStatus
 from winpool.report.conditions import View, conditions
 from winpool.report.issues import issues
-from winpool.report.os_support import builds, grouped
+from winpool.report.os_support import builds, findings, grouped
 from winpool.report.tally import tally
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) 
     """Return what is to stand in ``status``: all of it, for one write."""
     pool, counts = snapshot.pool, tally(assessed)
     groups = grouped(assessed)
+    judged = findings(groups, today=snapshot.now.date())
     view = View(
         pool=pool,
         tally=counts,
         refusal=refusal,
         missing_permission=snapshot.missing_permission,
         groups=groups,
+        judged=judged,
     )
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
@@ -36,7 +38,7 @@ def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) 
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
         builds=builds(groups),
-        issues=issues(assessed, groups, pool=pool, now=snapshot.now),
+        issues=issues(assessed, judged, pool=pool, now=snapshot.now),
         plan=_plan(assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )
