@@ -98,12 +98,12 @@ def _of_list(value: list[Any], schema: Schema, path: Path) -> Iterator[Fault]:
     yield from _lengths(len(value), schema.get("maxItems"), path, too_many)
     for index, inner in enumerate(value):
         yield from faults(inner, schema.get("items", {}), path=(*path, index))
+    keys = sorted(schema.get("x-kubernetes-list-map-keys", ()))
     seen: set[str] = set()
     for index, inner in enumerate(value):
-        keys = schema.get("x-kubernetes-list-map-keys", ())
         if not keys or not isinstance(inner, dict):
             continue
-        identity = {key: inner[key] for key in sorted(keys) if key in inner}
+        identity = {key: inner[key] for key in keys if key in inner}
         told = json.dumps(identity, separators=(",", ":"), ensure_ascii=False)
         if told in seen:
             yield _fault((*path, index), f"Duplicate value: {told}")

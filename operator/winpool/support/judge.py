@@ -143,11 +143,9 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
         return
     own = class_reason(node.kubelet, node.release.name, layers=node.layers)
     yield own
-    if node.control_plane is None or node.control_plane <= node.kubelet:
+    if own.verdict is Verdict.UNSUPPORTED or node.control_plane is None or node.control_plane <= node.kubelet:
         return
     there = class_reason(node.control_plane, node.release.name, layers=node.layers)
-    if own.verdict is Verdict.UNSUPPORTED:
-        return
     if there.verdict is Verdict.UNSUPPORTED:
         yield Reason(
             "ControlPlaneUnsupported",
