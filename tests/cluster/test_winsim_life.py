@@ -16,6 +16,7 @@ from testbed.cluster import Testbed
 from testbed.errors import TestbedError
 from testbed.options import Options
 from testbed.waiting import wait_until
+from testbed.winsim.memory import parse_size
 
 GUARD_SECONDS = 60.0
 """Against waiting for ever; every outcome here comes within a few seconds."""
@@ -143,6 +144,72 @@ def test_a_replaced_machine_has_the_name_of_the_old_one_and_nothing_else(
     assert new["kernelVersion"] == old["kernelVersion"]
     view = next(node for node in own.fleet.status() if node.name == name)
     assert (view.uid, view.generation) == (after["metadata"]["uid"], 1)
+
+
+def held_back(node: dict[str, Any]) -> str:
+    capacity, allocatable = (parse_size(node["status"][of]["memory"]) for of in ("capacity", "allocatable"))
+    return f"{capacity - allocatable}Ki"
+
+
+def test_machines_differ_in_memory_and_a_kubelet_holds_back_what_it_is_told(own: Testbed) -> None:
+    names = own.fleet.join(2, memory="32Gi", reserved_memory="4194305Ki")
+    own.fleet.wait_ready(names)
+    first = get(own, names[0])
+    assert (first["status"]["capacity"]["memory"], held_back(first)) == ("32Gi", "4194305Ki")
+
+    assert own.fleet.restart(names[0], reserved_memory="1Gi") == (names[0],)
+    own.fleet.wait_ready(names)
+    restarted = get(own, names[0])
+    assert (restarted["metadata"]["uid"], restarted["status"]["capacity"]["memory"]) == (
+        first["metadata"]["uid"],
+        "32Gi",
+    )
+    assert (held_back(restarted), held_back(get(own, names[1]))) == ("1048576Ki", "4194305Ki")
+
+    own.fleet.replace(names[0], memory="8Gi")
+    own.fleet.wait_ready(names)
+    replaced = get(own, names[0])
+    assert replaced["metadata"]["uid"] != first["metadata"]["uid"]
+    assert (replaced["status"]["capacity"]["memory"], held_back(replaced)) == ("8Gi", "1048576Ki")
+    own.fleet.leave(names)
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_a_machine_that_joins_can_take_its_time_to_become_ready(own: Testbed) -> None:
+    (name,) = own.fleet.join(1, ready_after=3.0)
+    wait_until(
+        lambda: f"node/{name}" in existing(own), what="the node to register", timeout_seconds=GUARD_SECONDS
+    )
+    young = get(own, name)
+    assert condition(young, "Ready")["status"] == "False"
+    assert "NetworkPluginNotReady" in condition(young, "Ready")["message"]
+    assert "node.kubernetes.io/not-ready" in taints(young)
+    own.fleet.wait_ready([name])
+    grown = get(own, name)
+    ready_since = seconds(condition(grown, "Ready")["lastTransitionTime"])
+    # Both are cut to whole seconds.
+    assert ready_since - seconds(grown["metadata"]["creationTimestamp"]) >= 2
+    wait_until(
+        lambda: "node.kubernetes.io/not-ready" not in taints(get(own, name)),
+        what="the controller manager to take the taint off",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    own.fleet.leave([name])
+
+
+def test_a_machine_that_joins_can_stay_not_ready_until_it_is_told(own: Testbed) -> None:
+    (name,) = own.fleet.join(1, ready=False)
+    wait_until(
+        lambda: f"node/{name}" in existing(own), what="the node to register", timeout_seconds=GUARD_SECONDS
+    )
+    assert condition(get(own, name), "Ready")["reason"] == "KubeletNotReady"
+    own.fleet.set_ready(name, ready=True)
+    own.fleet.wait_ready([name])
+    assert condition(get(own, name), "Ready")["status"] == "True"
+    own.fleet.leave([name])
 
 
 def test_the_next_process_goes_on_with_the_machines_that_there_were(

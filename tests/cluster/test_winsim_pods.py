@@ -36,7 +36,7 @@ def label(own: Testbed) -> Iterator[str]:
     value = uuid.uuid4().hex[:8]
     yield value
     own.fleet.start("all")
-    for kind in ("deployment", "pod"):
+    for kind in ("deployment", "daemonset", "pod"):
         own.kubectl("delete", kind, "-l", f"test={value}", "--wait=true", "--timeout=50s", "--now")
 
 
@@ -232,6 +232,118 @@ def test_a_windows_node_refuses_a_pod_for_linux(own: Testbed, label: str) -> Non
         )
 
 
+def test_a_label_for_another_system_is_refused_as_well(own: Testbed, label: str) -> None:
+    node = next(node.name for node in own.fleet.status() if node.os == "windows")
+    manifest = a_pod(label, "labelled", nodeName=node)
+    manifest["metadata"]["labels"]["kubernetes.io/os"] = "linux"
+    create(own, manifest)
+    wait_until(
+        lambda: pods(own, label)["labelled"]["status"]["phase"] == "Failed",
+        what="the pod to be refused",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    assert pods(own, label)["labelled"]["status"]["reason"] == "PodOSSelectorNodeLabelDoesNotMatch"
+
+
+def waiting(pod: Object) -> Object:
+    (container,) = pod["status"].get("containerStatuses", [{}])
+    found: Object = container.get("state", {}).get("waiting", {})
+    return found
+
+
+def test_a_pod_whose_image_is_for_linux_stays_pending_on_a_windows_node(own: Testbed, label: str) -> None:
+    by_os = {node.os: node.name for node in own.fleet.status()}
+    for_linux = {"winsim/image-os": "linux"}
+    create(
+        own,
+        a_pod(label, "lost", nodeName=by_os["windows"], annotations=for_linux),
+        a_pod(label, "home", nodeName=by_os["linux"], annotations=for_linux),
+    )
+    error = (
+        "rpc error: code = NotFound desc = failed to pull and unpack image "
+        '"registry.example.com/team/app:1.2": no match for platform in manifest: not found'
+    )
+    wait_until(
+        lambda: waiting(pods(own, label)["lost"]) == {"reason": "ErrImagePull", "message": error},
+        what="the image not to be found",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    wait_until(
+        lambda: waiting(pods(own, label)["lost"]).get("reason") == "ImagePullBackOff",
+        what="the kubelet to back off",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    found = pods(own, label)
+    assert waiting(found["lost"])["message"] == (
+        f'Back-off pulling image "registry.example.com/team/app:1.2": ErrImagePull: {error}'
+    )
+    assert (found["lost"]["status"]["phase"], found["home"]["status"]["phase"]) == ("Pending", "Running")
+    own.kubectl("annotate", "pod", f"lost-{label}", "winsim/image-os-")
+    await_ready(own, label, count=2)
+
+
+def test_the_pods_of_a_daemon_set_are_not_ready_where_it_is_said(own: Testbed, label: str) -> None:
+    labels = {"test": label}
+    first, *others = (node.name for node in own.fleet.status() if node.os == "windows")
+    create(
+        own,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": label, "labels": labels},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": template(nodeSelector={"kubernetes.io/os": "windows"}),
+                },
+            },
+        },
+    )
+    await_ready(own, label, count=3)
+    wanted = dict.fromkeys(others, True) | {first: False}
+
+    def ready_on() -> dict[str, bool]:
+        return {pod["spec"]["nodeName"]: is_ready(pod) for pod in pods(own, label).values()}
+
+    own.fleet.set_pods_ready(first, pods=[f"default/{label}"], ready=False)
+    wait_until(
+        lambda: ready_on() == wanted,
+        what="one pod not to be Ready",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    (pod,) = (pod for pod in pods(own, label).values() if pod["spec"]["nodeName"] == first)
+    (container,) = pod["status"]["containerStatuses"]
+    assert (container["ready"], container["started"]) == (False, True)
+    assert "running" in container["state"]
+    # The next pod of the set there is not Ready either, from its first moment on.
+    own.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=true")
+    wait_until(
+        lambda: (
+            [each["status"]["phase"] for each in pods(own, label).values()] == ["Running"] * 3
+            and ready_on() == wanted
+        ),
+        what="its successor to run and not to be Ready",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    own.fleet.set_pods_ready(first, pods=[f"default/{label}"], ready=True)
+    await_ready(own, label, count=3)
+
+
+def test_a_pod_that_somebody_else_reports_is_left_alone(own: Testbed, label: str) -> None:
+    node = own.fleet.status()[0].name
+    alone = {"winsim/unmanaged": "true"}
+    create(own, a_pod(label, "alone", nodeName=node, annotations=alone), a_pod(label, "other", nodeName=node))
+    wait_until(
+        lambda: is_ready(pods(own, label)["other"]),
+        what="the other pod to be Ready",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    assert "startTime" not in pods(own, label)["alone"]["status"]
+    own.kubectl("annotate", "pod", f"alone-{label}", "winsim/unmanaged-")
+    await_ready(own, label, count=2)
+
+
 def test_pods_wait_for_a_kubelet_that_is_away_and_are_ready_again_when_it_is_back(
     own: Testbed, label: str
 ) -> None:
@@ -293,7 +405,9 @@ def test_the_next_process_takes_pods_over_and_touches_none_that_is_well(own: Tes
 
 def test_one_list_and_one_watch_stand_for_the_pods_of_all_nodes(own: Testbed) -> None:
     def asked(verb: str, resource: str) -> int:
-        return len(own.audit.requests(user="testbed:winsim", verbs={verb}, resource=resource))
+        found = own.audit.requests(user="testbed:winsim", verbs={verb}, resource=resource)
+        # Those of one node are read once for each time that its pods are told something.
+        return sum("spec.nodeName%3D" not in record.uri for record in found)
 
     own.settle_audit()
     # Each process lists its nodes once, however often others of these tests have started a new one.

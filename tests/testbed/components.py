@@ -131,9 +131,8 @@ def winsim(layout: Layout, *, server: str, options: Options) -> Command:
         "control-socket": layout.fleet_socket,
         "roster": layout.roster,
     }
-    argv = winsim_argv(
-        layout, server=server, windows=options.windows, linux=options.linux, extra=_flags(flags)
-    )
+    extra = [*_flags(flags), *(f"--windows-memory={text}" for text in options.windows_memory)]
+    argv = winsim_argv(layout, server=server, windows=options.windows, linux=options.linux, extra=extra)
     return Command(name=WINSIM, argv=argv)
 
 

@@ -23,7 +23,13 @@ from testbed.winsim.verbs import VERBS
 AddCommand = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
 """Makes a command of ``python -m testbed``: its name, what it does, its help."""
 
-_SINGULAR: Final = {"labels": "label", "taints": "taint", "names": "name"}
+_SINGULAR: Final = {
+    "labels": "label",
+    "taints": "taint",
+    "names": "name",
+    "pods": "pod",
+    "unready_pods": "unready-pod",
+}
 """Fields that hold many are options that may be repeated, and are called after one."""
 
 
@@ -51,7 +57,8 @@ def _add_fields(command: argparse.ArgumentParser, model: type[BaseModel]) -> Non
             flag = f"--{_SINGULAR[name]}"
             command.add_argument(flag, dest=name, action="append", metavar="TEXT", help=f"{text}; repeatable")
         else:
-            command.add_argument(f"--{name}", metavar="TEXT", required=field.is_required(), help=text)
+            flag = f"--{name.replace('_', '-')}"
+            command.add_argument(flag, dest=name, metavar="TEXT", required=field.is_required(), help=text)
 
 
 def _arguments(parsed: argparse.Namespace, model: type[BaseModel]) -> dict[str, Any]:

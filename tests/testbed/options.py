@@ -1,12 +1,18 @@
 """What can be chosen about one testbed."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from testbed.tokens import DEFAULT_LIFETIME_SECONDS
+from testbed.winsim.memory import parse_memory
 
 GIBIBYTE: Final = 1 << 30
+
+
+def _check_memory(text: str) -> str:
+    parse_memory(text)
+    return text
 
 
 class Options(BaseModel):
@@ -18,6 +24,8 @@ class Options(BaseModel):
     """Simulated Windows nodes to start with."""
     linux: int = Field(default=0, ge=0)
     """Simulated Linux nodes to start with."""
+    windows_memory: tuple[Annotated[str, AfterValidator(_check_memory)], ...] = ()
+    """Memory of Windows machines and what their kubelets hold back, in turn: ``32Gi/4Gi``; none: as usual."""
     token_lifetime_seconds: float = Field(default=DEFAULT_LIFETIME_SECONDS, gt=0)
     """Lifetime of the operator's token; it is renewed at half of it."""
     lease_duration_seconds: int | None = Field(default=None, gt=0)

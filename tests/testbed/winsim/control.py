@@ -56,12 +56,37 @@ class FleetControl:
         os: Family = "windows",
         labels: Mapping[str, str] | None = None,
         taints: Iterable[str] = (),
+        memory: str | None = None,
+        reserved_memory: str | None = None,
+        ready: bool = True,
+        ready_after: float = 0.0,
+        unready_pods: Iterable[str] = (),
     ) -> tuple[str, ...]:
         """Add machines: a number of them, or some with names of your choice.
 
-        Their kubelets register with the labels and the taints (``KEY[=VALUE]:EFFECT``) given here.
+        Args:
+            count: how many.
+            names: instead of a number.
+            os: what they run.
+            labels: what their kubelets register with.
+            taints: the same, as ``KEY[=VALUE]:EFFECT``.
+            memory: how much they have, such as ``32Gi``; None: as others of their kind.
+            reserved_memory: how much of it their kubelets hold back: Capacity minus Allocatable, to the KiB.
+            ready: False: they stay NotReady until ``set_ready``.
+            ready_after: seconds after registration, before which no node is Ready.
+            unready_pods: DaemonSets, as NAMESPACE/NAME, whose containers are not Ready there.
+
         """
-        given: dict[str, Any] = {"os": os, "labels": dict(labels or {}), "taints": list(taints)}
+        given: dict[str, Any] = {
+            "os": os,
+            "labels": dict(labels or {}),
+            "taints": list(taints),
+            "memory": memory,
+            "reserved_memory": reserved_memory,
+            "ready": ready,
+            "ready_after": ready_after,
+            "unready_pods": list(unready_pods),
+        }
         which: dict[str, Any] = {"names": list(names)} if count is None else {"count": count}
         return self.act("join", given | which)
 
@@ -72,10 +97,21 @@ class FleetControl:
         return self.act("leave", _selecting(nodes, os=os, seed=seed))
 
     def replace(
-        self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        memory: str | None = None,
+        reserved_memory: str | None = None,
+        ready_after: float = 0.0,
+        os: Family | None = None,
+        seed: int | str = 0,
     ) -> tuple[str, ...]:
-        """Put new machines in the place of old ones, under the same names and with new UIDs."""
-        return self.act("replace", _selecting(nodes, os=os, seed=seed))
+        """Put new machines in the place of old ones, under the same names and with new UIDs.
+
+        They have the memory of the old ones where no other is given; see ``join``.
+        """
+        given = {"memory": memory, "reserved_memory": reserved_memory, "ready_after": ready_after}
+        return self.act("replace", _selecting(nodes, os=os, seed=seed) | given)
 
     def stop(
         self, nodes: int | str | Sequence[str], *, os: Family | None = None, seed: int | str = 0
@@ -88,6 +124,31 @@ class FleetControl:
     ) -> tuple[str, ...]:
         """Start kubelets that were stopped."""
         return self.act("start", _selecting(nodes, os=os, seed=seed))
+
+    def restart(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        reserved_memory: str | None = None,
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Stop kubelets and start them again, holding back so much memory from then on if given."""
+        given = {"reserved_memory": reserved_memory}
+        return self.act("restart", _selecting(nodes, os=os, seed=seed) | given)
+
+    def set_pods_ready(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        pods: Iterable[str],
+        ready: bool,
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Have containers of DaemonSets or pods (NAMESPACE/NAME) be not Ready on nodes, or Ready again."""
+        given = {"pods": list(pods), "ready": ready}
+        return self.act("set_pods_ready", _selecting(nodes, os=os, seed=seed) | given)
 
     def set_ready(
         self,

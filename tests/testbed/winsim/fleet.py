@@ -6,24 +6,26 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from testbed.winsim import sight
 from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.census import Census
 from testbed.winsim.kubelet import Environment
 from testbed.winsim.lives import Lives
+from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.mirror import Mirror
 from testbed.winsim.pods.keeper import Keeper
 from testbed.winsim.removal import Removal
-from testbed.winsim.replies import NodeView, Summary
 from testbed.winsim.troubles import Troubles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from testbed.winsim.clock import Clock
-    from testbed.winsim.objects import Node, Taint
+    from testbed.winsim.objects import Node
     from testbed.winsim.plan import Plan
     from testbed.winsim.pods.steps import PodTiming
-    from testbed.winsim.roster import Family, Roster, Trouble
+    from testbed.winsim.replies import NodeView, Summary
+    from testbed.winsim.roster import Arrival, Family, Roster, Trouble
     from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
 
@@ -118,6 +120,7 @@ class Fleet:
                 labels=plan.labels,
                 taints=plan.taints,
                 samples=plan.samples,
+                memory=plan.memory if os == "windows" else (),
             )
 
     def _addresses(self, names: Collection[str]) -> dict[str, str]:
@@ -137,22 +140,26 @@ class Fleet:
 
     # What the owner of the machines can do
 
-    def join(
-        self, names: tuple[str, ...], *, os: Family, labels: Mapping[str, str], taints: tuple[Taint, ...]
-    ) -> None:
+    def join(self, names: tuple[str, ...], arrival: Arrival) -> None:
         """Add machines under these names, which nobody has, and start their kubelets."""
+        os, memory = arrival.os, arrival.memory
+        usual = self._plan.memory if os == "windows" and self._plan.memory else (USUAL_MEMORY,)
         addresses = self._addresses(names)
-        added = self.roster.add(
+        self.roster.add(
             names,
             os=os,
             addresses=addresses,
-            labels=labels,
-            taints=taints,
+            labels=arrival.labels,
+            taints=arrival.taints,
             samples=self._plan.samples,
+            memory=[each.but(size_ki=memory.size_ki, reserved_ki=memory.reserved_ki) for each in usual],
+            ready_after=arrival.ready_after,
+            unready_pods=arrival.unready_pods,
         )
-        for entry in added:
-            self._changed(entry.name, self._mirror.get(entry.name))
-            self._running_lives.begin(entry)
+        self.roster.set_trouble(names, arrival.trouble)
+        for name in names:
+            self._changed(name, self._mirror.get(name))
+            self._running_lives.begin(self.roster.entries[name])
         self._say(f"{_count(names)} joined")
 
     async def leave(self, names: tuple[str, ...]) -> None:
@@ -163,9 +170,12 @@ class Fleet:
         await self._delete(names, unborn=unborn)
         self._say(f"{_count(names)} left")
 
-    async def replace(self, names: tuple[str, ...]) -> None:
-        """Delete Nodes and start new machines under their names."""
-        self.roster.renew(names)
+    async def replace(
+        self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY, ready_after: float = 0.0
+    ) -> None:
+        """Delete Nodes and start new machines under their names, with other memory where that is given."""
+        self.roster.set_memory(names, size_ki=memory.size_ki, reserved_ki=memory.reserved_ki)
+        self.roster.renew(names, ready_after=ready_after)
         renewed = {name: self.roster.entries[name] for name in names}
         self._census.excuse(names)
         await self._delete(names, unborn=self._unregistered(names))
@@ -201,6 +211,25 @@ class Fleet:
             self._running_lives.begin(self.roster.entries[name])
         self._say(f"{_count(names)} started")
 
+    async def restart(self, names: tuple[str, ...], *, reserved_ki: int | None) -> None:
+        """Stop kubelets and start them again, holding back so much memory where that is given."""
+        self.roster.set_memory(names, size_ki=None, reserved_ki=reserved_ki)
+        self.roster.set_running(names, running=True)
+        changed = {name: self.roster.entries[name] for name in names}
+        await self._running_lives.end(names)
+        for name, entry in changed.items():
+            # Unless something else has been done to it in the meantime.
+            if self.roster.entries.get(name) is entry:
+                self._running_lives.begin(entry)
+        self._say(f"{_count(names)} restarted")
+
+    async def set_pods_ready(self, names: tuple[str, ...], pods: tuple[str, ...], *, ready: bool) -> None:
+        """Have the containers of DaemonSets and pods, as NAMESPACE/NAME, be Ready on these nodes or not."""
+        self.roster.set_unready_pods(names, pods, ready=ready)
+        entries = self.roster.entries
+        await asyncio.gather(*(self._pods.set_unready(name, entries[name].unready_pods) for name in names))
+        self._say(f"{', '.join(pods)} {'' if ready else 'not '}Ready on {_count(names)}")
+
     def set_trouble(self, names: tuple[str, ...], trouble: Trouble | None) -> None:
         """Have kubelets report that they are not ready and why, or that they are."""
         self.roster.set_trouble(names, trouble)
@@ -223,14 +252,7 @@ class Fleet:
 
     def summary(self) -> Summary:
         """Return the fleet in numbers."""
-        entries = self.roster.entries.values()
-        return Summary(
-            nodes=len(self.roster),
-            running=sum(entry.running for entry in entries),
-            registered=len(self._census.registered),
-            ready=len(self._census.ready),
-            pods=sum(self._pods.count(entry.name) for entry in entries),
-        )
+        return sight.summary(self.roster, census=self._census, pods=self._pods)
 
     def unready(self) -> tuple[str, ...]:
         """Return the nodes that are not Ready; cheap enough to be asked ten times a second."""
@@ -238,21 +260,7 @@ class Fleet:
 
     def views(self) -> tuple[NodeView, ...]:
         """Return what is known about each node."""
-        return tuple(
-            NodeView(
-                name=entry.name,
-                os=entry.os,
-                address=entry.address,
-                running=entry.running,
-                registered=entry.name in self._census.registered,
-                ready=entry.name in self._census.ready,
-                uid=self._uid(entry.name),
-                generation=entry.generation,
-                reason=entry.trouble.reason if entry.trouble else "",
-                pods=self._pods.count(entry.name),
-            )
-            for entry in self.roster.entries.values()
-        )
+        return sight.views(self.roster, census=self._census, pods=self._pods, uid=self._uid)
 
     async def remove_nodes(self) -> frozenset[str]:
         """Delete all nodes of the fleet, as a cloud does with machines that are gone; return those left."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -52,9 +53,20 @@ class Environment:
 
 
 class Kubelet:
-    """The kubelet of one machine. Its jitter is drawn from its name, so that runs can be repeated."""
+    """The kubelet of one machine. Its jitter is drawn from its name, so that runs can be repeated.
 
-    def __init__(self, machine: Machine, *, environment: Environment, health: Health = HEALTHY) -> None:
+    Where it makes its Node, that is not Ready for ``ready_after`` seconds, as on a machine whose network has
+    yet to be set up. A kubelet that finds its Node there does not wait.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        environment: Environment,
+        health: Health = HEALTHY,
+        ready_after: float = 0.0,
+    ) -> None:
         self._machine = machine
         self.name = machine.name
         self._identity = node_identity(machine.name)
@@ -62,6 +74,8 @@ class Kubelet:
         self._env = environment
         self._random = Random(machine.name)
         self._health = health
+        self._ready_after = ready_after
+        self._ready_at = -inf
         self._loops: asyncio.TaskGroup | None = None
         self._status: asyncio.Task[None] | None = None
         self._schedule = ReportSchedule(interval=environment.timing.status_report, random=self._random)
@@ -92,6 +106,8 @@ class Kubelet:
             self._loops = loops
             self._status = loops.create_task(self._keep_status())
             loops.create_task(self._lease.keep())
+            if self._ready_after and self._ready_at > -inf:
+                loops.create_task(self._be_ready_in(self._ready_at - self._env.clock.monotonic()))
 
     def set_health(self, health: Health) -> None:
         """Report this from now on, and at once where the kubelet is past its start.
@@ -99,6 +115,14 @@ class Kubelet:
         A real one may take one status interval (10 s) to say it; tests should not have to.
         """
         self._health = health
+        self._report_now()
+
+    async def _be_ready_in(self, seconds: float) -> None:
+        await self._env.clock.sleep(max(0.0, seconds))
+        self._ready_at = -inf
+        self._report_now()
+
+    def _report_now(self) -> None:
         self._settled = None
         if self._loops is not None and self._status is not None:
             self._status.cancel()
@@ -119,15 +143,16 @@ class Kubelet:
         """Create the Node; where it exists, or may not be created, reconcile the one that is there."""
         node = initial_node(self._machine, health=STARTING, now=self._env.clock.now())
         try:
-            return _NODE.decode(
-                await self._env.wire.request("POST", NODES, identity=self._identity, body=node)
-            )
+            created = await self._env.wire.request("POST", NODES, identity=self._identity, body=node)
         except ApiError as error:
             if error.code not in (HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN):
                 raise
             existing = await self._read()
             if existing is None:
                 raise
+        else:
+            self._ready_at = self._env.clock.monotonic() + self._ready_after
+            return _NODE.decode(created)
         reconciled = reregistered(self._machine, existing=existing)
         await self._patch(existing, reconciled)
         return reconciled
@@ -171,7 +196,10 @@ class Kubelet:
         due = self._schedule.due(now)
         if seen is self._settled and not due:
             return
-        wanted = reported(self._machine, seen=seen, health=self._health, now=self._env.clock.now())
+        # Until then it says what it said when it registered, whatever else it has been told.
+        starting = self._env.clock.monotonic() < self._ready_at
+        health = STARTING if starting else self._health
+        wanted = reported(self._machine, seen=seen, health=health, now=self._env.clock.now())
         changed = has_changed(seen, wanted)
         if changed or due:
             await self._patch(seen, wanted)

@@ -47,7 +47,10 @@ class Lives:
         if entry.name in self._running:
             return
         described = machine(entry)
-        kubelet = Kubelet(described, environment=self._environment, health=health(entry))
+        kubelet = Kubelet(
+            described, environment=self._environment, health=health(entry), ready_after=entry.ready_after
+        )
+        self._pods.note_unready(entry.name, entry.unready_pods)
         self._census.began(entry.name)
         self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet, described)))
 
@@ -91,6 +94,7 @@ def machine(entry: Entry) -> Machine:
         taints=entry.taints,
         generation=entry.generation,
         installed=sample.os,
+        memory=entry.memory,
     )
 
 

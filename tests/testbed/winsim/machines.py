@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID, uuid5
 
 from testbed.winsim import images
+from testbed.winsim.memory import USUAL_MEMORY, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,6 +168,7 @@ def build_machine(
     taints: tuple[Taint, ...] = (),
     generation: int = 0,
     installed: OperatingSystem | None = None,
+    memory: Memory = USUAL_MEMORY,
 ) -> Machine:
     """Describe one machine.
 
@@ -180,6 +182,7 @@ def build_machine(
         taints: what its kubelet is started with.
         generation: how many machines have had this name before. Each has an identity of its own.
         installed: what is installed on it; None: what ``index`` says.
+        memory: how much it has and holds back, where that is not what others of its kind do.
 
     """
     seed = f"{name}/{address}" + (f"/{generation}" if generation else "")
@@ -191,7 +194,7 @@ def build_machine(
         zone=_ZONES[index % len(_ZONES)],
         region=_REGION,
         os=installed or usual,
-        hardware=WINDOWS_HARDWARE if windows else LINUX_HARDWARE,
+        hardware=memory.of(WINDOWS_HARDWARE if windows else LINUX_HARDWARE),
         machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{seed}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
         boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{seed}")),

@@ -189,7 +189,8 @@ def _allocatable(hardware: Hardware) -> dict[str, str]:
     return {
         **_capacity(hardware),
         "ephemeral-storage": binary_quantity(hardware.disk_ki * 1024 * 9 // 10),
-        "memory": binary_quantity((hardware.memory_ki - hardware.reserved_memory_ki) * 1024),
+        # More than all can be held back: only on Linux does a kubelet refuse to start then.
+        "memory": binary_quantity(max(0, hardware.memory_ki - hardware.reserved_memory_ki) * 1024),
     }
 
 

@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from testbed.winsim.memory import Memory, parse_memory
 from testbed.winsim.plan import Plan
 from testbed.winsim.samples import SAMPLES, parse_sample
 from testbed.winsim.spelling import parse_label, parse_taint
@@ -52,6 +53,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         labels=dict(given.label),
         taints=tuple(given.taint),
         samples=tuple(given.windows_sample),
+        memory=tuple(given.windows_memory),
     )
     if not plan.names and given.control_socket is None:
         parser.error(
@@ -95,6 +97,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[@KUBELET]",
         help="real node that Windows nodes are copies of, in turn where this is repeated; KUBELET is the "
         f"version to say instead of its own; NAME is one of {', '.join(SAMPLES)}",
+    )
+    parser.add_argument(
+        "--windows-memory",
+        type=_memory,
+        action="append",
+        default=[],
+        metavar="SIZE[/RESERVED]",
+        help="memory of Windows machines and what their kubelets hold back, in turn where this is repeated, "
+        "such as 32Gi/4Gi; either may be missing (default 16776756Ki/2548Mi)",
     )
     parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
     parser.add_argument(
@@ -197,6 +208,13 @@ def _sample(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def _memory(text: str) -> Memory:
+    try:
+        return parse_memory(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from testbed.winsim.machines import node_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from testbed.winsim.memory import Memory
     from testbed.winsim.objects import Taint
 
 
@@ -18,7 +19,7 @@ class Plan:
     """Which nodes to begin with. ``labels`` and ``taints`` go on every node, Windows and Linux.
 
     The Windows nodes are ``samples`` in turn (``samples.parse_sample``), where there are any; those that
-    join later too.
+    join later too. So it is with their ``memory`` (``memory.parse_memory``).
     """
 
     prefix: str
@@ -27,6 +28,7 @@ class Plan:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     samples: tuple[str, ...] = ()
+    memory: tuple[Memory, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

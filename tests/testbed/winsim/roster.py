@@ -6,6 +6,7 @@ goes on with those that joined, without those that left, and with kubelets that 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from testbed.errors import TestbedError
 from testbed.paths import write_atomically
+from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.objects import Taint
 from testbed.winsim.samples import parse_sample
 
@@ -36,6 +38,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One machine. ``generation`` counts the machines that have had this name before.
 
     ``sample`` is the real node that it is a copy of (``samples.parse_sample``); empty: of none.
+    It is Ready no sooner than ``ready_after`` seconds after its Node was created. ``unready_pods`` are the
+    DaemonSets and pods, as NAMESPACE/NAME, whose containers are not Ready on it.
     """
 
     name: str
@@ -48,6 +52,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     running: bool = True
     trouble: Trouble | None = None
     sample: str = ""
+    memory: Memory = USUAL_MEMORY
+    ready_after: float = 0.0
+    unready_pods: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.sample:
@@ -57,6 +64,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def healthy(self) -> bool:
         """Whether its node is to be Ready."""
         return self.running and self.trouble is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """What machines have in common that join together; ``trouble`` is what their kubelets begin with."""
+
+    os: Family = "windows"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    memory: Memory = USUAL_MEMORY
+    trouble: Trouble | None = None
+    ready_after: float = 0.0
+    unready_pods: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct):
@@ -119,8 +139,15 @@ class Roster:
         labels: Mapping[str, str],
         taints: tuple[Taint, ...],
         samples: Sequence[str] = (),
+        memory: Sequence[Memory] = (),
+        ready_after: float = 0.0,
+        unready_pods: Iterable[str] = (),
     ) -> tuple[Entry, ...]:
-        """Put machines on the list and return them; zones, and revisions or ``samples``, go on in turn."""
+        """Put machines on the list and return them.
+
+        Zones, and revisions or ``samples``, go on in turn; so does ``memory``, where there is any.
+        """
+        unready = frozenset(unready_pods)
         added = []
         for name in names:
             index = self._counted[os]
@@ -132,6 +159,9 @@ class Roster:
                 labels=dict(labels),
                 taints=taints,
                 sample=samples[index % len(samples)] if samples and os == "windows" else "",
+                memory=memory[index % len(memory)] if memory else USUAL_MEMORY,
+                ready_after=ready_after,
+                unready_pods=unready,
             )
             self._counted[os] += 1
             self._entries[name] = entry
@@ -157,11 +187,34 @@ class Roster:
             self._entries[name] = replace(self._entries[name], trouble=trouble)
         self._save()
 
-    def renew(self, names: Iterable[str]) -> None:
-        """Put new machines in the place of these, healthy and switched on."""
+    def set_unready_pods(self, names: Iterable[str], pods: Iterable[str], *, ready: bool) -> None:
+        """Note that the containers of these DaemonSets and pods are Ready on these machines, or are not."""
+        named = frozenset(pods)
         for name in names:
             old = self._entries[name]
-            self._entries[name] = replace(old, generation=old.generation + 1, running=True, trouble=None)
+            kept = old.unready_pods - named if ready else old.unready_pods | named
+            self._entries[name] = replace(old, unready_pods=kept)
+        self._save()
+
+    def set_memory(self, names: Iterable[str], *, size_ki: int | None, reserved_ki: int | None) -> None:
+        """Note other memory, or another part of it held back, where given."""
+        for name in names:
+            old = self._entries[name]
+            memory = old.memory.but(size_ki=size_ki, reserved_ki=reserved_ki)
+            self._entries[name] = replace(old, memory=memory)
+        self._save()
+
+    def renew(self, names: Iterable[str], *, ready_after: float = 0.0) -> None:
+        """Put new machines in the place of these, healthy and switched on; ``unready_pods`` stay."""
+        for name in names:
+            old = self._entries[name]
+            self._entries[name] = replace(
+                old,
+                generation=old.generation + 1,
+                running=True,
+                trouble=None,
+                ready_after=ready_after,
+            )
         self._save()
 
     def _save(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.winsim.clock import SystemClock
-from testbed.winsim.pods import status
+from testbed.winsim.pods import containers, status
 from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
 from testbed.winsim.pods.objects import (
@@ -21,18 +21,23 @@ from testbed.winsim.pods.objects import (
     PodCondition,
     PodMetadata,
     PodOS,
+    PodOwner,
     PodSpec,
     PodStatus,
     ReadinessGate,
     Running,
     State,
+    Waiting,
 )
-from testbed.winsim.pods.steps import Do, PodTiming, Step, next_step
+from testbed.winsim.pods.pulls import full_reference
+from testbed.winsim.pods.steps import Do, PodTiming, Step, next_step, refusal
 
 NOW = datetime(2026, 11, 21, 8, 0, 1, tzinfo=UTC)
 THEN = "2026-11-21T07:00:00Z"
 TIMING = PodTiming(start=0.5, stop=2.0)
 READY = (PodCondition("Ready", "True"), PodCondition("ContainersReady", "True"))
+UNREADY = (PodCondition("Ready", "False"), PodCondition("ContainersReady", "False"))
+FOR_LINUX = {"winsim/image-os": "linux"}
 
 
 def a_pod(
@@ -46,13 +51,21 @@ def a_pod(
     gates: tuple[str, ...] = (),
     init: tuple[Container, ...] = (),
     annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    waiting: str = "",
 ) -> Pod:
+    containers: tuple[ContainerStatus, ...] = ()
+    if phase == "Running":
+        containers = (ContainerStatus("app", State(Running(THEN))),)
+    if waiting:
+        containers = (ContainerStatus("app", State(waiting=Waiting(waiting))),)
     return Pod(
         metadata=PodMetadata(
             name="p",
             namespace="default",
             uid="u1",
             generation=3,
+            labels=labels or {},
             annotations=annotations or {},
             deletion_timestamp=THEN if deleted else None,
             deletion_grace_period_seconds=grace,
@@ -68,13 +81,13 @@ def a_pod(
             phase=phase,
             conditions=conditions,
             start_time=THEN if started else None,
-            container_statuses=(ContainerStatus("app", State(Running(THEN))),) if phase == "Running" else (),
+            container_statuses=containers,
         ),
     )
 
 
-def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING) -> Step | None:
-    return next_step(pod, family=family, timing=timing)
+def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING, ready: bool = True) -> Step | None:
+    return next_step(pod, family=family, timing=timing, ready=ready)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +101,18 @@ def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING) -> St
         (a_pod(annotations={"winsim/start-seconds": "nan"}, started=True), Step(Do.RUN, 0.5)),
         (a_pod(os="windows"), Step(Do.CREATE)),
         (a_pod(os="linux"), Step(Do.REFUSE)),
+        (a_pod(labels={"kubernetes.io/os": "linux"}), Step(Do.REFUSE)),
+        (a_pod(labels={"kubernetes.io/os": "windows"}), Step(Do.CREATE)),
+        (a_pod(annotations=FOR_LINUX), Step(Do.CREATE)),
+        (a_pod(annotations=FOR_LINUX, started=True), Step(Do.FAIL_PULL, 0.5)),
+        (a_pod(annotations=FOR_LINUX, started=True, waiting="ContainerCreating"), Step(Do.FAIL_PULL, 0.5)),
+        (a_pod(annotations=FOR_LINUX, started=True, waiting="ErrImagePull"), Step(Do.BACK_OFF, 10)),
+        (a_pod(annotations=FOR_LINUX, started=True, waiting="ImagePullBackOff"), None),
+        (a_pod(annotations=FOR_LINUX, started=True, waiting="ImagePullBackOff", deleted=True), Step(Do.STOP)),
+        (a_pod(started=True, waiting="ImagePullBackOff"), Step(Do.RUN, 0.5)),
+        (a_pod(annotations={"winsim/image-os": "windows"}, started=True), Step(Do.RUN, 0.5)),
+        (a_pod(annotations={"winsim/unmanaged": "true"}), None),
+        (a_pod(annotations={"winsim/unmanaged": "true"}, deleted=True, grace=30), None),
         (a_pod(phase="Running", conditions=READY), None),
         (a_pod(phase="Running", conditions=READY, os="linux"), None),
         (a_pod(phase="Running", conditions=(PodCondition("Ready", "False"), READY[1])), Step(Do.MEND)),
@@ -110,6 +135,24 @@ def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING) -> St
 )
 def test_what_is_to_be_done_is_told_from_the_pod_alone(pod: Pod, expected: Step | None) -> None:
     assert step(pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "ready", "expected"),
+    [
+        (a_pod(phase="Running", conditions=READY), True, None),
+        (a_pod(phase="Running", conditions=READY), False, Step(Do.MEND)),
+        (a_pod(phase="Running", conditions=UNREADY), False, None),
+        (a_pod(phase="Running", conditions=UNREADY), True, Step(Do.MEND)),
+        # The controller manager has marked the pod of a silent node, whose containers are well.
+        (a_pod(phase="Running", conditions=(UNREADY[0], READY[1])), False, Step(Do.MEND)),
+        (a_pod(phase="Running", conditions=UNREADY, gates=("g",)), False, None),
+    ],
+)
+def test_containers_are_ready_or_not_as_the_kubelet_was_told(
+    pod: Pod, ready: bool, expected: Step | None
+) -> None:
+    assert step(pod, ready=ready) == expected
 
 
 def test_where_starting_takes_no_time_a_pod_is_reported_once() -> None:
@@ -206,8 +249,8 @@ def test_a_pod_that_never_ran_has_failed_when_it_stops() -> None:
     ],
 )
 def test_an_image_is_named_by_digest(image: str, repository: str) -> None:
-    assert status.image_id(image).startswith(f"{repository}@sha256:")
-    assert len(status.image_id(image)) == len(repository) + len("@sha256:") + 64
+    assert containers.image_id(image).startswith(f"{repository}@sha256:")
+    assert len(containers.image_id(image)) == len(repository) + len("@sha256:") + 64
 
 
 @given(seed=st.text(max_size=20), count=st.integers(1, 600))
@@ -258,3 +301,111 @@ async def test_something_earlier_wakes_who_waits_for_something_later() -> None:
         await asyncio.sleep(0)
         agenda.put("soon", "y", delay=0.0)
     assert waiting.result() == ("soon", "y")
+
+
+def refusals(pod: Pod) -> tuple[str, str]:
+    found = refusal(pod, family="windows")
+    assert found is not None
+    return found
+
+
+def test_a_pod_is_refused_in_the_words_of_a_kubelet() -> None:
+    """As pkg/kubelet/lifecycle/predicate.go of 1.36 has them: the label comes before the field."""
+    by_label = a_pod(labels={"kubernetes.io/os": "linux"}, os="linux")
+    assert refusals(by_label) == (
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+    )
+    assert refusals(a_pod(os="linux")) == (
+        "PodOSNotSupported",
+        "Failed to admit pod as the OS field doesn't match node OS",
+    )
+    assert refusal(a_pod(os="windows"), family="windows") is None
+
+
+def unpulled(pod: Pod, *, back_off: bool = False) -> dict[str, Any]:
+    patch = status.unpulled(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", back_off=back_off, now=NOW)
+    found: dict[str, Any] = patch["status"]
+    return found
+
+
+def test_a_pod_whose_images_do_not_fit_stays_pending_with_the_error_of_containerd() -> None:
+    patch = unpulled(a_pod(started=True))
+    assert (patch["phase"], patch["startTime"], patch["podIP"]) == ("Pending", THEN, "10.128.0.1")
+    app, log = (each["state"]["waiting"] for each in patch["containerStatuses"])
+    assert app == {
+        "reason": "ErrImagePull",
+        "message": "rpc error: code = NotFound desc = failed to pull and unpack image "
+        '"example.com:5000/team/app:1.2": no match for platform in manifest: not found',
+    }
+    assert 'image "docker.io/library/fluent:latest": no match for platform' in log["message"]
+    assert {each["ready"] for each in patch["containerStatuses"]} == {False}
+    conditions = by_type({"status": patch})
+    assert conditions["PodReadyToStartContainers"]["status"] == "True"
+    assert conditions["Ready"]["reason"] == "ContainersNotReady"
+
+
+def test_between_two_pulls_the_kubelet_tells_what_was_wrong_with_the_last() -> None:
+    patch = unpulled(a_pod(started=True, waiting="ErrImagePull"), back_off=True)
+    assert patch["containerStatuses"][1]["state"]["waiting"] == {
+        "reason": "ImagePullBackOff",
+        "message": 'Back-off pulling image "fluent:latest": ErrImagePull: rpc error: code = NotFound desc = '
+        'failed to pull and unpack image "docker.io/library/fluent:latest": '
+        "no match for platform in manifest: not found",
+    }
+
+
+def test_of_init_containers_the_first_cannot_be_pulled_and_the_rest_waits_for_it() -> None:
+    patch = unpulled(a_pod(init=(Container("prepare", "a"), Container("proxy", "b", "Always")), started=True))
+    reasons = [
+        each["state"]["waiting"]["reason"]
+        for each in (*patch["initContainerStatuses"], *patch["containerStatuses"])
+    ]
+    assert reasons == ["ErrImagePull", *["PodInitializing"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ("nginx", "docker.io/library/nginx:latest"),
+        ("team/app:1.2", "docker.io/team/app:1.2"),
+        ("localhost/app", "localhost/app:latest"),
+        ("example.com:5000/app", "example.com:5000/app:latest"),
+        ("example.com/app@sha256:abc", "example.com/app@sha256:abc"),
+    ],
+)
+def test_a_short_name_of_an_image_is_written_out(image: str, reference: str) -> None:
+    assert full_reference(image) == reference
+
+
+def test_containers_that_run_can_be_not_ready_and_keep_their_start() -> None:
+    unready = status.mended(a_pod(phase="Running", conditions=READY), ready=False, now=NOW)
+    conditions = by_type(unready)
+    for kind in ("Ready", "ContainersReady"):
+        assert conditions[kind]["status"] == "False"
+        assert conditions[kind]["reason"] == "ContainersNotReady"
+        assert conditions[kind]["message"] == "containers with unready status: [app log]"
+    for container in unready["status"]["containerStatuses"]:
+        assert (container["ready"], container["started"]) == (False, True)
+        assert container["state"] == {"running": {"startedAt": THEN}}
+    again = status.mended(a_pod(phase="Running", conditions=UNREADY), now=NOW)
+    assert {each["ready"] for each in again["status"]["containerStatuses"]} == {True}
+    assert {each["status"] for each in by_type(again).values()} == {"True"}
+
+
+def test_what_the_controller_manager_said_is_put_right_without_a_word_about_containers() -> None:
+    pod = a_pod(phase="Running", conditions=(UNREADY[0], READY[1]))
+    assert "containerStatuses" not in status.mended(pod, now=NOW)["status"]
+
+
+def test_a_pod_may_start_with_containers_that_are_not_ready() -> None:
+    patch = status.running(a_pod(), host_ip="127.1.0.1", pod_ip="10.128.0.1", ready=False, now=NOW)
+    assert patch["status"]["phase"] == "Running"
+    assert by_type(patch)["Ready"]["status"] == "False"
+    assert {each["ready"] for each in patch["status"]["containerStatuses"]} == {False}
+
+
+def test_a_pod_is_called_by_its_own_name_and_by_that_of_its_controller() -> None:
+    owners = (PodOwner("agent", controller=True), PodOwner("bystander"))
+    metadata = PodMetadata(name="agent-x1", namespace="kube-system", owner_references=owners)
+    assert Pod(metadata=metadata).called == {"kube-system/agent-x1", "kube-system/agent"}

@@ -98,7 +98,7 @@ def test_a_step_that_comes_due_while_another_works_is_done_right_after_it() -> N
     assert [(at, verb) for at, verb, _ in fleet.calls] == [(1, "stop"), (6, "start")]
 
 
-VERBS = "one verb of: join, leave, replace, stop, start, set_ready"
+VERBS = "one verb of: join, leave, replace, stop, start, restart, set_ready, set_pods_ready"
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,13 @@ from testbed.winsim.pods import status
 from testbed.winsim.pods.addresses import PodAddresses
 from testbed.winsim.pods.agenda import Agenda
 from testbed.winsim.pods.objects import Pod
-from testbed.winsim.pods.steps import Do, next_step, refusal
-from testbed.winsim.reflector import Reflector
+from testbed.winsim.pods.reports import WITH_ADDRESS, report, version_of
+from testbed.winsim.pods.steps import Do, next_step
+from testbed.winsim.reflector import Reflector, list_all
 from testbed.winsim.wire import IN_FLIGHT, METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
     from random import Random
 
     from testbed.winsim.clock import Clock
@@ -37,17 +39,7 @@ if TYPE_CHECKING:
 PODS: Final = "/api/v1/pods"
 # Half of what may be in flight, so that heartbeats never wait for a thousand pods.
 _AT_WORK: Final = IN_FLIGHT // 2
-
-
-class _Answer(msgspec.Struct):
-    metadata: _AnswerMetadata
-
-
-class _AnswerMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = "0"
-
-
-_ANSWER: Final = msgspec.json.Decoder(_Answer)
+_POD: Final = msgspec.json.Decoder(Pod)
 
 
 @dataclass(slots=True)
@@ -80,6 +72,7 @@ class Keeper:
         self._records: dict[str, _Record] = {}
         self._on_node: dict[str, set[str]] = {}
         self._attended: dict[str, Machine] = {}
+        self._unready: dict[str, AbstractSet[str]] = {}
         self._slots = asyncio.Semaphore(_AT_WORK)
         self._reflector = Reflector(
             wire,
@@ -123,6 +116,37 @@ class Keeper:
             self._agenda.drop(uid)
             if task := self._records[uid].task:
                 task.cancel()
+
+    def note_unready(self, node: str, called: AbstractSet[str]) -> None:
+        """Take note of the pods of a node, as they are called, whose containers are not to be Ready."""
+        self._unready[node] = called
+
+    async def set_unready(self, node: str, called: AbstractSet[str]) -> None:
+        """Do the same, and have it reported of the pods that are there; return when that is on its way.
+
+        Of pods that are well only their place in the table is kept, so those of this node are read.
+        """
+        self.note_unready(node, called)
+        backoff = Backoff(random=self._random)
+        while True:
+            try:
+                pods, _ = await list_all(
+                    self._wire, path=PODS, decoder=_POD, query={"fieldSelector": f"spec.nodeName={node}"}
+                )
+            except (UnreachableError, ApiError):
+                await self._clock.sleep(backoff.next())
+            else:
+                break
+        for pod in pods:
+            self._reconsider(pod)
+
+    def _reconsider(self, pod: Pod) -> None:
+        uid, version = pod.metadata.uid, int(pod.metadata.resource_version)
+        record = self._records.get(uid)
+        # Of one that is new, or newer, the watch tells: it is judged then by what has been noted.
+        if record is not None and record.version == version:
+            record.pod = pod
+            self._look(uid, record)
 
     def count(self, node: str) -> int:
         """Count the pods bound to a node."""
@@ -172,12 +196,21 @@ class Keeper:
         machine = self._attended.get(record.node)
         if record.pod is None or machine is None or record.task is not None or record.version < record.acted:
             return
-        step = next_step(record.pod, family=machine.os.family, timing=self._timing)
+        step = next_step(
+            record.pod,
+            family=machine.os.family,
+            timing=self._timing,
+            ready=self._is_to_be_ready(record.pod),
+        )
         if step is None:
             self._agenda.drop(uid)
             record.pod = None
         else:
             self._agenda.put(uid, step.do, delay=step.delay)
+
+    def _is_to_be_ready(self, pod: Pod) -> bool:
+        unready = self._unready.get(pod.spec.node_name)
+        return not unready or unready.isdisjoint(pod.called)
 
     async def _do(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> bool:
         """Do something about a pod, and tell whether it changed anything."""
@@ -221,27 +254,20 @@ class Keeper:
             "PATCH",
             f"{path}/status",
             identity=identity,
-            body=self._patch(do, pod, record, machine=machine),
+            body=report(
+                do,
+                pod,
+                machine=machine,
+                pod_ip=self._address(do, pod, record, machine=machine),
+                ready=self._is_to_be_ready(pod),
+                now=self._clock.now(),
+            ),
             content_type=STRATEGIC_MERGE,
             accept=METADATA_ONLY,
         )
-        return int(_ANSWER.decode(answer).metadata.resource_version)
+        return version_of(answer)
 
-    def _patch(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> status.Patch:
-        now = self._clock.now()
-        match do:
-            case Do.REFUSE:
-                reason, message = refusal(pod, family=machine.os.family) or ("", "")
-                return status.refused(pod, reason=reason, message=message, now=now)
-            case Do.CREATE:
-                return status.created(pod, host_ip=machine.address, now=now)
-            case Do.RUN:
-                if not record.ip and not pod.spec.host_network:
-                    record.ip = self._addresses.take()
-                return status.running(
-                    pod, host_ip=machine.address, pod_ip=record.ip or machine.address, now=now
-                )
-            case Do.STOP:
-                return status.stopped(pod, now=now)
-            case _:
-                return status.mended(pod, now=now)
+    def _address(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> str:
+        if do in WITH_ADDRESS and not record.ip and not pod.spec.host_network:
+            record.ip = self._addresses.take()
+        return record.ip or machine.address

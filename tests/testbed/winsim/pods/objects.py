@@ -13,6 +13,13 @@ class _Part(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What all parts have in common: camelCase in JSON, empty fields left out."""
 
 
+class PodOwner(_Part, frozen=True):
+    """Who the pod belongs to; a pod has one controller at most."""
+
+    name: str = ""
+    controller: bool = False
+
+
 class PodMetadata(_Part, frozen=True):
     """ObjectMeta as far as it decides what a kubelet does."""
 
@@ -21,9 +28,11 @@ class PodMetadata(_Part, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+    owner_references: tuple[PodOwner, ...] = ()
 
 
 class Container(_Part, frozen=True):
@@ -77,10 +86,17 @@ class Running(_Part, frozen=True):
     started_at: str | None = None
 
 
+class Waiting(_Part, frozen=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+
+
 class State(_Part, frozen=True):
-    """The state of a container, as far as it matters: whether it runs."""
+    """The state of a container, as far as it matters: whether it runs, and why it does not yet."""
 
     running: Running | None = None
+    waiting: Waiting | None = None
 
 
 class ContainerStatus(_Part, frozen=True):
@@ -116,6 +132,19 @@ class Pod(_Part, frozen=True):
         """Whether the pod has that condition and it is True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Return the reasons for which containers wait, init containers too."""
+        containers = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return frozenset(each.state.waiting.reason for each in containers if each.state.waiting)
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Return what one may call it by: its own name and that of its controller, as NAMESPACE/NAME."""
+        meta = self.metadata
+        names = [meta.name, *(owner.name for owner in meta.owner_references if owner.controller)]
+        return frozenset(f"{meta.namespace}/{name}" for name in names)
 
     @property
     def terminal(self) -> bool:

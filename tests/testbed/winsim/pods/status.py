@@ -6,10 +6,11 @@ merges on ``pods/<name>/status`` that carry the UID, so that they cannot hit a n
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from testbed.winsim.clock import timestamp
+from testbed.winsim.pods.containers import LOST, container_status, exited, started_at, statuses
+from testbed.winsim.pods.pulls import failure
 from testbed.winsim.pods.steps import gates_open
 
 if TYPE_CHECKING:
@@ -21,60 +22,53 @@ if TYPE_CHECKING:
 Patch = dict[str, Any]
 
 _NOT_READY: Final = "ContainersNotReady"
-_LOST: Final[Patch] = {
-    "exitCode": 137,
-    "reason": "ContainerStatusUnknown",
-    "message": "The container could not be located when the pod was terminated",
-}
 
 
 def created(pod: Pod, *, host_ip: str, now: datetime) -> Patch:
     """Report a pod that has been admitted: its images are there, its containers are being created."""
-    initializing = bool(pod.spec.init_containers)
-    reason = "PodInitializing" if initializing else "ContainerCreating"
-    waiting = {"waiting": {"reason": reason}}
-    unready = f"containers with unready status: [{' '.join(_names(pod.spec.containers))}]"
-    conditions = [
-        _condition(pod, "PodReadyToStartContainers", "False", now=now),
-        _initialized(pod, now=now, done=False) if initializing else _initialized(pod, now=now),
-        _condition(pod, "Ready", "False", reason=_NOT_READY, message=unready, now=now),
-        _condition(pod, "ContainersReady", "False", reason=_NOT_READY, message=unready, now=now),
-        _condition(pod, "PodScheduled", "True", now=now),
-    ]
-    return _patch(
-        pod,
-        phase="Pending",
-        conditions=conditions,
-        startTime=timestamp(now),
-        **_host(host_ip),
-        **_statuses(pod, state=waiting, init_state=waiting),
-    )
+    return _pending(pod, host_ip=host_ip, pod_ip="", now=now)
 
 
-def running(pod: Pod, *, host_ip: str, pod_ip: str, now: datetime) -> Patch:
-    """Report a pod whose containers run and are Ready; init containers have done their work."""
+def unpulled(pod: Pod, *, host_ip: str, pod_ip: str, back_off: bool, now: datetime) -> Patch:
+    """Report a pod that waits since its images have no manifest for the node: its network is there already.
+
+    Of init containers the first is the one that is waited for.
+    """
+    patch = _pending(pod, host_ip=host_ip, pod_ip=pod_ip, now=now)
+    init = patch["status"].get("initContainerStatuses")
+    for container in init[:1] if init else patch["status"]["containerStatuses"]:
+        container["state"] = {"waiting": failure(container["image"], back_off=back_off)}
+    return patch
+
+
+def running(pod: Pod, *, host_ip: str, pod_ip: str, now: datetime, ready: bool = True) -> Patch:
+    """Report a pod whose containers run, and are Ready or not; init containers have done their work."""
     moment = timestamp(now)
-    done = {"terminated": _exit(started=moment, finished=moment)}
+    done = exited(started=moment, finished=moment)
     return _patch(
         pod,
         phase="Running",
         conditions=[
             _condition(pod, "PodReadyToStartContainers", "True", now=now),
             _initialized(pod, now=now),
-            *_readiness(pod, now=now),
+            *_readiness(pod, ready=ready, now=now),
             _condition(pod, "PodScheduled", "True", now=now),
         ],
         startTime=pod.status.start_time or moment,
-        podIP=pod_ip,
-        podIPs=[{"ip": pod_ip}],
+        **_network(pod_ip),
         **_host(host_ip),
-        **_statuses(pod, state={"running": {"startedAt": moment}}, init_state=done),
+        **statuses(pod, state={"running": {"startedAt": moment}}, init_state=done, ready=ready),
     )
 
 
-def mended(pod: Pod, *, now: datetime) -> Patch:
-    """Put right what is said about the readiness of a pod that runs."""
-    return _patch(pod, conditions=_readiness(pod, now=now))
+def mended(pod: Pod, *, now: datetime, ready: bool = True) -> Patch:
+    """Put right what is said about the readiness of a pod that runs, and about its containers if need be."""
+    conditions = _readiness(pod, ready=ready, now=now)
+    if pod.is_true("ContainersReady") is ready:
+        return _patch(pod, conditions=conditions)
+    state = {"running": {"startedAt": started_at(pod, default=timestamp(now))}}
+    containers = [container_status(pod, each, state=state, ready=ready) for each in pod.spec.containers]
+    return _patch(pod, conditions=conditions, containerStatuses=containers)
 
 
 def stopped(pod: Pod, *, now: datetime) -> Patch:
@@ -83,11 +77,10 @@ def stopped(pod: Pod, *, now: datetime) -> Patch:
     One that never started has failed: nobody can tell what became of its containers.
     """
     if pod.status.phase != "Running":
-        return _ended(pod, phase="Failed", reason="PodFailed", state={"terminated": _LOST}, now=now)
+        return _ended(pod, phase="Failed", reason="PodFailed", state={"terminated": LOST}, now=now)
     moment = timestamp(now)
-    known = (each.state.running for each in pod.status.container_statuses)
-    started = next((each.started_at for each in known if each and each.started_at), moment)
-    state = {"terminated": _exit(started=started, finished=moment)}
+    started = started_at(pod, default=moment)
+    state = exited(started=started, finished=moment)
     return _ended(pod, phase="Succeeded", reason="PodCompleted", state=state, now=now)
 
 
@@ -119,6 +112,25 @@ def _patch(pod: Pod, **status: Any) -> Patch:
     }
 
 
+def _pending(pod: Pod, *, host_ip: str, pod_ip: str, now: datetime) -> Patch:
+    initializing = bool(pod.spec.init_containers)
+    waiting = {"waiting": {"reason": "PodInitializing" if initializing else "ContainerCreating"}}
+    return _patch(
+        pod,
+        phase="Pending",
+        conditions=[
+            _condition(pod, "PodReadyToStartContainers", "True" if pod_ip else "False", now=now),
+            _initialized(pod, now=now, done=not initializing),
+            *_unready(pod, now=now),
+            _condition(pod, "PodScheduled", "True", now=now),
+        ],
+        startTime=pod.status.start_time or timestamp(now),
+        **(_network(pod_ip) if pod_ip else {}),
+        **_host(host_ip),
+        **statuses(pod, state=waiting, init_state=waiting),
+    )
+
+
 def _ended(pod: Pod, *, phase: str, reason: str, state: Patch, now: datetime) -> Patch:
     return _patch(
         pod,
@@ -131,20 +143,30 @@ def _ended(pod: Pod, *, phase: str, reason: str, state: Patch, now: datetime) ->
             _condition(pod, "PodScheduled", "True", now=now),
         ],
         startTime=pod.status.start_time or timestamp(now),
-        **_statuses(pod, state=state, init_state=state),
+        **statuses(pod, state=state, init_state=state),
     )
 
 
-def _readiness(pod: Pod, *, now: datetime) -> list[Patch]:
+def _unready(pod: Pod, *, now: datetime) -> list[Patch]:
+    message = f"containers with unready status: [{' '.join(_names(pod.spec.containers))}]"
+    return [
+        _condition(pod, kind, "False", reason=_NOT_READY, message=message, now=now)
+        for kind in ("Ready", "ContainersReady")
+    ]
+
+
+def _readiness(pod: Pod, *, ready: bool, now: datetime) -> list[Patch]:
+    if not ready:
+        return _unready(pod, now=now)
     if gates_open(pod):
-        ready = _condition(pod, "Ready", "True", now=now)
+        whole = _condition(pod, "Ready", "True", now=now)
     else:
         shut = [
             gate.condition_type for gate in pod.spec.readiness_gates if not pod.is_true(gate.condition_type)
         ]
         message = ", ".join(f'the status of pod readiness gate "{gate}" is not "True"' for gate in shut)
-        ready = _condition(pod, "Ready", "False", reason="ReadinessGatesNotReady", message=message, now=now)
-    return [ready, _condition(pod, "ContainersReady", "True", now=now)]
+        whole = _condition(pod, "Ready", "False", reason="ReadinessGatesNotReady", message=message, now=now)
+    return [whole, _condition(pod, "ContainersReady", "True", now=now)]
 
 
 def _initialized(pod: Pod, *, now: datetime, done: bool = True) -> Patch:
@@ -177,53 +199,8 @@ def _host(host_ip: str) -> Patch:
     return {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
 
 
-def _statuses(pod: Pod, *, state: Patch, init_state: Patch) -> Patch:
-    spec = pod.spec
-    statuses: Patch = {"containerStatuses": [_container(pod, each, state=state) for each in spec.containers]}
-    if spec.init_containers:
-        statuses["initContainerStatuses"] = [
-            _container(pod, each, state=state if each.sidecar else init_state, init=not each.sidecar)
-            for each in spec.init_containers
-        ]
-    return statuses
-
-
-def _container(pod: Pod, container: Container, *, state: Patch, init: bool = False) -> Patch:
-    runs = "running" in state
-    status = {
-        "name": container.name,
-        "image": container.image,
-        "imageID": "",
-        "state": state,
-        "lastState": {},
-        "ready": runs,
-        "started": runs,
-        "restartCount": 0,
-    }
-    if "waiting" in state or state.get("terminated") is _LOST:
-        return status
-    identity = _container_id(pod, container)
-    status |= {"imageID": image_id(container.image), "containerID": identity, "ready": runs or init}
-    if not runs:
-        status["state"] = {"terminated": {**state["terminated"], "containerID": identity}}
-    return status
-
-
-def _exit(*, started: str, finished: str) -> Patch:
-    return {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": finished}
-
-
-def _container_id(pod: Pod, container: Container) -> str:
-    return f"containerd://{sha256(f'{pod.metadata.uid}/{container.name}'.encode()).hexdigest()}"
-
-
-def image_id(image: str) -> str:
-    """Return the reference by digest that a runtime gives for an image; the digest is made from the name."""
-    repository = image.partition("@")[0]
-    last = repository.rpartition("/")[2]
-    if ":" in last:
-        repository = repository.rpartition(":")[0]
-    return f"{repository}@sha256:{sha256(image.encode()).hexdigest()}"
+def _network(pod_ip: str) -> Patch:
+    return {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
 
 
 def _names(containers: Iterable[Container]) -> list[str]:

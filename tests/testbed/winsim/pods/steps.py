@@ -11,11 +11,17 @@ from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from testbed.winsim.pods.pulls import BACK_OFF, PULL_FAILED, fits
+
 if TYPE_CHECKING:
     from testbed.winsim.pods.objects import Pod
 
 START_ANNOTATION: Final = "winsim/start-seconds"
 STOP_ANNOTATION: Final = "winsim/stop-seconds"
+UNMANAGED_ANNOTATION: Final = "winsim/unmanaged"
+"""On a pod, "true": no kubelet reports about it, somebody else does."""
+
+OS_LABEL: Final = "kubernetes.io/os"
 
 
 class Do(StrEnum):
@@ -23,8 +29,10 @@ class Do(StrEnum):
 
     REFUSE = "refusing a pod"
     CREATE = "reporting a pod that is being created"
+    FAIL_PULL = "reporting a pod whose image cannot be pulled"
+    BACK_OFF = "reporting a pod whose image is not pulled for a while"
     RUN = "reporting a pod that runs"
-    MEND = "reporting a pod that is Ready after all"
+    MEND = "reporting a pod whose readiness is another"
     STOP = "reporting a pod that has stopped"
     REMOVE = "removing a pod"
 
@@ -43,6 +51,8 @@ class PodTiming:
 
     start: float = 0.3
     stop: float = 0.3
+    back_off: float = 10.0
+    """From a pull that failed to the next look at the pod (``backOffPeriod`` of the kubelet)."""
 
     def start_of(self, pod: Pod) -> float:
         """Return how long the containers of a pod take to be Ready."""
@@ -55,21 +65,34 @@ class PodTiming:
         return wanted if grace is None else min(wanted, grace)
 
 
-def next_step(pod: Pod, *, family: str, timing: PodTiming) -> Step | None:
-    """Return what the kubelet of a node of this family does about a pod of its own; None: nothing."""
+def next_step(pod: Pod, *, family: str, timing: PodTiming, ready: bool = True) -> Step | None:
+    """Return what the kubelet of a node of this family does about a pod of its own; None: nothing.
+
+    Where ``ready`` is False its containers are not to be Ready, though they run.
+    """
+    if pod.metadata.annotations.get(UNMANAGED_ANNOTATION) == "true":
+        return None
     if pod.terminal:
         return Step(Do.REMOVE) if _is_to_be_removed(pod) else None
     if pod.metadata.deletion_timestamp:
         # What has not started has nothing to wait for.
         return Step(Do.STOP, timing.stop_of(pod) if pod.status.phase == "Running" else 0.0)
     if pod.status.phase == "Running":
-        return None if is_ready(pod) else Step(Do.MEND)
+        return None if is_told(pod, ready=ready) else Step(Do.MEND)
     if refusal(pod, family=family):
         return Step(Do.REFUSE)
     delay = timing.start_of(pod)
     if delay and pod.status.start_time is None:
         return Step(Do.CREATE)
+    if not fits(pod, family=family):
+        return _pull(pod, delay=delay, timing=timing)
     return Step(Do.RUN, delay)
+
+
+def _pull(pod: Pod, *, delay: float, timing: PodTiming) -> Step | None:
+    if BACK_OFF in pod.waiting:
+        return None
+    return Step(Do.BACK_OFF, timing.back_off) if PULL_FAILED in pod.waiting else Step(Do.FAIL_PULL, delay)
 
 
 def _is_to_be_removed(pod: Pod) -> bool:
@@ -77,13 +100,13 @@ def _is_to_be_removed(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None and pod.metadata.deletion_grace_period_seconds != 0
 
 
-def is_ready(pod: Pod) -> bool:
+def is_told(pod: Pod, *, ready: bool) -> bool:
     """Whether a pod that runs says what it should about its readiness.
 
     The controller manager says Ready=False of all pods on a node that has fallen silent; the kubelet that
     comes back says otherwise.
     """
-    return pod.is_true("ContainersReady") and pod.is_true("Ready") is gates_open(pod)
+    return pod.is_true("ContainersReady") is ready and pod.is_true("Ready") is (ready and gates_open(pod))
 
 
 def gates_open(pod: Pod) -> bool:
@@ -92,7 +115,14 @@ def gates_open(pod: Pod) -> bool:
 
 
 def refusal(pod: Pod, *, family: str) -> tuple[str, str] | None:
-    """Return reason and message where a node of this family does not admit the pod (kubelet, lifecycle)."""
+    """Return reason and message where a node of this family does not admit the pod.
+
+    ``predicateAdmitHandler.Admit`` in ``pkg/kubelet/lifecycle/predicate.go``: first the label of the pod
+    (not its node selector, in spite of the reason), then its field.
+    """
+    if pod.metadata.labels.get(OS_LABEL, family) != family:
+        message = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", message
     if pod.spec.os is not None and pod.spec.os.name != family:
         return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
     return None

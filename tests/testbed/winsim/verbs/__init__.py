@@ -6,11 +6,12 @@ from typing import Final
 
 from testbed.winsim.verbs.base import SelectingVerb, Verb
 from testbed.winsim.verbs.health import SetReady
-from testbed.winsim.verbs.kubelets import Start, Stop
+from testbed.winsim.verbs.kubelets import Restart, Start, Stop
 from testbed.winsim.verbs.membership import Join, Leave, Replace
+from testbed.winsim.verbs.pods import SetPodsReady
 
 __all__ = ["VERBS", "SelectingVerb", "Verb"]
 
 VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType(
-    {each.verb: each for each in (Join, Leave, Replace, Stop, Start, SetReady)}
+    {each.verb: each for each in (Join, Leave, Replace, Stop, Start, Restart, SetReady, SetPodsReady)}
 )

@@ -4,7 +4,7 @@ One model serves the control socket, the command line and scenario files, so tha
 same sentence everywhere. A verb is a class in the file of its concern and a line in ``VERBS``.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,10 @@ from testbed.winsim.selection import Nodes, choose
 if TYPE_CHECKING:
     from testbed.winsim.fleet import Fleet
     from testbed.winsim.roster import Entry
+
+_POD_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
+PodNames = tuple[Annotated[str, Field(pattern=_POD_NAME)], ...]
+"""A field of a model that holds names of pods or of their controllers, as NAMESPACE/NAME."""
 
 
 class Verb(BaseModel):

@@ -1,7 +1,10 @@
-"""Kubelets fall silent and speak again: stop, start."""
+"""Kubelets fall silent and speak again: stop, start, restart."""
 
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import Field
+
+from testbed.winsim.memory import Size
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
@@ -36,4 +39,23 @@ class Start(SelectingVerb):
     async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
         """Return when the kubelets have begun."""
         fleet.start(names)
+        return names
+
+
+class Restart(SelectingVerb):
+    """Stop kubelets and start them again, as with another configuration; their pods run on."""
+
+    verb: ClassVar = "restart"
+
+    reserved_memory: Size | None = Field(
+        default=None, description="how much memory they hold back from now on (2548Mi); as before"
+    )
+
+    def concerns(self, entry: "Entry") -> bool:
+        """Only a kubelet that runs can be started again; one that is named is started in any case."""
+        return entry.running
+
+    async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return when the kubelets have begun again."""
+        await fleet.restart(names, reserved_ki=self.reserved_memory)
         return names

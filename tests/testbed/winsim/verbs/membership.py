@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from testbed.winsim.objects import Taint
-from testbed.winsim.roster import Family
+from testbed.winsim.conditions import NOT_READY_REASON, STARTING
+from testbed.winsim.durations import Seconds
+from testbed.winsim.memory import Memory, Size
+from testbed.winsim.roster import Arrival, Family, Trouble
 from testbed.winsim.spelling import parse_taint
-from testbed.winsim.verbs.base import SelectingVerb, Verb
+from testbed.winsim.verbs.base import PodNames, SelectingVerb, Verb
 
 if TYPE_CHECKING:
     from testbed.winsim.fleet import Fleet
@@ -38,6 +40,19 @@ class Join(Verb):
     taints: tuple[Annotated[str, BeforeValidator(_check_taint)], ...] = Field(
         default=(), description="what their kubelets register with: KEY[=VALUE]:EFFECT"
     )
+    memory: Size | None = Field(
+        default=None, description="how much they have (32Gi); as others of their kind"
+    )
+    reserved_memory: Size | None = Field(
+        default=None, description="how much of it their kubelets hold back (2548Mi)"
+    )
+    ready: bool = Field(default=True, description="false: they stay NotReady until set_ready says otherwise")
+    ready_after: Seconds = Field(
+        default=0.0, description="a length of time after registration, before which no node is Ready (30s)"
+    )
+    unready_pods: PodNames = Field(
+        default=(), description="NAMESPACE/NAME of DaemonSets whose containers are not Ready there"
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -53,8 +68,16 @@ class Join(Verb):
 
     async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
         """Plug the machines in."""
-        taints: tuple[Taint, ...] = tuple(parse_taint(text) for text in self.taints)
-        fleet.join(names, os=self.os, labels=self.labels, taints=taints)
+        arrival = Arrival(
+            os=self.os,
+            labels=self.labels,
+            taints=tuple(parse_taint(text) for text in self.taints),
+            memory=Memory(size_ki=self.memory, reserved_ki=self.reserved_memory),
+            trouble=None if self.ready else Trouble(NOT_READY_REASON, STARTING.not_ready),
+            ready_after=self.ready_after,
+            unready_pods=self.unready_pods,
+        )
+        fleet.join(names, arrival)
         return names
 
 
@@ -78,11 +101,22 @@ class Replace(SelectingVerb):
 
     verb: ClassVar = "replace"
 
+    memory: Size | None = Field(
+        default=None, description="how much the new ones have (32Gi); as the old ones"
+    )
+    reserved_memory: Size | None = Field(
+        default=None, description="how much of it their kubelets hold back (2548Mi); as before"
+    )
+    ready_after: Seconds = Field(
+        default=0.0, description="a length of time after registration, before which no node is Ready (30s)"
+    )
+
     def concerns(self, entry: "Entry") -> bool:  # noqa: ARG002 every machine can be replaced
         """Any machine can be replaced."""
         return True
 
     async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
         """Switch off, delete the old Nodes, start new kubelets; return when these have begun."""
-        await fleet.replace(names)
+        memory = Memory(size_ki=self.memory, reserved_ki=self.reserved_memory)
+        await fleet.replace(names, memory=memory, ready_after=self.ready_after)
         return names
