@@ -67,6 +67,7 @@ down: $(INSTALLED) ## End what `make up` started
 # Further choices of a bench as variables: make bench-contract N=5000 STEADY_SECONDS=60. See docs/benchmarks.md.
 N ?= 1000
 PODS ?= 0
+POD_PASS_SECONDS ?= 0
 ROUNDS ?= 5
 STEADY_SECONDS ?= 600
 DRIFTS ?= 100
@@ -75,11 +76,15 @@ IDLE_SECONDS ?= 60
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
-.PHONY: bench-contract bench-testbed
+.PHONY: bench-contract bench-storm bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
-	  --drifts $(DRIFTS)
+	  --drifts $(DRIFTS) --pod-pass-seconds $(POD_PASS_SECONDS)
+
+bench-storm: $(INSTALLED) ## All N nodes change at once: events, status writes and series of metrics
+	@$(BIN)/python -m testbed build
+	@$(bench) storm --nodes $(N)
 
 bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for each of SIZES
 	@$(BIN)/python -m testbed build

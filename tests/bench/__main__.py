@@ -1,4 +1,4 @@
-"""``python -m bench contract`` and ``… testbed``: measure, report, and leave nothing running."""
+"""``python -m bench contract``, ``… storm`` and ``… testbed``: measure, report, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bench.contract import ContractOptions, run_contract
 from bench.errors import BenchError
 from bench.groundcost import run_ground_cost
 from bench.report import Report
+from bench.storm import run_storm
 from testbed.errors import TestbedError
 
 BROKEN, INTERRUPTED = 1, 130
@@ -44,12 +45,15 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         return lambda directory, report: run_ground_cost(
             given.sizes, idle_seconds=given.idle_seconds, directory=directory, report=report
         )
+    if given.bench == "storm":
+        return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
     options = ContractOptions(
         nodes=given.nodes,
         pods=given.pods,
         rounds=given.rounds,
         steady_seconds=given.steady_seconds,
         drifts=given.drifts,
+        pod_pass_seconds=given.pod_pass_seconds,
     )
     return lambda directory, report: run_contract(options, directory=directory, report=report)
 
@@ -64,6 +68,14 @@ def _parser() -> argparse.ArgumentParser:
     contract.add_argument("--rounds", type=_positive, default=5)
     contract.add_argument("--steady-seconds", type=_positive, default=600)
     contract.add_argument("--drifts", type=_positive, default=100)
+    contract.add_argument(
+        "--pod-pass-seconds",
+        type=_count,
+        default=0,
+        help="how often the operator looks at all pods; 0: as ever, or with pods often enough to be measured",
+    )
+    storm = benches.add_parser("storm", help="what is written when all nodes change at once")
+    storm.add_argument("--nodes", type=_positive, default=1000)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)

@@ -9,6 +9,7 @@ from bench.cold import Rounds
 from bench.contenders import Cold
 from bench.counting import Burst
 from bench.life import Life
+from bench.pods import PodSetup
 from bench.rounds import farthest, middle, percentile, ratios
 from bench.targets import Target, at_least, at_most, exactly
 from winpool.cluster.node_requests import PAGE_LIMIT
@@ -25,6 +26,13 @@ OTHER_WRITES: Final = 10
 POOL_LIST_SECONDS: Final = 300
 NODE_LIST_SECONDS: Final = 600
 """How often pools and nodes are listed anew by a converged operator; and with the nodes, once, the strays."""
+POD_PASS_SECONDS: Final = 600
+"""How often the operator looks at all pods where it is told nothing else."""
+POD_PASSES: Final = 2
+"""So many at least must be in what is told of memory."""
+PODS_PER_PAGE: Final = 500
+"""What the operator asks for at once."""
+POD_LISTS: Final = "list pods"
 
 Figures = dict[str, Any]
 
@@ -72,7 +80,9 @@ def life_figures(life: Life, done: Rounds) -> Figures:
         "steady_seconds": steady.seconds,
         "steady_writes": steady.verbs["write"],
         "steady_gets": steady.verbs["get"],
-        "steady_lists": steady.verbs["list"],
+        # Lists of pods are a matter of their own: they come with the passes over them, page by page.
+        "steady_lists": steady.verbs["list"] - steady.requests.get(POD_LISTS, 0),
+        "steady_pod_lists": steady.requests.get(POD_LISTS, 0),
         "steady_watches": steady.verbs["watch"],
         "steady_requests": steady.requests,
         "steady_cpu_fraction": steady.cpu_fraction,
@@ -93,6 +103,31 @@ def life_figures(life: Life, done: Rounds) -> Figures:
         "pass_cpu_seconds": life.cost.pass_cpu_seconds,
         "decide_cpu_seconds": life.cost.decide_cpu_seconds,
     }
+
+
+def pod_figures(life: Life, setup: PodSetup, *, pass_interval_seconds: int) -> Figures:
+    """Return what there was of pods, and what looking at them took; None for what is not told."""
+    passes = life.passes
+    return {
+        "pods_setup_seconds": setup.seconds,
+        "pod_bytes": setup.pod_bytes,
+        "api_server_peak_rss_bytes": life.api_server_peak_rss_bytes,
+        "pod_pass_interval_seconds": pass_interval_seconds,
+        "pod_passes": _whole(passes.passes),
+        "pod_pass_errors": _whole(passes.errors),
+        "pod_pass_seconds": passes.seconds_each,
+        "pods_seen": _whole(passes.pods_seen),
+    }
+
+
+def pod_targets(figures: Figures) -> list[Target]:
+    """Return what must be shown where there are pods."""
+    passes = int(figures["steady_seconds"] // figures["pod_pass_interval_seconds"]) + 1
+    pages = -(-figures["pods"] // PODS_PER_PAGE)
+    return [
+        at_least("pod_passes", figures["pod_passes"], POD_PASSES),
+        at_most("steady_pod_lists", figures["steady_pod_lists"], passes * max(1, pages)),
+    ]
 
 
 def targets(figures: Figures, done: Rounds, *, nodes: int) -> list[Target]:
@@ -157,6 +192,10 @@ def _row(cold: Cold) -> tuple[object, ...]:
         *(cpu.get(name) for name in ("apiserver", "etcd", "kcm", "winsim")),
         cold.wall_seconds,
     )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _by_round(side: str, colds: Sequence[Cold]) -> Figures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,10 @@ from bench.fleet import read_fleet, require_ready
 from bench.operator_process import OperatorProcess
 from bench.pool import BenchPool
 from bench.report import Report
+from bench.sampling import memory_bytes
 from bench.trail import AuditTrail
 from testbed.cluster import Testbed
+from testbed.options import Options
 
 ROOT: Final = Path(__file__).parents[2]
 INSTALLATION: Final = (ROOT / "crds", ROOT / "deploy" / "base")
@@ -36,6 +38,10 @@ class Ground:
     pool: BenchPool
     report: Report
 
+    def api_server_peak_bytes(self) -> int:
+        """Return the most memory that the API server has had so far, resident."""
+        return memory_bytes(self.testbed.component("apiserver").pid, peak=True)
+
     def pids(self) -> dict[str, int]:
         """Return the processes of the control plane by name."""
         running = {each.name: each.pid for each in self.testbed.components()}
@@ -43,14 +49,32 @@ class Ground:
 
 
 @contextmanager
-def prepared(*, nodes: int, directory: Path, report: Report) -> Iterator[Ground]:
-    """Bring up a cluster with so many Windows nodes and winpool installed; end it, whatever happens."""
+def prepared(
+    *,
+    nodes: int,
+    directory: Path,
+    report: Report,
+    options: Options | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Ground]:
+    """Bring up a cluster with so many Windows nodes and winpool installed; end it, whatever happens.
+
+    Args:
+        nodes: how many.
+        directory: for all that it writes.
+        report: what is told how far it is.
+        options: what else is chosen about the testbed.
+        settings: environment variables of the operator.
+
+    """
     with (
-        Testbed.up(directory=directory, apply=INSTALLATION, windows=nodes, report=report.say) as testbed,
+        Testbed.up(
+            directory=directory, apply=INSTALLATION, windows=nodes, options=options, report=report.say
+        ) as testbed,
         Api(testbed) as api,
     ):
         require_ready(read_fleet(api), count=nodes)
-        operator = OperatorProcess(testbed)
+        operator = OperatorProcess(testbed, settings=settings)
         yield Ground(
             nodes=nodes,
             testbed=testbed,

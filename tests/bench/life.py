@@ -16,6 +16,7 @@ from bench.ground import Ground
 from bench.operator_process import USER
 from bench.pool import EDITED_LABEL, LABELS, NAME
 from bench.sampling import Meter, memory_bytes
+from bench.scraping import PodPasses
 from bench.tools import run_tool
 from winpool.cluster.node_requests import NODES_PATH
 
@@ -68,7 +69,10 @@ class PassCost:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """All of it. ``peak_rss_bytes`` is the highest of the operator's processes."""
+    """All of it. ``peak_rss_bytes`` is the highest of the operator's processes.
+
+    ``passes`` are those of the process that converged, was edited, and was left alone.
+    """
 
     cold: Cold
     edit: Burst
@@ -78,6 +82,8 @@ class Life:
     drifts: int
     cost: PassCost
     peak_rss_bytes: int
+    passes: PodPasses
+    api_server_peak_rss_bytes: int
 
 
 def run_life(ground: Ground, *, steady_seconds: float, drifts: int) -> Life:
@@ -96,6 +102,11 @@ def run_life(ground: Ground, *, steady_seconds: float, drifts: int) -> Life:
     steady = run_steady(ground, seconds=steady_seconds)
     report.say(f"quiet: {steady.requests or 'nothing asked'}, {steady.cpu_fraction:.2%} of a core")
     peak = memory_bytes(ground.operator.pid, peak=True)
+    passes = PodPasses.read(ground.operator.scrape())
+    if passes.passes is not None:
+        report.say(
+            f"passes over all pods: {passes.passes:.0f}, of {passes.pods_seen or 0:,.0f} pods in the last"
+        )
     restart = run_restart(ground)
     report.say(f"restart: ready after {restart.ready_seconds:.2f} s, {restart.node_writes} writes to nodes")
     cost = run_pass_cost(ground)
@@ -105,7 +116,9 @@ def run_life(ground: Ground, *, steady_seconds: float, drifts: int) -> Life:
     peak = max(peak, memory_bytes(ground.operator.pid, peak=True))
     contender.undo()
     ground.operator.stop()
-    return Life(cold, edit, steady, restart, repairs, drifts, cost, peak)
+    return Life(
+        cold, edit, steady, restart, repairs, drifts, cost, peak, passes, ground.api_server_peak_bytes()
+    )
 
 
 def run_edit(ground: Ground) -> Burst:

@@ -8,11 +8,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from typing import Final
 
 import psutil
 
 from bench.errors import BenchError
+from bench.scraping import Scrape
 from testbed.cluster import Testbed
 from testbed.component import Component
 from testbed.errors import tail
@@ -24,6 +26,8 @@ USER: Final = subject()
 COMPONENT: Final = "operator"
 READY_SECONDS: Final = 120.0
 """Guard only; ten seconds are promised."""
+SCRAPE_SECONDS: Final = 30.0
+"""Guard: what a scrape of Prometheus waits is 10 s."""
 POLL_SECONDS: Final = 0.02
 """Between two questions to /readyz: the precision of the time to ready."""
 
@@ -31,10 +35,11 @@ _OK: Final = 200
 
 
 class OperatorProcess:
-    """``python -m winpool run`` under its own ServiceAccount."""
+    """``python -m winpool run`` under its own ServiceAccount, with ``settings`` in its environment."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed: Testbed, *, settings: Mapping[str, str] | None = None) -> None:
         self._testbed = testbed
+        self._settings = dict(settings or {})
         self._log = testbed.layout.log(COMPONENT)
         self._component: Component | None = None
         self._process: psutil.Process | None = None
@@ -85,6 +90,15 @@ class OperatorProcess:
             exit_ = self._component.status.exit
             raise BenchError(f"the operator has ended ({exit_}):\n{tail(self._log)}")
 
+    def scrape(self) -> Scrape:
+        """Return what its /metrics say now."""
+        self.require_alive()
+        try:
+            with urllib.request.urlopen(f"http://{self._address}/metrics", timeout=SCRAPE_SECONDS) as answer:
+                return Scrape.parse(answer.read().decode())
+        except OSError as error:
+            raise BenchError(f"the operator does not tell its metrics: {error}") from error
+
     def _command(self) -> list[str]:
         flags = {
             "kubeconfig": self._testbed.kubeconfig("winpool"),
@@ -93,17 +107,21 @@ class OperatorProcess:
             "log-format": "json",
         }
         pairs = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-        return [sys.executable, "-m", "winpool", "run", *pairs]
+        variables = [f"{name}={value}" for name, value in self._settings.items()]
+        return ["env", *variables, sys.executable, "-m", "winpool", "run", *pairs]
 
     def _is_ready(self) -> bool:
-        port = self._port()
-        if port is None:
+        if self._port() is None:
             return False
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self._address}/readyz", timeout=5) as answer:
                 return bool(answer.status == _OK)
         except OSError:  # not yet, or not listening yet
             return False
+
+    @property
+    def _address(self) -> str:
+        return f"127.0.0.1:{self._port()}"
 
     def _port(self) -> int | None:
         with self._log.open("rb") as file:

@@ -1,72 +1,174 @@
-"""Pods on the nodes of a run: many, small, and of no interest to the operator, which is the point."""
+"""Pods on the nodes of a run: bound when they are created, and told to run in one write each.
+
+They are a mixture, layer by layer over all nodes: of four pods on a node one belongs to a DaemonSet and
+tolerates everything, one tolerates the taint of the pool, and two tolerate nothing. Their DaemonSet is being
+deleted and held by a finalizer. So its controller leaves its pods alone, and the garbage collector, which
+would delete the pods of an owner that is not there, finds one.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
-import aiohttp
+import msgspec
 
-from bench.api import USER
-from bench.errors import BenchError
-from bench.fleet import read_fleet
 from bench.ground import Ground
+from bench.many import Requests, for_each
+from bench.pool import TAINTS
+from testbed.progress import progress
+from testbed.winsim.pods.addresses import PodAddresses
+from testbed.winsim.pods.objects import Pod
+from testbed.winsim.pods.status import running
+from testbed.winsim.pods.steps import UNMANAGED_ANNOTATION
+from testbed.winsim.wire import STRATEGIC_MERGE
 
 NAMESPACE: Final = "winpool-bench-pods"
-IN_FLIGHT: Final = 32
-SECONDS: Final = 60.0
-"""For one answer: what the API server itself allows for a request."""
+PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+DAEMON_SETS_PATH: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+AGENT: Final = "agent"
+KINDS: Final = 4
 
-_CREATED: Final = 201
+_POD: Final = msgspec.json.Decoder(Pod)
+
+Object = dict[str, Any]
 
 
-def create_pods(ground: Ground, *, count: int) -> float:
-    """Create pods that are bound to the nodes in turn; return how many seconds it took."""
+@dataclass(frozen=True, slots=True)
+class PodSetup:
+    """What it took to have them. ``pod_bytes`` is the size of one as JSON, as whoever lists them gets it."""
+
+    pods: int
+    seconds: float
+    pod_bytes: int
+
+
+NO_PODS: Final = PodSetup(0, 0.0, 0)
+
+
+def create_pods(ground: Ground, *, count: int) -> PodSetup:
+    """Create pods that are bound to the nodes in turn, and report each as a kubelet does that is Ready."""
+    if not count:
+        return NO_PODS
     ground.testbed.kubectl("create", "namespace", NAMESPACE)
     ground.testbed.kubectl("wait", "--for=create", "serviceaccount/default", "-n", NAMESPACE, "--timeout=60s")
-    names = sorted(read_fleet(ground.api))
+    agent = ground.api.create(DAEMON_SETS_PATH, daemon_set())["metadata"]["uid"]
+    ground.api.delete(f"{DAEMON_SETS_PATH}/{AGENT}")  # its finalizer holds it
+    addresses = {node.name: node.address for node in ground.testbed.fleet.status()}
     started = time.monotonic()
-    asyncio.run(_create_all(ground, names=names, count=count))
-    return time.monotonic() - started
+    with progress("pods Running", total=count, report=ground.report.say) as advance:
+        creation = _Creation(addresses=addresses, agent_uid=agent, advance=lambda done: advance(done, ""))
+        for_each(ground, range(count), creation.create)
+    seconds = time.monotonic() - started
+    return PodSetup(count, seconds, len(ground.api.get(f"{PODS_PATH}/{pod_name(0)}")))
 
 
-async def _create_all(ground: Ground, *, names: list[str], count: int) -> None:
-    certificate, key = ground.testbed.front_proxy
-    context = ssl.create_default_context(cafile=str(ground.testbed.ca_file))
-    context.load_cert_chain(certificate, key)
-    headers = {"X-Remote-User": USER, "X-Remote-Group": "system:masters", "Content-Type": "application/json"}
-    async with aiohttp.ClientSession(
-        ground.testbed.server,
-        connector=aiohttp.TCPConnector(ssl=context, limit=IN_FLIGHT),
-        headers=headers,
-        timeout=aiohttp.ClientTimeout(total=SECONDS),
-    ) as session:
-        waiting = iter(range(count))
-        async with asyncio.TaskGroup() as group:
-            for _ in range(IN_FLIGHT):
-                group.create_task(_work(session, waiting, names))
+class _Creation:
+    """Creates pods and reports them, one after the other for each that works on it."""
+
+    def __init__(
+        self, *, addresses: Mapping[str, str], agent_uid: str, advance: Callable[[int], None]
+    ) -> None:
+        self._addresses = addresses
+        self._nodes = sorted(addresses)
+        self._agent_uid = agent_uid
+        self._advance = advance
+        self._pod_addresses = PodAddresses(seed=NAMESPACE)
+        self._done = 0
+
+    async def create(self, requests: Requests, number: int) -> None:
+        """Create one pod, and report it."""
+        layer, place = divmod(number, len(self._nodes))
+        node = self._nodes[place]
+        body = pod(number, node=node, layer=layer, agent_uid=self._agent_uid)
+        report = running(
+            _POD.decode(await requests.send("POST", PODS_PATH, body)),
+            host_ip=self._addresses[node],
+            pod_ip=self._pod_addresses.take(),
+            now=datetime.now(UTC),
+        )
+        path = f"{PODS_PATH}/{pod_name(number)}/status"
+        await requests.send("PATCH", path, report, content_type=STRATEGIC_MERGE)
+        self._done += 1
+        self._advance(self._done)
 
 
-async def _work(session: aiohttp.ClientSession, waiting: Iterator[int], names: list[str]) -> None:
-    for number in waiting:
-        body = json.dumps(pod(number, node=names[number % len(names)]))
-        async with session.post(f"/api/v1/namespaces/{NAMESPACE}/pods", data=body) as answer:
-            if answer.status != _CREATED:
-                raise BenchError(f"pod {number}: {answer.status} {(await answer.text())[:500]}")
+def pod_name(number: int) -> str:
+    """Return the name of a pod; as long as those that a controller makes."""
+    return f"bench-{number:08d}-pod"
 
 
-def pod(number: int, *, node: str) -> dict[str, Any]:
-    """Return a pod that tolerates everything and mounts nothing."""
+def pod(number: int, *, node: str, layer: int, agent_uid: str) -> Object:
+    """Return a pod that is bound to a node.
+
+    Args:
+        number: which of all.
+        node: its node.
+        layer: which of that node; what kind of pod it is goes by it.
+        agent_uid: UID of the DaemonSet that every fourth belongs to.
+
+    """
+    kind = layer % KINDS
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "name": AGENT,
+        "uid": agent_uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = {"app.kubernetes.io/name": "bench", "app.kubernetes.io/component": f"layer-{layer}"}
     return {
-        "metadata": {"name": f"pod-{number}", "labels": {"app": "bench"}},
+        "metadata": {
+            "name": pod_name(number),
+            "labels": labels | ({"app": AGENT} if kind == 0 else {}),
+            "annotations": {UNMANAGED_ANNOTATION: "true"},
+            "ownerReferences": [owner] if kind == 0 else [],
+        },
         "spec": {
             "nodeName": node,
+            "nodeSelector": {"kubernetes.io/os": "windows"},
+            "os": {"name": "windows"},
             "automountServiceAccountToken": False,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "registry.example/bench:1"}],
+            "tolerations": tolerations(kind),
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example.com/team/bench:1.2.3",
+                    "env": [{"name": "LAYER", "value": str(layer)}, {"name": "MODE", "value": "bench"}],
+                    "resources": {
+                        "requests": {"cpu": "10m", "memory": "64Mi"},
+                        "limits": {"memory": "64Mi"},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def tolerations(kind: int) -> list[Object]:
+    """Return what pods of a kind tolerate; beside it all get what the API server adds for five minutes."""
+    if kind == 0:
+        return [{"operator": "Exists"}]
+    return [dict(taint) for taint in TAINTS] if kind == 1 else []
+
+
+def daemon_set() -> Object:
+    """Return the DaemonSet that pods belong to; it makes none, since there is no node that it selects."""
+    labels = {"app": AGENT}
+    return {
+        "metadata": {"name": AGENT, "finalizers": ["bench.winpool.dev/held"]},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": {"bench.winpool.dev/nowhere": "true"},
+                    "containers": [{"name": "main", "image": "registry.example.com/team/agent:1.2.3"}],
+                },
+            },
         },
     }

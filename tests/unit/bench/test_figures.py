@@ -15,11 +15,13 @@ from bench.cold import Rounds
 from bench.contenders import Cold
 from bench.counting import Burst
 from bench.errors import BenchError
-from bench.figures import cold_figures, life_figures, targets
+from bench.figures import cold_figures, life_figures, pod_figures, pod_targets, targets
 from bench.life import Life, PassCost, Restart, Steady
+from bench.pods import NO_PODS, PodSetup
 from bench.report import Report, as_line, layout, shown
 from bench.rounds import farthest, middle, order, percentile, ratios
 from bench.sampling import Usage, parse_memory
+from bench.scraping import PodPasses
 from bench.targets import at_least, at_most, exactly, missed
 
 NODES = 1000
@@ -76,6 +78,8 @@ def a_life() -> Life:
         drifts=3,
         cost=PassCost(0.08, 0.04),
         peak_rss_bytes=94_000_000,
+        passes=PodPasses(passes=4.0, errors=0.0, seconds=10.0, pods_seen=150_000.0),
+        api_server_peak_rss_bytes=3_000_000_000,
     )
 
 
@@ -133,6 +137,54 @@ def verdicts(life: Life, done: Rounds) -> list[str]:
 
 def test_a_run_that_is_as_wanted_misses_nothing_but_the_pass() -> None:
     assert verdicts(a_life(), some_rounds()) == ["pass_cpu_seconds"]
+
+
+def with_pods(life: Life, *, interval: int = 200) -> dict[str, object]:
+    setup = PodSetup(pods=150_000, seconds=700.0, pod_bytes=4000)
+    return {
+        "pods": setup.pods,
+        **life_figures(life, some_rounds()),
+        **pod_figures(life, setup, pass_interval_seconds=interval),
+    }
+
+
+def test_lists_of_pods_are_counted_apart_from_those_of_nodes_and_pools() -> None:
+    life = a_life()
+    steady = replace(life.steady, verbs=Counter(list=1203), requests={"list nodes": 1, "list pods": 1200})
+    figures = with_pods(replace(life, steady=steady))
+    assert (figures["steady_lists"], figures["steady_pod_lists"]) == (3, 1200)
+
+
+def test_what_looking_at_all_pods_took_is_told_for_each_time() -> None:
+    figures = with_pods(a_life())
+    assert (figures["pod_passes"], figures["pod_pass_errors"], figures["pod_pass_seconds"]) == (4, 0, 2.5)
+    assert (figures["pods_seen"], figures["pods_setup_seconds"]) == (150_000, 700.0)
+    assert figures["api_server_peak_rss_bytes"] == 3_000_000_000
+
+
+def test_an_operator_that_tells_nothing_of_passes_is_no_broken_run() -> None:
+    life = replace(a_life(), passes=PodPasses(None, None, None, None))
+    figures = pod_figures(life, NO_PODS, pass_interval_seconds=600)
+    assert json.loads(as_line(figures)) == {
+        "pods_setup_seconds": 0.0, "pod_bytes": 0, "api_server_peak_rss_bytes": 3_000_000_000,
+        "pod_pass_interval_seconds": 600, "pod_passes": None, "pod_pass_errors": None,
+        "pod_pass_seconds": None, "pods_seen": None,
+    }  # fmt: skip
+    assert [each.met for each in pod_targets(with_pods(life))] == [None, True]
+
+
+@pytest.mark.parametrize(("lists", "met"), [(1200, True), (1201, False)])
+def test_each_pass_may_list_all_pods_once_page_by_page(lists: int, met: bool) -> None:
+    """600 s are four passes of 200 s at most, and 150,000 pods are 300 pages."""
+    life = a_life()
+    steady = replace(life.steady, requests={"list pods": lists})
+    found = {each.name: each.met for each in pod_targets(with_pods(replace(life, steady=steady)))}
+    assert found == {"pod_passes": True, "steady_pod_lists": met}
+
+
+def test_memory_is_told_with_two_passes_in_it_at_least() -> None:
+    life = replace(a_life(), passes=PodPasses(1.0, 0.0, 1.0, 1.0))
+    assert missed(pod_targets(with_pods(life))) == ["pod_passes"]
 
 
 def test_conflicts_are_allowed_for_what_others_wrote_in_the_same_round() -> None:
