@@ -81,6 +81,7 @@ class App:
             recorder=self._recorder,
             create_task=self._create_task,
             pool_relist_seconds=settings.pool_relist_seconds,
+            pod_pass_seconds=settings.pod_pass_seconds,
             orphan_grace_seconds=settings.orphan_grace_seconds,
             cluster_rows=cluster_rows,
             clock=clock,
@@ -96,6 +97,7 @@ class App:
             relister=self._controller.relister,
             feed=self._feed,
             stats=self._controller.stats,
+            pod_passes=self._controller.pod_pass.stats,
         )
 
     async def run(self) -> int:
@@ -124,6 +126,7 @@ class App:
             asyncio.create_task(self._nodes.run(), name="nodes"),
             asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
+            asyncio.create_task(self._controller.pod_pass.run(), name="pods"),
             asyncio.create_task(self._controller.sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
         ]

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
-from winpool.contract.assess import assess, wanted_by
+from winpool.contract.assess import assess
+from winpool.contract.brake import current_survey
 from winpool.contract.judge import contradictory_rows
+from winpool.contract.questions import taints_of
 from winpool.contract.record import MAX_BYTES, fits
-from winpool.report.announce import Announcement, about_node, on_transition
+from winpool.report.announce import Announcement, about_node, of_issues, on_transition
+from winpool.report.figures import Figures, figures_of
+from winpool.report.preflight import is_untold
+from winpool.report.reserved_memory import too_large
 from winpool.report.status import status
+from winpool.report.view import ACCEPTABLE, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
@@ -31,16 +38,26 @@ class Decision:
     """What one pass is to do, in this order.
 
     ``finalizers`` is the list to put on the pool before any node is written, or, where there is no
-    ``patches``, to take our finalizer off; None leaves it. ``patches`` are at most one per node.
-    ``node_events`` are said, by node, once the patch of that node was written. ``status`` is what
-    the pool is to report, ``pool_events`` are said once it was written.
+    ``patches``, to take our finalizer off; None leaves it. With ``reports_first``, ``status`` is written
+    before any node: it says what the taints will meet. ``patches`` are at most one per node.
+    ``node_events`` are said, by node, once the patch of that node was written, and ``repaired`` names what
+    somebody had undone there. ``status`` is what the pool is to report, ``pool_events`` are said once it was
+    written; with ``keeps_status`` what stands there is left until more is known. ``needs_pods`` asks for a
+    look at all pods, soon. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
+    metrics.
     """
 
     finalizers: tuple[str, ...] | None
+    reports_first: bool
     patches: tuple[NodePatch, ...]
     node_events: Mapping[str, Announcement]
+    repaired: Mapping[str, tuple[str, ...]]
     status: WindowsNodePoolStatus
     pool_events: tuple[Announcement, ...]
+    keeps_status: bool
+    needs_pods: bool
+    look_again: datetime | None
+    figures: Figures
 
     @property
     def releases_pool(self) -> bool:
@@ -51,36 +68,75 @@ class Decision:
 def decide(snapshot: Snapshot) -> Decision:
     """Decide one pass of one pool."""
     pool = snapshot.pool
-    refusal = _refusal(snapshot)
     assessed = assess(snapshot)
-    may_write = pool.deleting or (not refusal and pool.spec is not None and pool.spec.mode is Mode.ACTIVE)
-    due = tuple(each.patch for each in assessed if each.patch is not None) if may_write else ()
-    patches = tuple(patch for patch in due if patch.node.uid not in snapshot.held_back)
+    refusal = _refusal(snapshot) or too_large(pool, assessed)
+    missing_permission = snapshot.missing_permission or _pods_permission(snapshot)
+    is_active = pool.spec is not None and pool.spec.mode is Mode.ACTIVE
+    may_write = pool.deleting or (is_active and not refusal and not _pods_permission(snapshot))
+    due = tuple(each for each in assessed if each.patch is not None) if may_write else ()
+    patches = tuple(
+        each.patch
+        for each in due
+        if each.patch and each.may_be_written and each.node.uid not in snapshot.held_back
+    )
     finalizers = _finalizers(pool, due=bool(due))
-    reported = status(snapshot, assessed, refusal=refusal)
+    reported = status(snapshot, assessed, refusal=refusal, missing_permission=missing_permission)
     return Decision(
         finalizers=finalizers,
+        reports_first=bool(patches) and not pool.deleting and is_untold(reported, pool.status),
         patches=patches,
         node_events=_node_events(assessed, pool) if patches else {},
+        repaired={each.node.name: (*each.drifted, *each.undone) for each in assessed if patches},
         status=reported,
-        pool_events=_pool_events(snapshot, reported, finalizers=finalizers),
+        pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
+        keeps_status=_keeps_status(snapshot, assessed),
+        needs_pods=not pool.deleting and _needs_pods(snapshot, assessed, may_write=may_write),
+        look_again=min((moment for each in assessed if (moment := each.startup.look_again)), default=None),
+        figures=Figures() if pool.deleting else figures_of(assessed),
     )
 
 
-def _refusal(snapshot: Snapshot) -> str:
-    """Say why the spec cannot be acted on, with the fix; empty where it can."""
+def _refusal(snapshot: Snapshot) -> Refusal:
+    """Say why the spec cannot be acted on, with the fix."""
     pool = snapshot.pool
     if pool.spec is None:
-        return pool.refusal
-    wanted = wanted_by(pool)
-    if not fits(labels=wanted.labels, taints=wanted.taints):
-        return (
-            f"spec.labels and spec.taints: their ownership record could exceed {MAX_BYTES} bytes on a node; "
-            "use fewer or shorter keys"
+        return Refusal(pool.refusal)
+    taints = {each.identity: each.value for each in (*pool.spec.taints, *pool.spec.startup_taints)}
+    if not fits(labels=pool.spec.labels, taints=taints):
+        return Refusal(
+            "spec.labels, spec.taints and spec.startupTaints: their ownership record could exceed "
+            f"{MAX_BYTES} bytes on a node; use fewer or shorter keys"
         )
     if wrong := contradictory_rows(pool.spec, matrix=snapshot.matrix, cluster_rows=snapshot.cluster_rows):
-        return "; ".join(wrong)
-    return ""
+        return Refusal("; ".join(wrong))
+    return ACCEPTABLE
+
+
+def _pods_permission(snapshot: Snapshot) -> str:
+    """Say which permission is missing to look at pods, where the spec has taints, which need that."""
+    spec = snapshot.pool.spec
+    return snapshot.pods_forbidden if spec and taints_of(spec) else ""
+
+
+def _keeps_status(snapshot: Snapshot, assessed: Sequence[Assessment]) -> bool:
+    """Whether the first look at all pods is about to tell more, and the status can wait for it.
+
+    One that tells of this very spec: each start of the operator would take back, for a moment, what is known
+    of pods that are in the way. And that of a dry run: its plan would leave out what waits for the look.
+    """
+    pool = snapshot.pool
+    is_dry_run = pool.spec is not None and pool.spec.mode is Mode.DRY_RUN
+    is_known = is_dry_run or pool.status.observed_generation == pool.generation
+    is_coming = snapshot.survey is None and not snapshot.pods_problem
+    return is_known and is_coming and not pool.deleting and any(each.needs_pods for each in assessed)
+
+
+def _needs_pods(snapshot: Snapshot, assessed: Sequence[Assessment], *, may_write: bool) -> bool:
+    """Whether all pods are to be looked at soon: the spec changed since, or a node waits to be written."""
+    if snapshot.pool.spec is None:
+        return False
+    waiting = (each for each in assessed if each.needs_pods and each.node.uid not in snapshot.held_back)
+    return current_survey(snapshot) is None or (may_write and any(waiting))
 
 
 def _finalizers(pool: Pool, *, due: bool) -> tuple[str, ...] | None:
@@ -99,7 +155,11 @@ def _node_events(assessed: Sequence[Assessment], pool: Pool) -> dict[str, Announ
 
 
 def _pool_events(
-    snapshot: Snapshot, reported: WindowsNodePoolStatus, *, finalizers: tuple[str, ...] | None
+    snapshot: Snapshot,
+    reported: WindowsNodePoolStatus,
+    assessed: Sequence[Assessment],
+    *,
+    finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:
     pool = snapshot.pool
     if pool.deleting:
@@ -107,7 +167,7 @@ def _pool_events(
             return ()
         note = "nothing is left on any node that an ownership record names as the pool's"
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
-    return tuple(
+    of_pool = (
         Announcement(reason, note, pool.name, pool.uid)
         for reason, note in on_transition(
             before=pool.status,
@@ -115,3 +175,4 @@ def _pool_events(
             wrote=snapshot.written_generation == pool.generation,
         )
     )
+    return (*of_pool, *of_issues(pool, reported, assessed))

@@ -55,6 +55,15 @@ class Settings(BaseSettings):
             "found then.",
         ),
     ] = 600
+    pod_pass_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=86400,
+            description="How often all pods are listed, beside when a spec or a node asks for it: pods that "
+            "do not tolerate a taint of a pool, or cannot run where they are, are found then.",
+        ),
+    ] = 600
     orphan_grace_seconds: Annotated[
         int,
         Field(

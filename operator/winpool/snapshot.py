@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
     from winpool.support.matrix import Matrix
     from winpool.support.rows import Row
+    from winpool.survey import Survey
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -55,12 +56,24 @@ class NodeVersions:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a node says of its memory, in bytes; None where it does not say, or cannot be read.
+
+    What its kubelet holds back from pods is the difference.
+    """
+
+    capacity: int | None = None
+    allocatable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A Windows node as the API server last reported it.
 
-    ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or
-    "Unknown" where the condition is absent. ``annotations`` holds only those under
-    ``winpool.dev/``. ``resource_version`` is the server's own text. ``memo`` is for what a rule reads
+    ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
+    condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
+    API server's time of creation. Times that cannot be read are None. ``annotations`` holds only those
+    under ``winpool.dev/``. ``resource_version`` is the server's own text. ``memo`` is for what a rule reads
     from this node alone and would read again in every pass.
     """
 
@@ -74,6 +87,9 @@ class Node:
     ready: str
     deleting: bool = False
     versions: NodeVersions = NodeVersions()
+    created: datetime | None = None
+    ready_since: datetime | None = None
+    memory: NodeMemory = NodeMemory()
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
@@ -131,6 +147,9 @@ class Snapshot:
     ``written_generation`` is the generation of the spec for which nodes were last written, 0 where
     that is not known. ``missing_permission`` says which right the API server says we lack, empty where
     we lack none. ``control_plane`` is the version of the API server in its own words, empty where not known.
+    ``survey`` is what the last look at all pods found about this pool, None where there was none yet, and
+    ``pods_problem`` why there is none newer, for people; ``pods_forbidden`` which right is missing to look.
+    ``contested`` says, by UID, what of a node somebody keeps undoing.
     ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
     """
 
@@ -144,5 +163,9 @@ class Snapshot:
     written_generation: int = 0
     missing_permission: str = ""
     control_plane: str = ""
+    survey: Survey | None = None
+    pods_problem: str = ""
+    pods_forbidden: str = ""
+    contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=built_in)
     cluster_rows: tuple[Row, ...] = ()

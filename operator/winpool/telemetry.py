@@ -5,9 +5,10 @@ Both are read off the parts at the moment somebody asks; nothing is kept here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
-from winpool.serve import metrics
+from winpool.control.stats import PassResult
+from winpool.serve import definitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.transport import Transport
+    from winpool.control.pod_pass import PodPassStats
     from winpool.control.pools import Pools
     from winpool.control.relist import Relister
     from winpool.control.stats import ControlStats
     from winpool.handlers import Feed
+    from winpool.report.figures import Figures
+    from winpool.serve.definitions import Definition, Labels
     from winpool.snapshot import Pool
 
 SILENCE_SECONDS: Final = 90.0
@@ -39,6 +43,7 @@ class Telemetry:
         relister: Relister,
         feed: Feed,
         stats: ControlStats,
+        pod_passes: PodPassStats,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -47,6 +52,7 @@ class Telemetry:
         self._relister = relister
         self._feed = feed
         self._stats = stats
+        self._pod_passes = pod_passes
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, for people; an empty list where it is."""
@@ -65,18 +71,35 @@ class Telemetry:
         """Return all pools that are known."""
         return self._pools.all()
 
-    def numbers(self) -> Mapping[metrics.Definition, Mapping[metrics.Labels, float]]:
+    def figures(self) -> Mapping[str, Figures]:
+        """Return what the last passes have found, by the name of the pool."""
+        return self._stats.figures
+
+    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
         """Return the operator's own numbers, by metric and label values."""
         return {
-            metrics.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
-            metrics.RECONCILE_SECONDS: {(): self._stats.seconds},
-            metrics.LAST_SUCCESS: {(): self._stats.last_success},
-            metrics.API_REQUESTS: {key: n for key, n in self._transport.stats.requests.items()},  # noqa: C416 - wider keys
-            metrics.WATCH_RESTARTS: {
+            definitions.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
+            definitions.RECONCILE_SECONDS: {(): self._stats.seconds},
+            definitions.LAST_SUCCESS: {(): self._stats.last_success},
+            definitions.API_REQUESTS: {key: n for key, n in self._transport.stats.requests.items()},  # noqa: C416 - wider keys
+            definitions.WATCH_RESTARTS: {
                 ("nodes",): self._nodes.stats.restarts,
                 ("windowsnodepools",): self._feed.restarts,
             },
-            metrics.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
-            metrics.EVENTS_POSTED: {(): self._recorder.posted},
-            metrics.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
+            definitions.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
+            definitions.EVENTS_POSTED: {(): self._recorder.posted},
+            definitions.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
+            **of_pod_passes(self._pod_passes),
         }
+
+
+def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about passes over all pods; each result from 0 on, so that its first one is seen."""
+    return {
+        definitions.POD_PASSES: {
+            (result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)
+        },
+        definitions.POD_PASS_SECONDS: {(): stats.seconds},
+        definitions.PODS_SEEN: {(): float(stats.pods)},
+        definitions.LAST_POD_PASS: {(): stats.finished},
+    }

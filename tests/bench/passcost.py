@@ -20,6 +20,7 @@ from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.labelled import list_labelled
+from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
@@ -27,9 +28,11 @@ from winpool.control.clock import Clock
 from winpool.control.executor import Executor
 from winpool.control.observe import Observer
 from winpool.control.patience import Patience
+from winpool.control.pod_pass import PodPass
 from winpool.control.pools import Pools
 from winpool.control.reconcile import Reconciler
 from winpool.control.relist import Relister
+from winpool.control.stats import ControlStats
 from winpool.decide import decide
 from winpool.snapshot import Node
 
@@ -44,8 +47,20 @@ class Parts:
         self.pools = Pools(on_change=_ignore_pool)
         self.nodes = NodeReflector(transport, on_change=_ignore_node)
         self.control_plane = ControlPlane(transport, on_change=_ignore)
+        self.pod_pass = PodPass(
+            list_pods=PodLister(transport.request).list,
+            questions=list,
+            on_surveyed=_ignore,
+            period_seconds=1,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
         self.observer = Observer(
-            pools=self.pools, nodes=self.nodes, control_plane=self.control_plane, now=clock.now
+            pools=self.pools,
+            nodes=self.nodes,
+            control_plane=self.control_plane,
+            pods=self.pod_pass,
+            now=clock.now,
         )
         self.reconciler = Reconciler(
             pool,
@@ -69,6 +84,8 @@ class Parts:
             ),
             list_labelled=lambda name: list_labelled(transport, pool_name=name),
             ask_for_nodes=self.nodes.ask_for_list,
+            ask_for_pods=self.pod_pass.ask,
+            note_figures=ControlStats().note_figures,
             clock=clock,
         )
         self._patience = Patience(monotonic=clock.monotonic)

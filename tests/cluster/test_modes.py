@@ -33,6 +33,7 @@ def test_dry_run_writes_a_plan_and_nothing_else(world: World) -> None:
         "NodesUpToDate": ("False", "DryRun"),
         "OSSupported": ("True", "NodesSupported"),
         "Reconciling": ("False", "Settled"),
+        "Stalled": ("False", "NotStalled"),
         "Paused": ("False", "NotPaused"),
         "Deleting": ("False", "NotDeleting"),
     }
@@ -60,6 +61,7 @@ def test_paused_writes_to_no_node_and_active_completes_what_was_left(world: Worl
         "NodesUpToDate": ("False", "Paused"),
         "OSSupported": ("True", "NodesSupported"),
         "Reconciling": ("False", "Settled"),
+        "Stalled": ("False", "NotStalled"),
         "Paused": ("True", "PausedBySpec"),
         "Deleting": ("False", "NotDeleting"),
     }

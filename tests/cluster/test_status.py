@@ -31,6 +31,7 @@ def test_a_converged_pool_has_all_conditions_with_listed_reasons_and_all_counts(
         "NodesUpToDate": ("True", "UpToDate"),
         "OSSupported": ("True", "NodesSupported"),
         "Reconciling": ("False", "Settled"),
+        "Stalled": ("False", "NotStalled"),
         "Paused": ("False", "NotPaused"),
         "Deleting": ("False", "NotDeleting"),
     }

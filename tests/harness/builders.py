@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import EllipsisType
 from typing import Any
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
+from winpool.contract.questions import taints_of as taints_of_spec
 from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
+from winpool.report.preflight import written
 from winpool.snapshot import Node, NodeVersions, Pool, Snapshot, Taint
+from winpool.survey import IntolerantPods, OnNode, Survey, taint_key
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -183,12 +187,20 @@ def a_snapshot(
     missing_permission: str = "",
     written_generation: int = 0,
     control_plane: str = CONTROL_PLANE,
+    survey: Survey | EllipsisType | None = ...,
+    pods_problem: str = "",
+    pods_forbidden: str = "",
+    contested: Mapping[str, tuple[str, ...]] | None = None,
     now: datetime = NOON,
 ) -> Snapshot:
-    """Return what a pass of ``pool`` sees."""
+    """Return what a pass of ``pool`` sees.
+
+    If nothing else is given, all pods have just been looked at, and nothing was found against them.
+    """
+    listed = tuple(nodes.values() if isinstance(nodes, Mapping) else nodes)
     return Snapshot(
         pool=pool,
-        nodes=tuple(nodes.values() if isinstance(nodes, Mapping) else nodes),
+        nodes=listed,
         rivals=tuple(rivals),
         vanished_pools=frozenset(vanished),
         now=now,
@@ -197,6 +209,49 @@ def a_snapshot(
         missing_permission=missing_permission,
         written_generation=written_generation,
         control_plane=control_plane,
+        survey=a_survey(pool, listed, now=now) if isinstance(survey, EllipsisType) else survey,
+        pods_problem=pods_problem,
+        pods_forbidden=pods_forbidden,
+        contested=contested or {},
+    )
+
+
+def a_survey(
+    pool: Pool,
+    nodes: Iterable[Node] = (),
+    *,
+    now: datetime = NOON,
+    intolerant: Mapping[str, Iterable[str]] | None = None,
+    **more: Any,
+) -> Survey | None:
+    """Return what a look at all pods has just found; ``intolerant``: by taint, "node/namespace/pod"."""
+    if pool.spec is None:
+        return None
+    asked = taints_of_spec(pool.spec)
+    found = {text: tuple(pods) for text, pods in (intolerant or {}).items()}
+    return Survey(
+        pool_uid=pool.uid,
+        generation=pool.generation,
+        taints=asked,
+        started=now,
+        finished=now,
+        nodes={node.name: node.uid for node in nodes},
+        intolerant={taint_key(taint): _intolerant(taint, found.get(written(taint), ())) for taint in asked},
+        **more,
+    )
+
+
+def _intolerant(taint: Taint, pods: tuple[str, ...]) -> IntolerantPods:
+    return IntolerantPods(
+        taint=taint,
+        pods=len(pods),
+        nodes=frozenset(pod.partition("/")[0] for pod in pods),
+        examples=tuple(pod.partition("/")[2] for pod in pods[:3]),
+        on_nodes={
+            node: OnNode(len(there), there[0].partition("/")[2])
+            for node in {pod.partition("/")[0] for pod in pods}
+            if (there := [pod for pod in pods if pod.startswith(f"{node}/")])
+        },
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from winpool.api.conditions import CONDITIONS
+from winpool.api.condition_table import CONDITIONS
 
 
 def is_listed(kind: str, status: str, reason: str) -> bool:

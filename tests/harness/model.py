@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from harness.builders import MINUTE, NOON, Nodes, a_pool, a_snapshot, deleted, edited, with_status
+from harness.builders import MINUTE, NOON, Nodes, a_pool, a_snapshot, a_survey, deleted, edited, with_status
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.contract.membership import selects
 from winpool.contract.record import TaintIdentity
 from winpool.decide import Decision, decide
+from winpool.report.preflight import written
 from winpool.snapshot import Node, NodePatch, Pool, Snapshot, Taint
 
 LISTS: Final = 2
@@ -42,6 +44,10 @@ class Model:
     now: datetime = NOON
     created: int = 0
     far_sighted: bool = False
+    blind: bool = False
+    """Whether the pods cannot be looked at."""
+    minding: set[str] = field(default_factory=set)
+    """Names of nodes with a pod that tolerates no NoExecute taint."""
 
     # The world
 
@@ -125,10 +131,21 @@ class Model:
 
     def snapshot(self, name: str, *, held_back: Collection[str] = ()) -> Snapshot:
         """Return what a pass of the pool sees."""
+        pool = self.pools[name]
         rivals = [pool for other, pool in self.pools.items() if other != name]
+        nodes = [node for node in self.nodes.values() if self.far_sighted or is_windows(node)]
+        intolerant = {
+            written(Taint(*each.identity, each.value)): [
+                f"{node}/default/web" for node in sorted(self.minding)
+            ]
+            for each in (pool.spec.taints if pool.spec else ())
+            if each.effect == NO_EXECUTE
+        }
         return a_snapshot(
-            self.pools[name],
-            [node for node in self.nodes.values() if self.far_sighted or is_windows(node)],
+            pool,
+            nodes,
+            survey=None if self.blind else a_survey(pool, nodes, now=self.now, intolerant=intolerant),
+            pods_problem="list pods: 500" if self.blind else "",
             rivals=rivals,
             vanished=self.vanished,
             held_back=held_back,
@@ -146,6 +163,7 @@ class Model:
                 return decision
             self.pools[name] = replace(self.pools[name], finalizers=decision.finalizers)
         for patch in decision.patches:
+            self._check_brake(patch, self.pools[name])
             writes = self._spend(writes)
             if writes is not None and writes < 0:
                 return decision
@@ -203,6 +221,13 @@ class Model:
             assert carries_ours(node), f"{node.name} is not Windows and had nothing of ours"
             assert patch.labels.get(POOL_LABEL) is None
             assert patch.annotations.get(APPLIED_ANNOTATION) is None
+
+    def _check_brake(self, patch: NodePatch, pool: Pool) -> None:
+        """Assert that no pod is deleted that minds: the pools of these worlds all say Hold."""
+        if pool.spec is None or pool.deleting or not (self.blind or patch.node.name in self.minding):
+            return
+        wanted = {Taint(*each.identity, each.value) for each in pool.spec.taints if each.effect == NO_EXECUTE}
+        assert not wanted & (set(patch.taints or ()) - set(patch.node.taints)), "a pod would be deleted"
 
     def _spend(self, writes: int | None) -> int | None:
         if writes is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.builders import a_taint
 from harness.strategies import LABEL_KEYS
 from harness.writes import patched
-from winpool.contract.conform import NOT_KNOWN, Wanted, conform, release
+from winpool.contract.conform import NOTHING_KNOWN, Own, Wanted, conform, release
 from winpool.snapshot import Node
 
 UID = "uid-of-pool"
@@ -20,8 +20,8 @@ def wanting(
     return Wanted(pool_name=name, pool_uid=uid, labels=dict(labels or {}), taints=listed)
 
 
-def conformed(node: Node, wanted: Wanted, os_labels: Mapping[str, str] = NOT_KNOWN) -> Node:
-    return patched(node, conform(node, wanted=wanted, os_labels=os_labels).patch)
+def conformed(node: Node, wanted: Wanted, own: Own = NOTHING_KNOWN) -> Node:
+    return patched(node, conform(node, wanted=wanted, own=own).patch)
 
 
 def released(node: Node, *, uid: str = UID, name: str = "pool") -> Node:

@@ -35,6 +35,7 @@ TAINT_IDENTITIES: Final = (
     ("os", "NoSchedule"),
     ("os", "PreferNoSchedule"),
     ("node.kubernetes.io/os", "NoSchedule"),
+    ("gpu", "NoExecute"),
 )
 POOL_VALUES: Final = ("p1", "p2", "same", "")
 FOREIGN_VALUES: Final = ("f1", "f2", "same", "")
@@ -60,7 +61,7 @@ PROTECTED_TAINTS: Final = (
 """Taints that no pool of these strategies asks for, one with a key that pools use with other effects."""
 
 RESERVED_LABELS: Final = {key: value for key, value in PROTECTED_LABELS.items() if key != "zone"}
-RESERVED_TAINTS: Final = tuple(taint for taint in PROTECTED_TAINTS if taint.key != "dedicated")
+RESERVED_TAINTS: Final = tuple(taint for taint in PROTECTED_TAINTS if taint.key not in ("dedicated", "os"))
 """Of those, what no pool at all may set: a record that names it must not be believed."""
 
 

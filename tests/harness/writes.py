@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import EllipsisType
 
 from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api import syntax
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
 from winpool.decide import Decision, decide
 from winpool.snapshot import Node, NodePatch, Pool, Taint
+from winpool.survey import Survey
 
 
 def patched(node: Node, patch: NodePatch | None) -> Node:
@@ -69,9 +71,9 @@ def foreign_labels(node: Node) -> dict[str, str]:
     return {key: value for key, value in node.labels.items() if not key.startswith(PREFIX)}
 
 
-def settled(pool: Pool, nodes: Nodes) -> tuple[Pool, Nodes]:
+def settled(pool: Pool, nodes: Nodes, *, survey: Survey | EllipsisType | None = ...) -> tuple[Pool, Nodes]:
     """Return the pool and the nodes after one pass that was performed whole."""
-    decision = decide(a_snapshot(pool, nodes))
+    decision = decide(a_snapshot(pool, nodes, survey=survey))
     finalizers = pool.finalizers if decision.finalizers is None else decision.finalizers
     return with_status(replace(pool, finalizers=finalizers), decision.status), acted(decision, nodes)
 

@@ -35,6 +35,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "port": ("0", 0),
     "pool_relist_seconds": ("7", 7),
     "node_relist_seconds": ("9", 9),
+    "pod_pass_seconds": ("13", 13),
     "orphan_grace_seconds": ("11", 11),
     "support_matrix_file": ("/etc/winpool/matrix.yaml", Path("/etc/winpool/matrix.yaml")),
     "log_format": ("json", "json"),
@@ -92,6 +93,7 @@ BAD = {
     "log_level": ["loud"],
     "pool_relist_seconds": ["0", "-1", "1.5", "86400"],
     "node_relist_seconds": ["0", "86400"],
+    "pod_pass_seconds": ["0", "86401"],
     "orphan_grace_seconds": ["0", "86400"],
 }
 BAD_VALUES = [(name, value) for name, values in BAD.items() for value in values]

@@ -98,6 +98,14 @@ class Worlds(RuleBasedStateMachine):
 
     # What others do
 
+    @rule(name=node_names)
+    def start_or_end_a_pod_that_minds(self, name: str) -> None:
+        self.model.minding ^= {name}
+
+    @rule()
+    def lose_or_regain_sight_of_the_pods(self) -> None:
+        self.model.blind = not self.model.blind
+
     @rule(
         name=node_names, key=st.sampled_from(SHARED_KEYS), value=st.none() | st.sampled_from(FOREIGN_VALUES)
     )
@@ -145,6 +153,9 @@ class Worlds(RuleBasedStateMachine):
                 assert RELEASE_FINALIZER in pool.finalizers
 
     def teardown(self) -> None:
+        self.model.settle()
+        self.model.minding.clear()
+        self.model.blind = False
         self.model.settle()
         check_protected(self.model)
         check_settled(self.model)

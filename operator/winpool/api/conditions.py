@@ -1,14 +1,13 @@
-"""The conditions of a WindowsNodePool and their reasons: one table, from which the reference page is made.
+"""The types of condition of a WindowsNodePool and the reasons that they can have.
 
-A reason is part of the API: people script against it (`kubectl get` shows the reason of Ready in the
-column STATE). At most 19 characters, so that the table stays within 80 columns.
+A reason is part of the API: people script against it. Those of Ready are at most 19 characters, since
+`kubectl get` shows them in the column STATE, and the table stays within 80 columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 
 class ConditionType(StrEnum):
@@ -20,12 +19,13 @@ class ConditionType(StrEnum):
     NODES_UP_TO_DATE = "NodesUpToDate"
     OS_SUPPORTED = "OSSupported"
     RECONCILING = "Reconciling"
+    STALLED = "Stalled"
     PAUSED = "Paused"
     DELETING = "Deleting"
 
 
 class Reason(StrEnum):
-    """Why a condition has the status it has. What each means under which condition: ``CONDITIONS``."""
+    """Why a condition has the status it has. What each means under which condition: ``condition_table``."""
 
     ACCEPTED = "Accepted"
     DRY_RUN = "DryRun"
@@ -38,11 +38,13 @@ class Reason(StrEnum):
     NO_NODES_SELECTED = "NoNodesSelected"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
+    NOT_STALLED = "NotStalled"
     OWNER_UNKNOWN = "OwnerUnknown"
     PAUSED = "Paused"
     PAUSED_BY_SPEC = "PausedBySpec"
     POOL_OVERLAP = "PoolOverlap"
     RELEASING_NODES = "ReleasingNodes"
+    RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
     RUNTIME_TOO_OLD = "RuntimeTooOld"
@@ -50,8 +52,11 @@ class Reason(StrEnum):
     SPEC_REJECTED = "SpecRejected"
     SUPPORT_ENDED = "SupportEnded"
     SUPPORT_ENDING = "SupportEnding"
+    TAINTS_HELD = "TaintsHeld"
     TOO_FEW_NODES_READY = "TooFewNodesReady"
     UP_TO_DATE = "UpToDate"
+    VALIDATING_NODES = "ValidatingNodes"
+    VALIDATION_TIMED_OUT = "ValidationTimedOut"
     VERSION_SKEW = "VersionSkew"
     WRITE_REFUSED = "WriteRefused"
     DELETING = "Deleting"
@@ -61,6 +66,7 @@ class Polarity(StrEnum):
     """What True says about the pool."""
 
     GOOD = "True is good"
+    BAD = "True is bad"
     BUSY = "True means work in progress"
     NEUTRAL = "True is neither good nor bad"
 
@@ -82,190 +88,3 @@ class ConditionKind:
     polarity: Polarity
     true_means: str
     meanings: tuple[Meaning, ...]
-
-
-CONDITIONS: Final = (
-    ConditionKind(
-        ConditionType.READY,
-        Polarity.GOOD,
-        "The spec is accepted, the pool is under control and enough of its nodes are available. "
-        "Stays True during a rollout.",
-        (
-            Meaning("True", Reason.UP_TO_DATE, "All nodes are as the spec asks, and enough are available."),
-            Meaning(
-                "True",
-                Reason.ROLLOUT_IN_PROGRESS,
-                "Enough nodes are available; some are still to be written to.",
-            ),
-            Meaning("True", Reason.PAUSED, "`mode` is Paused; enough nodes are available."),
-            Meaning("True", Reason.DRY_RUN, "`mode` is DryRun; enough nodes are available."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, as in a pool that starts from zero."),
-            Meaning("False", Reason.SPEC_REJECTED, "Accepted is False because of the spec: see there."),
-            Meaning(
-                "False", Reason.MISSING_PERMISSION, "Accepted is False because of a permission: see there."
-            ),
-            Meaning(
-                "False", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."
-            ),
-            Meaning("False", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that it selects."),
-            Meaning("False", Reason.WRITE_REFUSED, "NodesUpToDate is False: see there."),
-            Meaning("False", Reason.TOO_FEW_NODES_READY, "Available is False: see there."),
-            Meaning("False", Reason.DELETING, "The pool is being deleted."),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.ACCEPTED,
-        Polarity.GOOD,
-        "The operator can act on this spec. Depends on the spec, the operator's settings and permissions, "
-        "never on single nodes.",
-        (
-            Meaning("True", Reason.ACCEPTED, "The spec can be acted on."),
-            Meaning(
-                "False",
-                Reason.SPEC_REJECTED,
-                "The operator cannot act on the spec; nothing new is written to nodes until it is corrected.",
-            ),
-            Meaning(
-                "False",
-                Reason.MISSING_PERMISSION,
-                "The operator lacks a permission; the message has the exact rule.",
-            ),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.AVAILABLE,
-        Polarity.GOOD,
-        "All nodes but at most one are Ready and not cordoned.",
-        (
-            Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
-            Meaning(
-                "Unknown",
-                Reason.OWNER_UNKNOWN,
-                "The nodes that match carry the record of a pool that is not known, nor known to be gone.",
-            ),
-            Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node is not Ready or is cordoned."),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.NODES_UP_TO_DATE,
-        Polarity.GOOD,
-        "Every node of the pool is as this generation of the spec asks.",
-        (
-            Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
-            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
-            Meaning(
-                "False",
-                Reason.WRITE_REFUSED,
-                "All that is left are nodes that the API server, or a policy behind it, does not let be "
-                "changed: see status.issues.",
-            ),
-            Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
-            Meaning("False", Reason.PAUSED, "Some nodes are not as the spec asks, and `mode` is Paused."),
-            Meaning(
-                "False",
-                Reason.DRY_RUN,
-                "Some nodes are not as the spec asks, and `mode` is DryRun: see status.plan.",
-            ),
-            Meaning(
-                "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
-            ),
-            Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.OS_SUPPORTED,
-        Polarity.GOOD,
-        "Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a "
-        "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst is "
-        "told.",
-        (
-            Meaning("True", Reason.NODES_SUPPORTED, "Every node is supported."),
-            Meaning(
-                "True",
-                Reason.BUILD_WARNED,
-                "Every node is supported, some with a warning: see status.issues.",
-            ),
-            Meaning("True", Reason.SUPPORT_ENDING, "Support of a build that nodes run ends within 90 days."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is unsupported."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
-            Meaning(
-                "Unknown",
-                Reason.BUILD_UNKNOWN,
-                "The support matrix does not know a build that nodes run or this version of Kubernetes, or "
-                "what a node reports cannot be read.",
-            ),
-            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
-            Meaning("Unknown", Reason.SPEC_REJECTED, "The spec was not accepted, so its rows are not known."),
-            Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
-            Meaning(
-                "False",
-                Reason.BUILD_UNSUPPORTED,
-                "Nodes run a build that the support matrix does not allow under this version of Kubernetes, "
-                "or denies.",
-            ),
-            Meaning(
-                "False", Reason.SUPPORT_ENDED, "The last day of support of a build that nodes run passed."
-            ),
-            Meaning(
-                "False",
-                Reason.REVISION_BELOW_FLOOR,
-                "Nodes run a revision below the highest of `os.minRevision` and the support matrix's floors.",
-            ),
-            Meaning(
-                "False",
-                Reason.VERSION_SKEW,
-                "Nodes run a kubelet that is newer than the control plane, or older than it may be.",
-            ),
-            Meaning(
-                "False",
-                Reason.RUNTIME_TOO_OLD,
-                "Nodes run a container runtime that is too old for their kubelet.",
-            ),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.RECONCILING,
-        Polarity.BUSY,
-        "The operator itself is at work on the pool and will go on by itself.",
-        (
-            Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "Nodes are being brought to what the spec asks."),
-            Meaning(
-                "True",
-                Reason.RELEASING_NODES,
-                "The pool is being deleted and what it put on nodes is taken off.",
-            ),
-            Meaning(
-                "False",
-                Reason.SETTLED,
-                "There is nothing left to do, or nothing that the operator may do now.",
-            ),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.PAUSED,
-        Polarity.NEUTRAL,
-        "A person has paused the pool.",
-        (
-            Meaning("True", Reason.PAUSED_BY_SPEC, "`mode` is Paused."),
-            Meaning("False", Reason.NOT_PAUSED, "`mode` is not Paused."),
-        ),
-    ),
-    ConditionKind(
-        ConditionType.DELETING,
-        Polarity.NEUTRAL,
-        "The pool is being deleted and waits until its nodes are released.",
-        (
-            Meaning(
-                "True",
-                Reason.RELEASING_NODES,
-                "What the pool put on nodes is being taken off; the message counts them.",
-            ),
-            Meaning("False", Reason.NOT_DELETING, "Nobody has asked for deletion."),
-        ),
-    ),
-)
-"""Every type of condition, with every status and reason that it can have."""

@@ -41,6 +41,12 @@ class EventReason(StrEnum):
     DRIFT_REPAIRED = "DriftRepaired"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
+    TAINTS_HELD = "TaintsHeld"
+    MISPLACED_PODS = "MisplacedPods"
+    FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
+    RESERVED_MEMORY_MISMATCH = "ReservedMemoryMismatch"
+    NODE_VALIDATED = "NodeValidated"
+    VALIDATION_TIMED_OUT = "ValidationTimedOut"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     SUPPORT_ENDED = "SupportEnded"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
@@ -134,6 +140,50 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.NODE,
         "The API server, or a policy or webhook behind it, does not let the operator change this node.",
+    ),
+    EventKind(
+        EventReason.TAINTS_HELD,
+        "UpdateNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "A NoExecute taint of the spec would have pods deleted that do not tolerate it, and is held back on "
+        "their nodes; the event says how many and where.",
+    ),
+    EventKind(
+        EventReason.MISPLACED_PODS,
+        "LookAtPods",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Pods are bound to nodes of the pool that cannot run on Windows; told once, until there are none.",
+    ),
+    EventKind(
+        EventReason.FOREIGN_TAINT_CONFLICT,
+        "RepairNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "Somebody keeps undoing what the pool puts on the node; it is repaired later and later.",
+    ),
+    EventKind(
+        EventReason.RESERVED_MEMORY_MISMATCH,
+        "CompareReservedMemory",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The kubelet holds back another amount of memory than the pool declares. Of many nodes, those get "
+        "it that `status.issues` names.",
+    ),
+    EventKind(
+        EventReason.NODE_VALIDATED,
+        "ValidateNode",
+        EventType.NORMAL,
+        Regarding.NODE,
+        "The node has passed `validation` and its startup taints were taken off.",
+    ),
+    EventKind(
+        EventReason.VALIDATION_TIMED_OUT,
+        "ValidateNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The node has not passed `validation` in time and keeps its startup taints.",
     ),
     EventKind(
         EventReason.BUILD_UNSUPPORTED,

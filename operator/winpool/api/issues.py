@@ -11,6 +11,9 @@ class IssueReason(StrEnum):
 
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
+    INTOLERANT_PODS = "IntolerantPods"
+    VALIDATION_TIMED_OUT = "ValidationTimedOut"
+    FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
     OWNER_UNKNOWN = "OwnerUnknown"
     POOL_OVERLAP = "PoolOverlap"
     BUILD_UNSUPPORTED = "BuildUnsupported"
@@ -18,10 +21,16 @@ class IssueReason(StrEnum):
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
     VERSION_SKEW = "VersionSkew"
     RUNTIME_TOO_OLD = "RuntimeTooOld"
+    RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"
+    RESERVED_MEMORY_MISMATCH = "ReservedMemoryMismatch"
+    MISPLACED_PODS = "MisplacedPods"
+    INTOLERANT_NODE_AGENTS = "IntolerantNodeAgents"
+    PODS_UNREADABLE = "PodsUnreadable"
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
     SUPPORT_ENDING = "SupportEnding"
     BUILD_WARNED = "BuildWarned"
+    RESERVED_MEMORY_LOW = "ReservedMemoryLow"
 
 
 ISSUES: Final = {
@@ -29,6 +38,13 @@ ISSUES: Final = {
     "nothing is taken off this node but keys under winpool.dev/.",
     IssueReason.WRITE_REFUSED: "The API server, or a policy or webhook behind it, does not let the operator "
     "change the node; it is tried again, at most five minutes apart.",
+    IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the node yet, and pods run there that do not "
+    "tolerate it. A NoExecute taint, which would have them deleted, is held back until they are gone, unless "
+    "it says `onIntolerantPods: Delete`.",
+    IssueReason.VALIDATION_TIMED_OUT: "The node has not passed `validation` in time; its startup taints stay "
+    "until it has.",
+    IssueReason.FOREIGN_TAINT_CONFLICT: "Somebody keeps undoing what the pool puts on the node: it was "
+    "repaired three times within ten minutes, and is repaired later and later.",
     IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "
     "not known to be gone either.",
     IssueReason.POOL_OVERLAP: "The node is selected by this pool and by another one.",
@@ -39,11 +55,23 @@ ISSUES: Final = {
     "supported: the highest of `os.minRevision` and the floors of the support matrix.",
     IssueReason.VERSION_SKEW: "The node's kubelet is newer than the control plane, or older than it may be.",
     IssueReason.RUNTIME_TOO_OLD: "The node's container runtime is too old for its kubelet.",
+    IssueReason.RESERVED_MEMORY_TOO_LARGE: "What `reservedMemory` declares is more than half of the node's "
+    "memory.",
+    IssueReason.RESERVED_MEMORY_MISMATCH: "The kubelet holds back another amount of memory than "
+    "`reservedMemory` declares.",
+    IssueReason.MISPLACED_PODS: "Pods are bound to the node that cannot run there: they are for Linux, or no "
+    "image of theirs is for Windows.",
+    IssueReason.INTOLERANT_NODE_AGENTS: "Pods of DaemonSets run on nodes of the pool and do not tolerate a "
+    "taint that the pool asks for: once they end, they do not come back.",
+    IssueReason.PODS_UNREADABLE: "Pods on the node could not be read, so nothing that depends on them is "
+    "done there.",
     IssueReason.BUILD_UNKNOWN: "The support matrix does not know the node's build of Windows or this "
     "version of Kubernetes, or what the node reports cannot be read; nothing is done to the node for it.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "
     "than the node reports; the node is judged by what it reports.",
     IssueReason.SUPPORT_ENDING: "Support of the node's build of Windows ends within 180 days.",
     IssueReason.BUILD_WARNED: "The node is supported with a warning; the message has the reason.",
+    IssueReason.RESERVED_MEMORY_LOW: "`reservedMemory` declares less than 2 GiB, the least that is good "
+    "practice on Windows.",
 }
 """What each reason means, for the reference page."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from winpool.api.conditions import CONDITIONS
+from winpool.api.condition_table import CONDITIONS
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, schema
 from winpool.api.events import EVENTS, Regarding
 from winpool.api.issues import ISSUES
@@ -44,6 +44,8 @@ def _type(node: Schema) -> str:
             return f"map of {_plural(values)}"
         case {"format": "date-time"}:
             return "time (RFC 3339)"
+        case {"x-kubernetes-int-or-string": True}:
+            return "integer or string"
     return str(node["type"])
 
 
@@ -73,7 +75,7 @@ def _words(value: Any) -> str:
 def _default(node: Schema, *, required: bool) -> str:
     if required:
         return "*required*"
-    return f"`{node['default']}`" if "default" in node and node["type"] != "object" else ""
+    return f"`{node['default']}`" if "default" in node and node.get("type") != "object" else ""
 
 
 def _field_table(node: Schema, *, path: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from winpool.api.model import MAX_INT32
+from winpool.api.quantity import INT_OR_STRING
 from winpool.api.rules import VALIDATIONS
 
 Schema = dict[str, Any]
@@ -18,6 +19,7 @@ Schema = dict[str, Any]
 _KEYS: Final = (
     "description",
     "type",
+    INT_OR_STRING,
     "format",
     "default",
     "enum",

@@ -29,6 +29,14 @@ class SelectorOperator(StrEnum):
 
 _WITH_VALUES: Final = (SelectorOperator.IN, SelectorOperator.NOT_IN)
 
+OPERATOR_NEEDS_VALUES: Final = Rule(
+    f"(self.operator in {cel_list(_WITH_VALUES)}) == (has(self.values) && self.values.size() > 0)",
+    "must be given for In and NotIn and must be absent for Exists and DoesNotExist",
+    lambda self: (self.operator in _WITH_VALUES) == bool(self.values),
+    at=".values",
+)
+"""What every requirement of a label selector must obey."""
+
 
 class SelectorRequirement(ApiModel):
     """One requirement on the labels of a node."""
@@ -48,12 +56,7 @@ class SelectorRequirement(ApiModel):
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
-        Rule(
-            f"(self.operator in {cel_list(_WITH_VALUES)}) == (has(self.values) && self.values.size() > 0)",
-            "must be given for In and NotIn and must be absent for Exists and DoesNotExist",
-            lambda self: (self.operator in _WITH_VALUES) == bool(self.values),
-            at=".values",
-        ),
+        OPERATOR_NEEDS_VALUES,
         Rule(
             f"self.key != '{OS_LABEL}' || "
             f"(self.operator == 'In' && has(self.values) && self.values == ['{OS_WINDOWS}'])",

@@ -7,11 +7,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from winpool.api import syntax
-from winpool.api.fields import EACH_KEY_SYNTAX, LabelKey, LabelValue, Revision, WindowsRelease, under
+from winpool.api.fields import EACH_KEY_SYNTAX, LabelValue, Revision, WindowsRelease, under
 from winpool.api.matrix import MAX_ROWS, MatrixRow
 from winpool.api.model import ApiModel, list_map
+from winpool.api.reserved_memory import ReservedMemory
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 from winpool.api.selector import NodeSelector
+from winpool.api.taints import PoolTaint, StartupTaint
+from winpool.api.validation import NodeValidation
 from winpool.api.verdicts import RowVerdict
 
 
@@ -55,45 +58,6 @@ class OperatingSystem(ApiModel):
 
 def _is_within(floor: int | None, target: int | None) -> bool:
     return floor is None or target is None or floor <= target
-
-
-class PoolTaint(ApiModel):
-    """A taint that every node of the pool carries."""
-
-    key: Annotated[
-        LabelKey,
-        Rule(
-            f"!(self in {cel_list(syntax.RESERVED_TAINT_KEYS)}) && "
-            f"!self.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}')",
-            "must not be a taint that Kubernetes, a cloud provider, Cluster API, Karpenter, the cluster "
-            "autoscaler or this operator sets by itself; keys such as 'os' or 'node.kubernetes.io/os' are "
-            "allowed",
-            # What is not a key at all is the other rule's to refuse.
-            lambda key: syntax.is_taint_key_allowed(key) or not syntax.is_key(key),
-        ),
-    ] = Field(description="Key of the taint, such as os. A string, required.")
-    value: LabelValue = Field(
-        default_factory=str,
-        description="Value of the taint, such as windows. A string, empty where it is not given.",
-    )
-    effect: Annotated[
-        str,
-        Field(max_length=64),
-        Rule(
-            f"self in {cel_list(syntax.TAINT_EFFECTS)}",
-            "must be 'NoSchedule' or 'PreferNoSchedule'; 'NoExecute', which deletes running pods, "
-            "is not offered in this version",
-            lambda effect: effect in syntax.TAINT_EFFECTS,
-        ),
-    ] = Field(
-        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new ones away, "
-        "PreferNoSchedule tries to. A string, required."
-    )
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """Key and effect: what the API server requires to be unique within a pool and within a node."""
-        return (self.key, self.effect)
 
 
 class WindowsNodePoolSpec(ApiModel):
@@ -142,6 +106,23 @@ class WindowsNodePoolSpec(ApiModel):
         description="Taints that every node of the pool carries, kept and taken off again like `labels`. A "
         "list of at most 16, told apart by key and effect.",
     )
+    startup_taints: Annotated[tuple[StartupTaint, ...], list_map("key", "effect")] = Field(
+        default_factory=tuple,
+        max_length=16,
+        description="Taints that a node carries from when it joins the cluster until it has passed "
+        "`validation` for the first time. A node that has pods already, or is ten minutes old, gets none. A "
+        "list of at most 16, told apart by key and effect.",
+    )
+    validation: NodeValidation | None = Field(
+        default=None,
+        description="What a node has to show before it counts as fit for work and its startup taints come "
+        "off. Where absent, the defaults of its fields hold for nodes with startup taints.",
+    )
+    reserved_memory: ReservedMemory | None = Field(
+        default=None,
+        description="The memory that the kubelets are to hold back from pods, compared with Capacity minus "
+        "Allocatable of each node. Where absent, nothing is compared.",
+    )
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -169,6 +150,15 @@ class WindowsNodePoolSpec(ApiModel):
             "must not be a release that `supportMatrix` denies: no node could be as the spec asks",
             lambda self: self.own_row is None or self.own_row.verdict is not RowVerdict.DENY,
             at=".os.version",
+        ),
+        Rule(
+            "!has(self.startupTaints) || !has(self.taints) || !self.startupTaints.exists(s, "
+            "self.taints.exists(t, t.key == s.key && t.effect == s.effect))",
+            "must not repeat a key and effect of `taints`: it could not come off",
+            lambda self: {each.identity for each in self.taints}.isdisjoint(
+                each.identity for each in self.startup_taints
+            ),
+            at=".startupTaints",
         ),
     )
 

@@ -4,6 +4,7 @@ Counts are always written, zeros too, or ``kubectl wait --for=jsonpath='{…}'=0
 Texts and lists are cut to their limits here, so that no report is refused for its length.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -14,6 +15,10 @@ from winpool.api.verdicts import Verdict
 
 MAX_ISSUES: Final = 10
 MAX_PLAN_STEPS: Final = 50
+MAX_PREFLIGHT: Final = 16
+"""As many as a spec has taints."""
+MAX_TEMPLATE_LABELS: Final = 80
+"""32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
 MAX_BUILDS: Final = 16
 """More builds than a pool has even in the middle of an upgrade; the counts cover all nodes."""
 NOT_OBSERVED: Final = -1
@@ -114,6 +119,28 @@ class PlanStep(ApiModel):
     reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
 
 
+class Preflight(ApiModel):
+    """What a taint of the spec would meet on the nodes that do not carry it yet."""
+
+    taint: Annotated[str, Clipped(384)] = Field(
+        description="The taint as kubectl writes it, such as os=windows:NoExecute. A string, required."
+    )
+    nodes: Count = Field(
+        description="Nodes of the pool with pods that do not tolerate it. An integer, required."
+    )
+    intolerant_pods: Count = Field(
+        description="Pods on these nodes that do not tolerate it. They go on running, but do not come back; "
+        "of a NoExecute taint they are deleted. An integer, required."
+    )
+    pods: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(3), ATOMIC] = Field(
+        default_factory=tuple, description="The first of these pods, as namespace/name. A list of at most 3."
+    )
+    daemon_sets: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(16), ATOMIC] = Field(
+        default_factory=tuple,
+        description="DaemonSets whose pods are among them, as namespace/name. A list of at most 16.",
+    )
+
+
 class Plan(ApiModel):
     """What the operator would do if `mode` were Active."""
 
@@ -123,6 +150,38 @@ class Plan(ApiModel):
     )
     steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
         default_factory=tuple, description="What would be done, in order. A list, the first 50."
+    )
+    preflight: Annotated[tuple[Preflight, ...], Clipped(MAX_PREFLIGHT), ATOMIC] = Field(
+        default_factory=tuple,
+        description="What the taints that are to be added or changed would meet, those that nothing is in "
+        "the way of left out. A list of at most 16.",
+    )
+
+
+class TemplateTaint(ApiModel):
+    """A taint that a new node of the pool will carry."""
+
+    key: Annotated[str, Clipped(512)] = Field(description="Key of the taint. A string, required.")
+    value: Annotated[str, Clipped(63)] = Field(
+        default_factory=str, description="Value of the taint. A string, empty where there is none."
+    )
+    effect: Annotated[str, Clipped(64)] = Field(description="Effect of the taint. A string, required.")
+
+
+class NodeTemplate(ApiModel):
+    """What a new node of the pool will carry, for autoscalers that start from zero."""
+
+    labels: Annotated[Mapping[str, Annotated[str, Clipped(63)]], Field(max_length=MAX_TEMPLATE_LABELS)] = (
+        Field(
+            default_factory=dict,
+            description="Labels that a node needs to belong to the pool, and those that the pool puts on it. "
+            "A map of strings.",
+        )
+    )
+    taints: Annotated[tuple[TemplateTaint, ...], Clipped(16), ATOMIC] = Field(
+        default_factory=tuple,
+        description="Taints that the pool puts on it for good; startup taints are not among them, since they "
+        "come off again. A list of at most 16.",
     )
 
 
@@ -151,6 +210,11 @@ class WindowsNodePoolStatus(ApiModel):
     available_nodes: Count = Field(
         default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
     )
+    misplaced_pods: Count = Field(
+        default_factory=int,
+        description="Pods on nodes of the pool that cannot run there: they are for Linux, or no image of "
+        "theirs is for Windows. Counted with evidence only, at the last look at all pods. An integer.",
+    )
     builds: Annotated[tuple[Build, ...], Clipped(MAX_BUILDS), list_map("build")] = Field(
         default_factory=tuple,
         description="Which builds of Windows the nodes run and whether they are supported. A list of at most "
@@ -161,14 +225,19 @@ class WindowsNodePoolStatus(ApiModel):
         description="What a person should look at, worst first. A list of at most 10; the counts cover all "
         "nodes.",
     )
+    node_template: NodeTemplate | None = Field(
+        default=None,
+        description="What a new node of the pool will carry, so that an autoscaler knows it before there is "
+        "one. Absent while the spec is not accepted.",
+    )
     plan: Plan | None = Field(
         default=None,
         description="What the operator would do if `mode` were Active. Present while `mode` is DryRun.",
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
         default_factory=tuple,
-        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, Reconciling, Paused and "
-        "Deleting, one entry per type.",
+        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, Reconciling, Stalled, "
+        "Paused and Deleting, one entry per type.",
     )
 
     def condition(self, kind: str) -> Condition | None:

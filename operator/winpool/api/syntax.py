@@ -32,7 +32,12 @@ KUBERNETES_MINOR_PATTERN: Final = "^1[.][1-9][0-9]{1,2}$"
 DATE_PATTERN: Final = "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$"
 """The form of a date. The year 0 is left out: Go has it and Python has not."""
 
-TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule")
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+"""The effect for which Kubernetes deletes pods that run already, without asking PodDisruptionBudgets.
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+STARTUP_TAINT_EFFECTS: Final = (NO_SCHEDULE, "PreferNoSchedule")
+TAINT_EFFECTS: Final = (*STARTUP_TAINT_EFFECTS, NO_EXECUTE)
 
 RESERVED_TAINT_KEYS: Final = (
     "node.kubernetes.io/not-ready",

@@ -11,9 +11,10 @@ from pydantic import Field, ValidationError
 from winpool.api.matrix import KubernetesVersions, MatrixRow
 from winpool.api.model import ApiModel, Timestamp
 from winpool.api.problems import InvalidSpecError, describe
+from winpool.api.reserved_memory import OnMismatch, ReservedMemory
 from winpool.api.rules import Rule, Validation
 from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
-from winpool.api.spec import Mode, OperatingSystem, PoolTaint, WindowsNodePoolSpec
+from winpool.api.spec import Mode, OperatingSystem, WindowsNodePoolSpec
 from winpool.api.status import (
     MAX_BUILDS,
     MAX_ISSUES,
@@ -22,12 +23,17 @@ from winpool.api.status import (
     Build,
     Condition,
     Issue,
+    NodeTemplate,
     Plan,
     PlanAction,
     PlanStep,
+    Preflight,
+    TemplateTaint,
     WindowsNodePoolStatus,
 )
 from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
+from winpool.api.taints import OnIntolerantPods, PoolTaint, StartupTaint
+from winpool.api.validation import NodeAgents, NodeValidation, PodRequirement, PodSelector, RequiredPods
 from winpool.api.verdicts import RowVerdict, Verdict
 
 __all__ = [
@@ -42,16 +48,28 @@ __all__ = [
     "KubernetesVersions",
     "MatrixRow",
     "Mode",
+    "NodeAgents",
     "NodeSelector",
+    "NodeTemplate",
+    "NodeValidation",
     "ObjectMeta",
+    "OnIntolerantPods",
+    "OnMismatch",
     "OperatingSystem",
     "Plan",
     "PlanAction",
     "PlanStep",
+    "PodRequirement",
+    "PodSelector",
     "PoolTaint",
+    "Preflight",
+    "RequiredPods",
+    "ReservedMemory",
     "RowVerdict",
     "SelectorOperator",
     "SelectorRequirement",
+    "StartupTaint",
+    "TemplateTaint",
     "Verdict",
     "WindowsNodePool",
     "WindowsNodePoolSpec",

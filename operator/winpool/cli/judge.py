@@ -98,11 +98,12 @@ def _of_rules(content: Mapping[str, Any], *, known: bool) -> Iterator[Fault]:
 
 def _broken(loc: tuple[int | str, ...], ctx: Mapping[str, str], value: Any) -> Fault:
     below = tuple(part for part in ctx["at"].split(".") if part)
-    # The API server quotes the value where the rule is about one text, and is silent about larger ones.
-    quoted = f"{_quoted(value)}: " if isinstance(value, str) and not below else ""
+    # The API server quotes the value where the rule is about one text or number, and is silent about
+    # larger ones.
+    quoted = f"{_quoted(value)}: " if isinstance(value, str | int) and not below else ""
     field = f"{field_of(loc)}{ctx['at']}".removeprefix(".")
     return Fault((*loc, *below), field, f"Invalid value: {quoted}{ctx['message']}")
 
 
-def _quoted(value: str) -> str:
+def _quoted(value: str | int) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -22,6 +22,9 @@ Schema = dict[str, Any]
 UNKNOWN: Final = "unknown field"
 """How the sentence about a field begins that the schema does not have."""
 
+_INT_OR_STRING: Final = "integer,string"
+"""What the API server calls the type of a field that may be either."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -136,12 +139,16 @@ def _bounds(value: int, schema: Schema, path: Path) -> Iterator[Fault]:
 
 
 def _wrong_type(value: Any, schema: Schema, path: Path) -> Fault | None:
-    expected, found = schema.get("type"), type_of(value)
-    if expected is None or expected == found:
+    found = type_of(value)
+    if schema.get("x-kubernetes-int-or-string"):
+        expected, wants = _INT_OR_STRING, ""
+    else:
+        expected = wants = schema.get("type", "")
+    if not expected or found in expected.split(","):
         return None
     # Of a fraction or a boolean for an integer Kubernetes 1.36 says something stranger than 1.35 did.
     sentence = f'Invalid value: "{found}": {dotted(path)} in body must be of type {expected}: "{found}"'
-    return Fault(path, dotted(path), sentence, wants=expected)
+    return Fault(path, dotted(path), sentence, wants=wants)
 
 
 def type_of(value: Any) -> str:

@@ -14,7 +14,7 @@ from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_verb, printable
 from winpool.cli.structural import without_nulls
 from winpool.contract.judge import contradictory_rows
 from winpool.support.matrix import built_in
@@ -253,20 +253,15 @@ def _count(number: int, thing: str) -> str:
 def _say(file: str, line: int, title: str, sentence: str) -> int:
     """Print a fault; return how many that is."""
     where = f"{file}:{line}: " + (f"{title}: " if title else "")
-    sys.stdout.write(f"{_printable(where + sentence)}\n")
+    sys.stdout.write(f"{printable(where + sentence)}\n")
     return 1
 
 
 def _note(text: str) -> None:
     """Print what is no fault, beside the list of faults, which is for programs too."""
-    sys.stderr.write(f"{_printable(text)}\n")
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def _usage(text: str) -> int:
     _note(f"kubectl winpool validate: {text}")
     return Exit.USAGE
-
-
-def _printable(text: str) -> str:
-    """Write out what would move a terminal's cursor: names and keys come from files of anybody."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -12,13 +12,15 @@ nothing at all, neither that there are nodes nor that there are none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import PREFIX
+from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.snapshot import Node, NodeVersions, Taint
+from winpool.snapshot import Node, NodeMemory, NodeVersions, Taint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from winpool.snapshot import NodePatch
 
 _READY: Final = "Ready"
+_NOT_SAID: Final = wire.Condition(type=_READY)
 
 _VERSIONS_KEPT: Final = 1024
 """More combinations than any cluster runs at once; each has about 100 bytes."""
@@ -137,6 +140,7 @@ def _node(found: wire.NodeObject) -> Node:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
+    ready = _ready(status)
     return Node(
         name=metadata.name,
         uid=metadata.uid,
@@ -145,9 +149,12 @@ def _node(found: wire.NodeObject) -> Node:
         annotations=_ours(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,
-        ready=_ready(status),
+        ready=ready.status,
+        ready_since=_time(ready.last_transition_time),
+        created=_time(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
         versions=_versions(status),
+        memory=_memory(status),
     )
 
 
@@ -155,12 +162,41 @@ def _taint(taint: wire.TaintObject) -> Taint:
     return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
 
 
-def _ready(status: wire.NodeStatus | str | None) -> str:
+def _ready(status: wire.NodeStatus | str | None) -> wire.Condition:
     if isinstance(status, wire.NodeStatus):
         for condition in status.conditions or ():
             if condition.type == _READY:
-                return condition.status
-    return wire.UNKNOWN
+                return condition
+    return _NOT_SAID
+
+
+def _time(text: str | None) -> datetime | None:
+    """Read a metav1.Time; one that cannot be read is not known, and keeps no node from being read."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _memory(status: wire.NodeStatus | str | None) -> NodeMemory:
+    if not isinstance(status, wire.NodeStatus):
+        return NodeMemory()
+    capacity, allocatable = status.capacity, status.allocatable
+    return _memory_once(capacity and capacity.memory, allocatable and allocatable.memory)
+
+
+@lru_cache(maxsize=_VERSIONS_KEPT)
+def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
+    """Read both. Machines of a kind report the same, so each pair is read and held once."""
+    return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
+
+
+def _bytes(quantity: str | None) -> int | None:
+    try:
+        return None if quantity is None else bytes_of(quantity)
+    except ValueError:
+        return None
 
 
 def _versions(status: wire.NodeStatus | str | None) -> NodeVersions:

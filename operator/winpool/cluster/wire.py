@@ -28,6 +28,7 @@ class Metadata(_Base):
     resource_version: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -52,6 +53,7 @@ class Condition(_Base):
 
     type: str = ""
     status: str = UNKNOWN
+    last_transition_time: str | None = None
 
 
 class NodeInfo(_Base):
@@ -62,8 +64,17 @@ class NodeInfo(_Base):
     container_runtime_version: str = ""
 
 
+class Resources(_Base):
+    """The part of a core/v1 ResourceList that is read."""
+
+    memory: str | None = None
+
+
 class NodeStatus(_Base):
     """The part of core/v1 NodeStatus that is read."""
+
+    capacity: Resources | None = None
+    allocatable: Resources | None = None
 
     conditions: list[Condition] | None = None
     node_info: NodeInfo | None = None

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from winpool.contract.conform import Wanted, conform, record_of, release
-from winpool.contract.judge import Judge
+from winpool.contract.brake import NOTHING_HELD, Brake, Held
+from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, record_of, release
+from winpool.contract.edits import MISMATCH_TAINT
+from winpool.contract.judge import Judge, Judged
 from winpool.contract.membership import Claim, asking, claim, may_share
 from winpool.contract.record import Record, Unreadable
+from winpool.contract.reserved_judge import ReservedMemoryJudge
+from winpool.contract.reserved_memory import Reserved
+from winpool.contract.validate import NO_STARTUP, Startup, Validator
 from winpool.snapshot import Node, NodePatch
 from winpool.support.judge import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.snapshot import Pool, Snapshot
 
 
@@ -23,10 +29,12 @@ class Assessment(msgspec.Struct, frozen=True):
     """What the contract says of one node. ``patch`` is None where the node is as it should be.
 
     ``compared`` is False where there was no readable spec to compare it with. ``rival`` names the
-    other pool that has the node or asks for it too; ``drifted`` what somebody undid;
-    ``unreadable`` says why the ownership record gives no rights; ``refused`` why the API server did not
-    let the patch pass when it was last tried. ``judgement`` is what the support matrix says, of our nodes
-    only.
+    other pool that has the node or asks for it too; ``drifted`` what somebody undid, ``undone`` the same
+    where it may not be put back now, and ``contested`` what somebody keeps undoing; ``unreadable`` says why
+    the ownership record gives no rights; ``refused`` why the API server did not let the patch pass when it
+    was last tried. ``lacks_taints`` says that a taint of the spec is not there, ``held`` which the brake
+    keeps away, ``startup`` how the node stands with the startup taints. ``judgement`` is what the support
+    matrix says, ``reserved`` how its reserved memory compares; both of our nodes only.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
     """
@@ -37,9 +45,32 @@ class Assessment(msgspec.Struct, frozen=True):
     compared: bool = True
     rival: str = ""
     drifted: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
     unreadable: str = ""
     refused: str = ""
+    lacks_taints: bool = False
+    held: Held = NOTHING_HELD
+    startup: Startup = NO_STARTUP
     judgement: Judgement | None = None
+    reserved: Reserved | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the node is as this generation of the spec asks."""
+        return (
+            self.compared and self.patch is None and self.held is NOTHING_HELD and self.startup is NO_STARTUP
+        )
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether a look at all pods has to come first."""
+        return self.held.asks or self.startup.needs_pods
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether the patch may be sent now: a NoExecute taint needs a look at all pods that is young."""
+        return self.patch is not None and not self.held.is_stale
 
 
 def wanted_by(pool: Pool) -> Wanted:
@@ -65,12 +96,8 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
         return _with_refusals((_released(node, pool) for node in nodes), snapshot)
     if pool.spec is None:
         return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
-    wanted = wanted_by(pool)
-    rivals, judge = _rivals(snapshot), Judge(snapshot, pool.spec)
-    assessed = (
-        _assessed(node, wanted=wanted, snapshot=snapshot, rivals=rivals, judge=judge) for node in nodes
-    )
-    return _with_refusals(assessed, snapshot)
+    assessor = _Assessor(snapshot, pool.spec)
+    return _with_refusals(map(assessor.assess, nodes), snapshot)
 
 
 def _with_refusals(assessed: Iterable[Assessment], snapshot: Snapshot) -> tuple[Assessment, ...]:
@@ -104,25 +131,67 @@ def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
     return tuple(other for other in snapshot.rivals if other.uid in owners or may_share(snapshot.pool, other))
 
 
-def _assessed(
-    node: Node, *, wanted: Wanted, snapshot: Snapshot, rivals: tuple[Pool, ...], judge: Judge
-) -> Assessment:
-    found = claim(node, pool=snapshot.pool, rivals=rivals, vanished=snapshot.vanished_pools)
-    match found.claim:
-        case Claim.OURS:
-            judged = judge.judge(node)
-            state = conform(node, wanted=wanted, os_labels=judged.labels)
-            others = asking(rivals, node) if rivals else ()
-            return Assessment(
-                node,
-                Claim.OURS,
-                state.patch,
-                rival=others[0].name if others else "",
-                drifted=state.drifted,
-                unreadable=state.unreadable,
-                judgement=judged.judgement,
-            )
-        case Claim.LEFT:
-            return _released(node, snapshot.pool)
-        case other:
-            return Assessment(node, other, rival=found.rival)
+class _Assessor:
+    """Assesses node by node, for one pass of a pool whose spec can be read."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+        self._snapshot = snapshot
+        self._wanted = wanted_by(snapshot.pool)
+        self._rivals = _rivals(snapshot)
+        self._judge = Judge(snapshot, spec)
+        self._reserved = ReservedMemoryJudge(spec.reserved_memory)
+        self._brake = Brake(snapshot, spec)
+        self._validator = Validator(snapshot, spec)
+        self._own: dict[tuple[int, bool | None], Own] = {}
+
+    def assess(self, node: Node) -> Assessment:
+        """Return whose the node is, and what is to be done there."""
+        snapshot = self._snapshot
+        found = claim(node, pool=snapshot.pool, rivals=self._rivals, vanished=snapshot.vanished_pools)
+        match found.claim:
+            case Claim.OURS:
+                return self._ours(node)
+            case Claim.LEFT:
+                return _released(node, snapshot.pool)
+            case other:
+                return Assessment(node, other, rival=found.rival)
+
+    def _ours(self, node: Node) -> Assessment:
+        judged, reserved, found = self._judge.judge(node), self._reserved.judge(node), record_of(node)
+        mismatch = self._reserved.taint(reserved)
+        own = self._own_keys(judged, mismatch)
+        held, startup, lacks_taints, state = NOTHING_HELD, NO_STARTUP, False, AS_WANTED
+        if not is_as_wanted(node, found, wanted=self._wanted, own=own):
+            is_known = isinstance(found, Record) and found.pool_uid == self._wanted.pool_uid
+            record = found if isinstance(found, Record) and is_known else None
+            held = self._brake.hold(node, record)
+            if mismatch and MISMATCH_TAINT not in {taint.identity for taint in node.taints}:
+                held = self._brake.hold_mismatch(held)
+                own = own if MISMATCH_TAINT not in held.waiting else self._own_keys(judged, None)
+            startup = self._validator.startup(node, record, is_newcomer=found is None)
+            lacks_taints = self._wanted.lacks_taints(node)
+            if not (startup.unsettled or held.holds_all):
+                state = conform(node, wanted=self._wanted, own=own, held=held, startup=startup.taints)
+        others = asking(self._rivals, node) if self._rivals else ()
+        return Assessment(
+            node,
+            Claim.OURS,
+            state.patch,
+            rival=others[0].name if others else "",
+            drifted=state.drifted,
+            undone=state.undone,
+            contested=self._snapshot.contested.get(node.uid, ()),
+            unreadable=state.unreadable,
+            lacks_taints=lacks_taints,
+            held=held,
+            startup=startup,
+            judgement=judged.judgement,
+            reserved=reserved,
+        )
+
+    def _own_keys(self, judged: Judged, mismatch: bool | None) -> Own:
+        """Return what the node is to carry under ``winpool.dev/``: one object for all that are alike."""
+        own = self._own.get((id(judged), mismatch))
+        if own is None:
+            own = self._own[id(judged), mismatch] = Own(judged.labels, mismatch)
+        return own

@@ -9,33 +9,59 @@ The rules, each with a test of its name:
   spec does not forget it.
 - One that the pool no longer wants is undone: if our value still stands there, what was before
   comes back, or the key goes. If somebody changed it meanwhile it is theirs now, and stays.
+- A taint that the brake holds (``brake``) is left as it stands on the node, with what the record says of it.
 - Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
+- Labels and taints under ``winpool.dev/`` are ours without a record.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
 from winpool.contract import record as records
-from winpool.contract.record import Owned, Record, Unreadable
-from winpool.snapshot import NodePatch, Taint
+from winpool.contract.brake import NOTHING_HELD
+from winpool.contract.edits import (
+    MISMATCH_TAINT,
+    OS_LABELS,
+    as_list,
+    difference,
+    drifted,
+    put,
+    still_ours,
+    undo,
+    with_times,
+)
+from winpool.contract.record import Record, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.contract.record import TaintIdentity
-    from winpool.snapshot import Node
+    from winpool.contract.brake import Held
+    from winpool.contract.record import Owned, TaintIdentity
+    from winpool.snapshot import Node, NodePatch
 
 K = TypeVar("K")
 
-OS_LABELS: Final = (OS_VERSION_LABEL, OS_REVISION_LABEL)
-"""The labels that tell a node's Windows: ours, and as they are read from what the node reports."""
+NONE: Final[Mapping[Any, str]] = MappingProxyType({})
 
-NOT_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
-"""The ``OS_LABELS`` of a node whose Windows is not known: none."""
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a node is to carry under ``winpool.dev/``, beside the label of its pool.
+
+    ``labels`` are of ``OS_LABELS`` those that are known. ``mismatch`` says whether ``MISMATCH_TAINT`` is to
+    stand there, None leaves it as it is: nothing is known (P4).
+    """
+
+    labels: Mapping[str, str] = field(default_factory=lambda: NONE)
+    mismatch: bool | None = False
+
+
+NOTHING_KNOWN: Final = Own()
+"""Of a node whose Windows is not known, in a pool that declares no reserved memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +80,25 @@ class Wanted:
         default_factory=dict, init=False, compare=False, repr=False
     )
 
+    def lacks_taints(self, node: Node) -> bool:
+        """Whether a taint that is wanted does not stand on ``node`` with its value."""
+        standing = {taint.identity: taint.value for taint in node.taints}
+        return not self.taints.items() <= standing.items()
+
 
 @dataclass(frozen=True, slots=True)
 class Conformity:
     """How a node stands to what is wanted.
 
     ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
-    changed or removed after we had put it there. ``unreadable`` says why the record on the node
+    changed or removed after we had put it there; ``undone`` the same where it may not be put back now.
+    ``unreadable`` says why the record on the node
     gives no rights.
     """
 
     patch: NodePatch | None
     drifted: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
     unreadable: str = ""
 
 
@@ -79,53 +112,88 @@ def record_of(node: Node) -> Record | Unreadable | None:
     return found
 
 
-def conform(node: Node, *, wanted: Wanted, os_labels: Mapping[str, str] = NOT_KNOWN) -> Conformity:
-    """Return the patch after which ``node`` carries what is ``wanted``, and of ``OS_LABELS`` ``os_labels``.
+def conform(
+    node: Node,
+    *,
+    wanted: Wanted,
+    own: Own = NOTHING_KNOWN,
+    held: Held = NOTHING_HELD,
+    startup: Mapping[TaintIdentity, str] = NONE,
+) -> Conformity:
+    """Return the patch after which ``node`` carries what is ``wanted``, with ``own`` and ``startup``.
 
     A record of another pool is undone first: the caller decides whether that pool is gone
     (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
     """
     found = record_of(node)
-    if isinstance(found, Record) and _is_as_wanted(node, found, wanted=wanted, os_labels=os_labels):
-        return _AS_WANTED
-    return _compare(node, found, wanted=wanted, os_labels=os_labels)
+    if is_as_wanted(node, found, wanted=wanted, own=own):
+        return AS_WANTED
+    return compare(node, found, wanted=wanted, own=own, held=held, startup=startup)
 
 
-def _compare(
-    node: Node, found: Record | Unreadable | None, *, wanted: Wanted, os_labels: Mapping[str, str]
+def compare(
+    node: Node,
+    found: Record | Unreadable | None,
+    *,
+    wanted: Wanted,
+    own: Own = NOTHING_KNOWN,
+    held: Held = NOTHING_HELD,
+    startup: Mapping[TaintIdentity, str] = NONE,
 ) -> Conformity:
     """Go the long way: what is to be undone, what is to be put, and what the record says then."""
     unreadable = found.why if isinstance(found, Unreadable) else ""
     if found is None and node.labels.get(POOL_LABEL) == wanted.pool_name:
         unreadable = "it is missing, though the pool label is there"
     old = found if isinstance(found, Record) else Record(pool_uid=wanted.pool_uid)
-    keep = wanted if old.pool_uid == wanted.pool_uid else replace(wanted, labels={}, taints={})
+    is_ours = old.pool_uid == wanted.pool_uid
+    kept = old if is_ours else Record(pool_uid=wanted.pool_uid)
 
-    labels, taints = _undo(node, old, keep_labels=keep.labels, keep_taints=keep.taints)
-    kept = old if old.pool_uid == wanted.pool_uid else Record(pool_uid=wanted.pool_uid)
-    own_labels = _put(labels, wanted.labels, kept.labels)
-    own_taints = _with_times(node, _put(taints, wanted.taints, kept.taints), kept.taints)
+    carried = {**{each: value for each, value in wanted.taints.items() if each not in held.all}, **startup}
+    labels, taints = undo(
+        node,
+        old,
+        keep_labels=wanted.labels if is_ours else NONE,
+        keep_taints=carried.keys() | held.all if is_ours else NONE,
+    )
+    own_labels = put(labels, wanted.labels, kept.labels)
+    own_taints = with_times(node, put(taints, carried, kept.taints), kept.taints)
+    own_taints.update(still_ours(taints, held, kept.taints))
     text = records.render(Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints))
     labels[POOL_LABEL] = wanted.pool_name
     for key in OS_LABELS:
         labels.pop(key, None)
-    labels.update(os_labels)
+    labels.update(own.labels)
+    if own.mismatch:
+        taints[MISMATCH_TAINT] = ""
+    elif own.mismatch is False:
+        taints.pop(MISMATCH_TAINT, None)
 
-    patch = _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=text)
+    patch = difference(node, labels=labels, taints=as_list(node, taints, old), applied=text)
     unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
     return Conformity(
-        patch=patch, drifted=_drifted(node, patch) if unchanged and patch else (), unreadable=unreadable
+        patch=patch,
+        drifted=drifted(node, patch) if unchanged and patch else (),
+        undone=tuple(
+            f"taint {key}:{effect}"
+            for key, effect in sorted(held.all & kept.taints.keys())
+            if (key, effect) not in own_taints
+        ),
+        unreadable=unreadable,
     )
 
 
-_AS_WANTED: Final = Conformity(patch=None)
+AS_WANTED: Final = Conformity(patch=None)
 
 
-def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted, os_labels: Mapping[str, str]) -> bool:
+def is_as_wanted(
+    node: Node, record: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
+) -> bool:
     """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
 
     All that is wanted stands there, and what is recorded as ours is just the part of it that is.
     """
+    if not isinstance(record, Record):
+        return False
     compared = wanted.compared.get(id(record))
     if compared is None:
         compared = wanted.compared[id(record)] = (record, _fits(record, wanted))
@@ -133,14 +201,16 @@ def _is_as_wanted(node: Node, record: Record, *, wanted: Wanted, os_labels: Mapp
     if not (
         compared[1]
         and labels.get(POOL_LABEL) == wanted.pool_name
-        and labels.get(OS_VERSION_LABEL) == os_labels.get(OS_VERSION_LABEL)
-        and labels.get(OS_REVISION_LABEL) == os_labels.get(OS_REVISION_LABEL)
+        and labels.get(OS_VERSION_LABEL) == own.labels.get(OS_VERSION_LABEL)
+        and labels.get(OS_REVISION_LABEL) == own.labels.get(OS_REVISION_LABEL)
         and wanted.labels.items() <= labels.items()
     ):
         return False
-    if not wanted.taints:
+    if not (wanted.taints or node.taints or own.mismatch):
         return True
     taints = {(taint.key, taint.effect): taint.value for taint in node.taints}
+    if own.mismatch is not None and (MISMATCH_TAINT in taints) != own.mismatch:
+        return False
     return wanted.taints.items() <= taints.items()
 
 
@@ -171,109 +241,10 @@ def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
     elif node.labels.get(POOL_LABEL) != pool_name:
         return None
     old = found if isinstance(found, Record) else Record(pool_uid=pool_uid)
-    labels, taints = _undo(node, old, keep_labels={}, keep_taints={})
+    labels, taints = undo(node, old, keep_labels=NONE, keep_taints=NONE)
     if labels.get(POOL_LABEL) == pool_name:
         del labels[POOL_LABEL]
     for key in OS_LABELS:
         labels.pop(key, None)
-    return _difference(node, labels=labels, taints=_as_list(node, taints, old), applied=None)
-
-
-def _undo(
-    node: Node,
-    old: Record,
-    *,
-    keep_labels: Mapping[str, str],
-    keep_taints: Mapping[TaintIdentity, str],
-) -> tuple[dict[str, str], dict[TaintIdentity, str]]:
-    """Return the values on the node once all that ``old`` put there, but what is kept, is taken off."""
-    labels = dict(node.labels)
-    taints = {taint.identity: taint.value for taint in node.taints}
-    _take_off(labels, {key: own for key, own in old.labels.items() if key not in keep_labels})
-    _take_off(taints, {identity: own for identity, own in old.taints.items() if identity not in keep_taints})
-    return labels, taints
-
-
-def _take_off(values: dict[K, str], owned: Mapping[K, Owned]) -> None:
-    for key, own in owned.items():
-        if values.get(key) != own.set:
-            continue
-        if own.before is None:
-            del values[key]
-        else:
-            values[key] = own.before
-
-
-def _put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]) -> dict[K, Owned]:
-    """Put what is wanted into ``values``; return what of it is ours."""
-    ours: dict[K, Owned] = {}
-    for key, value in wanted.items():
-        own, standing = owned.get(key), values.get(key)
-        if standing == value and (own is None or own.set != value):
-            continue
-        values[key] = value
-        before = own.before if own else standing
-        if before != value:  # a key that is back at what it was before us is not ours any more
-            ours[key] = replace(own, set=value) if own else Owned(set=value, before=before)
-    return ours
-
-
-def _difference(
-    node: Node, *, labels: Mapping[str, str], taints: tuple[Taint, ...], applied: str | None
-) -> NodePatch | None:
-    changed: dict[str, str | None] = {k: v for k, v in labels.items() if node.labels.get(k) != v}
-    changed.update(dict.fromkeys(node.labels.keys() - labels.keys()))
-    annotated = node.annotations.get(APPLIED_ANNOTATION) != applied
-    if not changed and not annotated and taints == node.taints:
-        return None
-    return NodePatch(
-        node=node,
-        labels=changed,
-        annotations={APPLIED_ANNOTATION: applied} if annotated else {},
-        taints=None if taints == node.taints else taints,
-    )
-
-
-def _with_times(
-    node: Node, ours: Mapping[TaintIdentity, Owned], owned: Mapping[TaintIdentity, Owned]
-) -> dict[TaintIdentity, Owned]:
-    """Note on taints that we take now when those that give way had been added."""
-    added = {taint.identity: taint.time_added for taint in node.taints}
-    return {
-        identity: replace(own, before_time=time)
-        if identity not in owned and (time := added.get(identity))
-        else own
-        for identity, own in ours.items()
-    }
-
-
-def _as_list(node: Node, taints: Mapping[TaintIdentity, str], old: Record) -> tuple[Taint, ...]:
-    """Return the list to stand on the node: those that are there in their order, then new ones."""
-    standing = {taint.identity: taint for taint in node.taints}
-    stay = [
-        taint if taint.value == taints[identity] else _changed(taint, taints[identity], old)
-        for identity, taint in standing.items()
-        if identity in taints
-    ]
-    new = [
-        Taint(key, effect, value) for (key, effect), value in taints.items() if (key, effect) not in standing
-    ]
-    return (*stay, *new)
-
-
-def _changed(taint: Taint, value: str, old: Record) -> Taint:
-    """Return the taint with another value; with the old time, where that is what stood there before us."""
-    own = old.taints.get(taint.identity)
-    time = own.before_time if own and own.before == value else None
-    return Taint(taint.key, taint.effect, value, time)
-
-
-def _drifted(node: Node, patch: NodePatch) -> tuple[str, ...]:
-    """Name the labels and taints that ``patch`` puts back, in the words of kubectl.
-
-    Not ``OS_LABELS``: mostly it is the machine that has changed.
-    """
-    labels = [f"label {key}" for key in sorted(patch.labels) if key not in OS_LABELS]
-    before = set(node.taints)
-    taints = [f"taint {t.key}:{t.effect}" for t in patch.taints or () if t not in before]
-    return (*labels, *taints)
+    taints.pop(MISMATCH_TAINT, None)
+    return difference(node, labels=labels, taints=as_list(node, taints, old), applied=None)

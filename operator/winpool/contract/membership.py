@@ -19,11 +19,11 @@ from winpool.contract.record import Record
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from winpool.api.v1alpha1 import NodeSelector, SelectorRequirement
+    from winpool.api.v1alpha1 import NodeSelector, PodRequirement, PodSelector, SelectorRequirement
     from winpool.snapshot import Node, Pool
 
 
-def selects(selector: NodeSelector, labels: Mapping[str, str]) -> bool:
+def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
     """Whether ``selector`` takes an object with these labels.
 
     As Kubernetes does: ``NotIn`` and ``DoesNotExist`` also take an object without the key.
@@ -38,7 +38,7 @@ def selects(selector: NodeSelector, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _meets(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
+def _meets(requirement: SelectorRequirement | PodRequirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case SelectorOperator.IN:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from winpool.cluster.labelled import list_labelled, list_strays
+from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
+from winpool.contract.questions import question_of
 from winpool.control.dispatch import Dispatcher
 from winpool.control.executor import Executor
 from winpool.control.observe import Observer
+from winpool.control.pod_pass import PodPass
 from winpool.control.pool_loops import PoolLoops
 from winpool.control.reconcile import Reconciler
 from winpool.control.relist import Relister
@@ -31,13 +34,14 @@ if TYPE_CHECKING:
     from winpool.control.pools import Pools
     from winpool.snapshot import Node
     from winpool.support.rows import Row
+    from winpool.survey import PoolQuestion
 
 
 class Controller:
     """The loops of one operator.
 
-    ``relister`` and ``sweeper`` are to be run by whoever owns the tasks; the loop of a pool starts when the
-    pool appears.
+    ``relister``, ``pod_pass`` and ``sweeper`` are to be run by whoever owns the tasks; the loop of a pool
+    starts when the pool appears.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Controller:
         recorder: EventRecorder,
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         pool_relist_seconds: float,
+        pod_pass_seconds: float,
         orphan_grace_seconds: float,
         cluster_rows: tuple[Row, ...],
         clock: Clock,
@@ -68,8 +73,21 @@ class Controller:
             accept_written=nodes.accept_written,
             monotonic=clock.monotonic,
         )
+        self.pod_pass = PodPass(
+            list_pods=PodLister(transport.request).list,
+            questions=self._questions,
+            on_surveyed=self._surveyed,
+            period_seconds=pod_pass_seconds,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
         self._observer = Observer(
-            pools=pools, nodes=nodes, control_plane=control_plane, now=clock.now, cluster_rows=cluster_rows
+            pools=pools,
+            nodes=nodes,
+            control_plane=control_plane,
+            pods=self.pod_pass,
+            now=clock.now,
+            cluster_rows=cluster_rows,
         )
         self._loops = PoolLoops(
             pools=pools,
@@ -113,6 +131,17 @@ class Controller:
         """End the loops of all pools, wherever they are."""
         await self._loops.stop()
 
+    def _questions(self) -> list[PoolQuestion]:
+        """Return what the pools want to know of all pods. Nothing is asked before all nodes are known."""
+        if not self._observer.complete:
+            return []
+        nodes, now = tuple(self._nodes.nodes.values()), self._clock.now()
+        asked = (question_of(pool, nodes, now=now) for pool in self._pools.all())
+        return [question for question in asked if question is not None]
+
+    def _surveyed(self) -> None:
+        self._loops.wake_all()
+
     def _pools_listed(self) -> None:
         self._loops.wake_all()
         self.sweeper.pools_listed()
@@ -128,5 +157,7 @@ class Controller:
             relister=self.relister,
             list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
             ask_for_nodes=self._nodes.ask_for_list,
+            ask_for_pods=self.pod_pass.ask,
+            note_figures=self.stats.note_figures,
             clock=self._clock,
         )

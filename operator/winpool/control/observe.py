@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.patience import Patience
+    from winpool.control.pod_pass import PodPass
     from winpool.control.pools import Pools
     from winpool.snapshot import Node
     from winpool.support.rows import Row
@@ -29,12 +30,14 @@ class Observer:
         pools: Pools,
         nodes: NodeReflector,
         control_plane: ControlPlane,
+        pods: PodPass,
         now: Callable[[], datetime],
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         self._pools = pools
         self._nodes = nodes
         self._control_plane = control_plane
+        self._pods = pods
         self._cluster_rows = cluster_rows
         self._now = now
 
@@ -68,6 +71,10 @@ class Observer:
             written_generation=written_generation,
             missing_permission=missing_permission,
             control_plane=self._control_plane.version,
+            survey=self._pods.survey_of(pool.uid),
+            pods_problem=self._pods.problem,
+            pods_forbidden=self._pods.forbidden,
+            contested=patience.contested,
             cluster_rows=self._cluster_rows,
         )
 

@@ -35,8 +35,9 @@ class Pacer:
     def note(self, node_uid: str) -> int:
         """Take note that it has happened again; give how often it has, up to nine times."""
         now = self._monotonic()
-        self._forget_the_quiet(now)
         before = self._histories.get(node_uid)
+        if before and now - before.last >= QUIET_SECONDS:
+            before = None
         # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
         times = min(before.times + 1, 9) if before else 1
         self._histories[node_uid] = _History(times, now)
@@ -49,6 +50,16 @@ class Pacer:
     def known(self) -> frozenset[str]:
         """Return the UIDs of the nodes that are not forgotten yet."""
         return frozenset(self._histories)
+
+    def times(self) -> dict[str, int]:
+        """Return how often it has happened of late, by the UIDs of the nodes that it happened to."""
+        self._forget_the_quiet(self._monotonic())
+        return {uid: history.times for uid, history in self._histories.items()}
+
+    def seconds_to_quiet(self, node_uid: str) -> float:
+        """Return how long until that node is forgotten, if nothing happens."""
+        history = self._histories.get(node_uid)
+        return max(0.0, history.last + QUIET_SECONDS - self._monotonic()) if history else 0.0
 
     def held_back(self) -> frozenset[str]:
         """Return the UIDs of the nodes that have to wait."""

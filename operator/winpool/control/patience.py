@@ -36,6 +36,11 @@ FAILURES_BEFORE_TELLING: Final = 3
 """A moment of etcd passes within these tries, which take six seconds; a broken webhook does not."""
 
 
+REPAIRS_BEFORE_TELLING: Final = 3
+"""Repairs of one node within ten minutes. Once is an accident and twice a habit; the third time somebody
+works against us."""
+
+
 class Advice(Enum):
     """What a write that was not carried out calls for, beside another try."""
 
@@ -51,11 +56,20 @@ class Patience:
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._repeats = Pacer(monotonic=monotonic)
+        self._repairs = Pacer(monotonic=monotonic)
         self._refusals = Pacer(monotonic=monotonic)
         self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
         self._conflicts = Conflicts(monotonic=monotonic)
         self._written: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._repaired: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def contested(self) -> Mapping[str, tuple[str, ...]]:
+        """What of a node somebody keeps undoing, in the words of kubectl, by the UIDs of the nodes."""
+        times = self._repairs.times()
+        self._repaired = {uid: what for uid, what in self._repaired.items() if uid in times}
+        return {uid: what for uid, what in self._repaired.items() if times[uid] >= REPAIRS_BEFORE_TELLING}
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -71,8 +85,8 @@ class Patience:
         """The UIDs of nodes whose writes failed lately: others go first."""
         return self._refusals.known() | self._failures.known()
 
-    def note_written(self, node: Node, *, is_repair: bool) -> None:
-        """Take note of a write that was carried out; ``is_repair``: it put back what somebody had undone.
+    def note_written(self, node: Node, *, repaired: tuple[str, ...] = ()) -> None:
+        """Take note of a write that was carried out; ``repaired``: what it put back that somebody had undone.
 
         A second write for the same spec is one in any case, whatever was undone: the ownership record,
         for one, which leaves nothing to tell drift by.
@@ -81,8 +95,11 @@ class Patience:
         self._conflicts.forget(node.uid)
         self._refusals.forget(node.uid)
         self._failures.forget(node.uid)
-        if is_repair or node.uid in self._written:
+        if repaired or node.uid in self._written:
             self._repeats.note(node.uid)
+        if repaired:
+            self._repairs.note(node.uid)
+            self._repaired[node.uid] = repaired
         self._written.add(node.uid)
 
     def note_stopped(self, node: Node, error: ApiError) -> Advice:
@@ -114,9 +131,13 @@ class Patience:
         )
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a node that has to wait is worth another look; None where none waits."""
+        """Return how long until a node that has to wait is worth another look; None where none waits.
+
+        A node that is contested is worth one when that is over, too.
+        """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
-        return min((wait for kind in kinds if (wait := kind.seconds_to_next()) is not None), default=None)
+        waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
+        return min((*waits, *map(self._repairs.seconds_to_quiet, self.contested)), default=None)
 
     def _refuse(self, node: Node, error: ApiError) -> Advice:
         is_news = node.uid not in self._refused

@@ -97,6 +97,7 @@ class PoolLoops:
                 seconds = await self._pass(name, reconciler, backoff, outage)
         finally:
             del self._wakes[name]
+            self._stats.forget_pool(name)
 
     async def _pass(
         self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage

@@ -3,7 +3,7 @@
 The order within a pass is what makes it safe to be killed anywhere:
 
 1. our finalizer is on the pool before the first node is written, so that no deletion can pass
-   while something of ours is on a node;
+   while something of ours is on a node; and so is what people have to know beforehand in the status;
 2. each node patch carries labels, taints and the record of them together;
 3. status is computed from a new look at the world, never from what the pass meant to do;
 4. the finalizer comes off only when a look at all nodes finds nothing of ours, and then the API server,
@@ -27,6 +27,7 @@ from winpool.report.announce import about_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
 
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from winpool.control.pools import Pools
     from winpool.control.relist import Relister
     from winpool.decide import Decision
+    from winpool.report.figures import Figures
     from winpool.snapshot import Node, Pool, Snapshot
 
 log = logging.getLogger(__name__)
@@ -62,12 +64,15 @@ class Reconciler:
         relister: Relister,
         list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
         ask_for_nodes: Callable[[], None],
+        ask_for_pods: Callable[[], None],
+        note_figures: Callable[[str, Figures], None],
         clock: Clock,
     ) -> None:
         """Make the reconciler of one pool.
 
         ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
-        ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something.
+        ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something, and
+        ``ask_for_pods`` all pods looked at. ``note_figures`` is told what each pass has counted.
         """
         self._pool_name = pool_name
         self._observer = observer
@@ -81,6 +86,8 @@ class Reconciler:
         self._relister = relister
         self._list_labelled = list_labelled
         self._ask_for_nodes = ask_for_nodes
+        self._ask_for_pods = ask_for_pods
+        self._note_figures = note_figures
         self._clock = clock
         self._patience = Patience(monotonic=clock.monotonic)
         self._after_conflict = Backoff()
@@ -101,7 +108,7 @@ class Reconciler:
         snapshot = self._look()
         assert snapshot is not None, "nothing was awaited since the pool was there"
         try:
-            seconds = await self._act(snapshot, decide(snapshot))
+            seconds = await self._act(snapshot, self._decide(snapshot))
         except Conflict:  # on the pool itself
             return self._wait_for_pool(snapshot.pool)
         except NotFound:
@@ -119,11 +126,15 @@ class Reconciler:
         pool = snapshot.pool
         if not decision.patches and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
-            return _soonest(await self._status.write(snapshot, decision), self._patience.seconds_to_next())
+            written = await self._status.write(snapshot, decision)
+            return _soonest(written, self._patience.seconds_to_next(), self._seconds_to(decision.look_again))
         if decision.finalizers is not None:
             if decision.releases_pool:
                 return await self._let_go(snapshot, decision)
             await self._write_finalizers(pool, decision)
+        if decision.reports_first:
+            # What was just written to the pool is in the next look, and the status goes on top of that.
+            return 0 if decision.finalizers is not None else await self._report_first(snapshot, decision)
         # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
         failing = self._patience.failing
         patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
@@ -138,7 +149,26 @@ class Reconciler:
         reported = await self._report(pool)
         if outcome.is_halted:
             return HALTED_SECONDS
-        return _soonest(reported, 0 if outcome.remaining else None, self._patience.seconds_to_next())
+        return _soonest(
+            reported,
+            0 if outcome.remaining else None,
+            self._patience.seconds_to_next(),
+            self._seconds_to(decision.look_again),
+        )
+
+    async def _report_first(self, snapshot: Snapshot, decision: Decision) -> float:
+        """Write the status before any node, and begin anew: it is the next pass that writes them."""
+        return await self._status.write(snapshot, decision) or 0.0
+
+    def _decide(self, snapshot: Snapshot) -> Decision:
+        decision = decide(snapshot)
+        if decision.needs_pods:
+            self._ask_for_pods()
+        self._note_figures(self._pool_name, decision.figures)
+        return decision
+
+    def _seconds_to(self, moment: datetime | None) -> float | None:
+        return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
 
     async def _let_go(self, snapshot: Snapshot, decision: Decision) -> float | None:
         """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
@@ -163,7 +193,7 @@ class Reconciler:
     def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
         for patch in outcome.written:
             event = decision.node_events.get(patch.node.name)
-            self._patience.note_written(patch.node, is_repair=event is not None)
+            self._patience.note_written(patch.node, repaired=decision.repaired.get(patch.node.name, ()))
             if event:
                 self._announcer.announce((event,))
         for patch, error in outcome.stopped:
@@ -230,7 +260,7 @@ class Reconciler:
             return None
         if not self._is_latest(pool):
             return 0
-        return await self._status.write(snapshot, decide(snapshot), even_at_the_end=even_at_the_end)
+        return await self._status.write(snapshot, self._decide(snapshot), even_at_the_end=even_at_the_end)
 
 
 def _soonest(*waits: float | None) -> float | None:

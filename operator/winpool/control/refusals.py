@@ -30,7 +30,7 @@ class Refusals:
     def note_released(self, node: Node) -> None:
         """Take note of a release that was carried out."""
         self._told.pop(node.uid, None)
-        self._patience.note_written(node, is_repair=False)
+        self._patience.note_written(node)
 
     def note_stopped(self, node: Node, error: ApiError) -> Advice:
         """Take note of a release that was not carried out. TELL comes once for each node and HTTP status."""

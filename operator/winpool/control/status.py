@@ -42,11 +42,15 @@ class StatusWriter:
         pool = snapshot.pool
         again = 0 if decision.patches or decision.finalizers is not None else None
         written = decision.status.to_object()
-        if written == pool.written_status or (decision.releases_pool and not even_at_the_end):
+        if (
+            decision.keeps_status
+            or written == pool.written_status
+            or (decision.releases_pool and not even_at_the_end)
+        ):
             return again
         early = self._written_at + STATUS_SECONDS - self._monotonic()
         if early > 0:
-            return early if again is None else again
+            return early if again is None or decision.reports_first else again
         body = await self._writer.apply_pool_status(
             name=pool.name, resource_version=pool.resource_version, status=written
         )

@@ -16,11 +16,11 @@ from winpool.contract.membership import Claim
 from winpool.report.os_support import ending_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Node
+    from winpool.snapshot import Node, Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def on_transition(
         entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
         if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, now.message
+    if after.misplaced_pods and not before.misplaced_pods:
+        yield EventReason.MISPLACED_PODS, _message_of(after, IssueReason.MISPLACED_PODS)
     known = _endings(before).keys()
     for ending, message in _endings(after).items():
         if ending not in known:
@@ -54,6 +56,37 @@ def on_transition(
         after.condition(ConditionType.NODES_UP_TO_DATE),
         wrote=wrote,
     )
+
+
+def _message_of(status: WindowsNodePoolStatus, reason: IssueReason) -> str:
+    """Return the message of the issue; where worse ones have taken its place, the reason itself."""
+    return next((issue.message for issue in status.issues if issue.reason == reason), reason)
+
+
+_OF_NODES = {
+    IssueReason.FOREIGN_TAINT_CONFLICT: EventReason.FOREIGN_TAINT_CONFLICT,
+    IssueReason.RESERVED_MEMORY_MISMATCH: EventReason.RESERVED_MEMORY_MISMATCH,
+    IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
+}
+"""Issues that their node has an event of. As many as the status names: not a storm, whatever happens."""
+
+
+def of_issues(
+    pool: Pool, after: WindowsNodePoolStatus, assessed: Iterable[Assessment]
+) -> Iterator[Announcement]:
+    """Yield the events of nodes that have got an issue which they did not have before."""
+    known = {(issue.node, issue.reason) for issue in pool.status.issues}
+    new = [
+        (event, issue)
+        for issue in after.issues
+        if (issue.node, issue.reason) not in known and (event := _OF_NODES.get(IssueReason(issue.reason)))
+    ]
+    if not new:
+        return
+    uids = {each.node.name: each.node.uid for each in assessed}
+    for event, issue in new:
+        if uid := uids.get(issue.node):
+            yield Announcement(event, f"pool {pool.name}: {issue.message}", issue.node, uid)
 
 
 def _endings(status: WindowsNodePoolStatus) -> dict[str, str]:
@@ -82,6 +115,8 @@ _TRANSITIONS = (
     (ConditionType.PAUSED, "True", None, EventReason.POOL_PAUSED),
     (ConditionType.PAUSED, "False", None, EventReason.POOL_RESUMED),
     (ConditionType.ACCEPTED, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
+    (ConditionType.ACCEPTED, "False", Reason.RESERVED_MEMORY_TOO_LARGE, EventReason.SPEC_REJECTED),
+    (ConditionType.STALLED, "True", Reason.TAINTS_HELD, EventReason.TAINTS_HELD),
     (ConditionType.READY, "False", Reason.POOL_OVERLAP, EventReason.POOL_OVERLAP),
     (ConditionType.OS_SUPPORTED, "False", Reason.BUILD_UNSUPPORTED, EventReason.BUILD_UNSUPPORTED),
     (ConditionType.OS_SUPPORTED, "False", Reason.SUPPORT_ENDED, EventReason.SUPPORT_ENDED),
@@ -107,6 +142,9 @@ def about_node(each: Assessment, *, pool: str) -> Announcement | None:
         done = "was begun anew" if each.claim is Claim.OURS else "only keys under winpool.dev/ were taken off"
         note = f"pool {pool}: the ownership record could not be read ({each.unreadable}): {done}"
         return Announcement(EventReason.OWNERSHIP_RECORD_UNREADABLE, note, node.name, node.uid)
+    if each.startup.passed:
+        note = f"pool {pool}: passed validation, so its startup taints were taken off"
+        return Announcement(EventReason.NODE_VALIDATED, note, node.name, node.uid)
     if each.drifted:
         note = f"pool {pool}: put back what had been changed: {', '.join(each.drifted)}"
         return Announcement(EventReason.DRIFT_REPAIRED, note, node.name, node.uid)

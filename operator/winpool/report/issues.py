@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
@@ -11,39 +11,56 @@ from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.contract.membership import Claim
 from winpool.report.finding import Finding
 from winpool.report.os_support import ending_of
+from winpool.report.pods import POD_ISSUES
+from winpool.report.preflight import PREFLIGHT_ISSUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Pool
+    from winpool.snapshot import Pool, Snapshot
+
+
+def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
+    """Return what the status says of pods, where no look at them has been made since the start.
+
+    Not to know them yet is no reason to take back what was true a moment ago.
+    """
+    pool = snapshot.pool
+    if snapshot.survey is not None or pool.deleting or pool.status.observed_generation != pool.generation:
+        return ()
+    return tuple(issue for issue in pool.status.issues if issue.reason in POD_ISSUES)
 
 
 def issues(
-    assessed: Iterable[Assessment], judged: Iterable[Finding], *, pool: Pool, now: datetime
+    assessed: Iterable[Assessment],
+    judged: Iterable[Finding],
+    *,
+    pool: Pool,
+    now: datetime,
+    carried: Iterable[Issue] = (),
 ) -> tuple[Issue, ...]:
     """Return the issues in a stable order: by how bad their reason is, then by node.
 
-    ``judged`` is what the support matrix has against nodes. Of nodes with the same trouble as many are named
-    as fit.
+    ``judged`` is what there is to be said of nodes beside their assessments, ``carried`` what stands in the
+    status and stays. Of nodes with the same trouble as many are named as fit.
 
-    Where there are more than fit, ends of support that come keep their places all the same: each is
-    announced once, and must not come and go with the troubles of other nodes.
+    Where there are more than fit, some keep their places all the same (``_KEPT``).
 
     ``since`` is kept as long as the same issue of the same node goes on.
     """
     since = {_identity(issue.node, issue.reason, issue.message): issue.since for issue in pool.status.issues}
     order = list(IssueReason)
-    findings = chain(chain.from_iterable(map(_of_node, assessed)), judged)
+    kept = (Finding(IssueReason(each.reason), [each.node], each.message, each.fix) for each in carried)
+    findings = chain(chain.from_iterable(map(_of_node, assessed)), judged, kept)
     found = sorted(
         ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES]),
         key=lambda pair: (order.index(pair[1].reason), pair[0]),
     )
-    endings = [pair for pair in found if pair[1].reason is IssueReason.SUPPORT_ENDING][:MAX_ISSUES]
-    worse = [pair for pair in found if order.index(pair[1].reason) < order.index(IssueReason.SUPPORT_ENDING)]
-    others = found[len(worse) + len(endings) :]
-    shown = [*worse[: MAX_ISSUES - len(endings)], *endings, *others][:MAX_ISSUES]
+    places = MAX_ISSUES - min(MAX_ISSUES, sum(pair[1].reason in _KEPT for pair in found))
+    others = [pair for pair in found if pair[1].reason not in _KEPT][:places]
+    shown = [pair for pair in found if pair[1].reason in _KEPT or pair in others][:MAX_ISSUES]
     return tuple(
         Issue(
             node=node,
@@ -54,6 +71,11 @@ def issues(
         )
         for node, finding in shown
     )
+
+
+_KEPT: Final = (*PREFLIGHT_ISSUES, IssueReason.SUPPORT_ENDING)
+"""What keeps its place: people have to be told of taints before they are written, and an end of support is
+announced once and must not come and go with the troubles of other nodes. There are a handful of them."""
 
 
 def _identity(node: str, reason: str, message: str) -> tuple[str, str]:
@@ -76,6 +98,21 @@ def _of_node(each: Assessment) -> Iterator[Finding]:
             nodes,
             f"the API server does not let this node be changed: {each.refused}",
             "see to what the message names (a policy, a webhook, a limit), or change the spec",
+        )
+    if each.startup.timed_out:
+        yield Finding(
+            IssueReason.VALIDATION_TIMED_OUT,
+            nodes,
+            f"the node has not passed validation in time: it waits for {each.startup.waits_for}",
+            "see to what it waits for; its startup taints come off once it has passed",
+        )
+    if each.contested:
+        yield Finding(
+            IssueReason.FOREIGN_TAINT_CONFLICT,
+            nodes,
+            f"somebody keeps undoing what the pool puts here: {', '.join(each.contested)}",
+            "find out who writes it (kubectl get node -o yaml --show-managed-fields), and leave it to one of "
+            "the two",
         )
     if each.rival:
         said = "pool {} selects it too" if each.claim is Claim.OURS else "belongs to pool {}"

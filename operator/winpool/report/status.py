@@ -5,19 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan, PlanAction, PlanStep, WindowsNodePoolStatus
-from winpool.report.conditions import View, conditions
-from winpool.report.issues import issues
+from winpool.report.conditions import conditions
+from winpool.report.issues import carried_issues, issues
 from winpool.report.os_support import builds, findings, grouped
+from winpool.report.pods import misplaced_pods, pod_findings
+from winpool.report.preflight import preflight
+from winpool.report.reserved_memory import reserved_findings
 from winpool.report.tally import tally
+from winpool.report.template import node_template
+from winpool.report.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from winpool.api.v1alpha1 import NodeTemplate
     from winpool.contract.assess import Assessment
+    from winpool.report.view import Refusal
     from winpool.snapshot import NodePatch, Snapshot
 
 
-def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) -> WindowsNodePoolStatus:
+def status(
+    snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: Refusal, missing_permission: str
+) -> WindowsNodePoolStatus:
     """Return what is to stand in ``status``: all of it, for one write."""
     pool, counts = snapshot.pool, tally(assessed)
     groups = grouped(assessed)
@@ -26,10 +35,12 @@ def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) 
         pool=pool,
         tally=counts,
         refusal=refusal,
-        missing_permission=snapshot.missing_permission,
+        missing_permission=missing_permission,
+        pods_problem=snapshot.pods_problem,
         groups=groups,
         judged=judged,
     )
+    found = (*judged, *pod_findings(snapshot, assessed), *reserved_findings(pool, assessed))
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
         nodes=counts.nodes,
@@ -37,21 +48,32 @@ def status(snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: str) 
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
+        misplaced_pods=misplaced_pods(snapshot, assessed),
         builds=builds(groups),
-        issues=issues(assessed, judged, pool=pool, now=snapshot.now),
-        plan=_plan(assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
+        issues=issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now),
+        node_template=_template(snapshot) if view.accepted else None,
+        plan=_plan(snapshot, assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )
 
 
-def _plan(assessed: Sequence[Assessment]) -> Plan:
+def _template(snapshot: Snapshot) -> NodeTemplate | None:
+    pool = snapshot.pool
+    if pool.spec is None or pool.deleting:
+        return None
+    return node_template(pool.name, pool.spec, matrix=snapshot.matrix)
+
+
+def _plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
     patches = [each.patch for each in assessed if each.patch is not None]
+    spec = snapshot.pool.spec
     return Plan(
         total_nodes=len(patches),
         steps=tuple(
             PlanStep(node=patch.node.name, action=PlanAction.UPDATE, reason=_difference(patch))
             for patch in patches[:MAX_PLAN_STEPS]
         ),
+        preflight=preflight(snapshot, spec, assessed) if spec else (),
     )
 
 

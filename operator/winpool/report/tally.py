@@ -22,7 +22,10 @@ class Tally:
     """How many nodes are in which state.
 
     ``outstanding`` names those that a patch is due for, ``refused`` those of them that the API server does
-    not let us write. ``foreign`` are selected and another pool's, ``unknown`` and nobody knows whose.
+    not let us write. ``held`` names those that the brake keeps a taint from, ``waiting`` those for which a
+    look at all pods has to come first, ``validating`` those that carry startup taints and ``timed_out`` those
+    of them whose time is over. ``foreign`` are selected and another pool's, ``unknown`` and nobody knows
+    whose.
     """
 
     nodes: int
@@ -32,6 +35,10 @@ class Tally:
     available: int
     outstanding: tuple[str, ...]
     refused: tuple[str, ...]
+    held: tuple[str, ...]
+    waiting: tuple[str, ...]
+    validating: tuple[str, ...]
+    timed_out: tuple[str, ...]
     foreign: int
     unknown: int
 
@@ -45,6 +52,10 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
     nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = unknown = 0
     outstanding: list[str] = []
     refused: list[str] = []
+    held: list[str] = []
+    waiting: list[str] = []
+    validating: list[str] = []
+    timed_out: list[str] = []
     # One walk, not one for each count: a pass does this for every node.
     for each in assessed:
         node, whose = each.node, each.claim
@@ -54,8 +65,10 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
                 refused.append(node.name)
         if whose is Claim.OURS or whose is Claim.LEFT:
             nodes += 1
-            current = each.compared and each.patch is None
+            current = each.is_current
             up_to_date += current
+            if not current:
+                _note_pending(each, held=held, waiting=waiting, validating=validating, timed_out=timed_out)
             if is_ready(node):
                 ready += 1
                 up_to_date_and_ready += current
@@ -72,9 +85,33 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
         available=available,
         outstanding=tuple(outstanding),
         refused=tuple(refused),
+        held=tuple(held),
+        waiting=tuple(waiting),
+        validating=tuple(validating),
+        timed_out=tuple(timed_out),
         foreign=foreign,
         unknown=unknown,
     )
+
+
+def _note_pending(
+    each: Assessment,
+    *,
+    held: list[str],
+    waiting: list[str],
+    validating: list[str],
+    timed_out: list[str],
+) -> None:
+    """Note why a node is not as it should be, beside a patch that is due."""
+    name = each.node.name
+    if each.held.intolerant:
+        held.append(name)
+    if each.held.waiting or each.startup.unsettled:
+        waiting.append(name)
+    if each.startup.timed_out:
+        timed_out.append(name)
+    elif each.startup.waits_for and not each.refused:
+        validating.append(name)
 
 
 def is_ready(node: Node) -> bool:

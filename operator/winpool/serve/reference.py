@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from winpool.serve.metrics import DEFINITIONS
+from winpool.serve.definitions import DEFINITIONS
+from winpool.serve.metrics import MAX_SERIES_PER_POOL
 
-HEAD = """\
-<!-- Generated from operator/winpool/serve/metrics.py. Do not edit; run: make generate -->
+HEAD = f"""\
+<!-- Generated from operator/winpool/serve/definitions.py. Do not edit; run: make generate -->
 # Metrics
 
 Served on `/metrics`, beside the usual `process_…` and `python_info` of the Prometheus client. Their
-number grows with the pools, never with the nodes.
+number grows with the pools, never with the nodes: each pool adds {MAX_SERIES_PER_POOL} series at most.
 
 | Metric | Type | Labels | Meaning |
 |---|---|---|---|

@@ -123,7 +123,7 @@ def test_every_fault_has_its_sentence_and_its_path() -> None:
         mode="Observe",
         os={},
         labels={"team": "a b", "kubernetes.io/os": "windows"},
-        taints=[{"key": "os", "value": 1, "effect": "NoExecute"}, "os=windows"],
+        taints=[{"key": "os", "value": 1, "effect": "NoRun"}, "os=windows"],
     )
     assert problems_of(pool) == (
         "spec.nodeSelector: must name at least one label in `matchLabels` or `matchExpressions`; "
@@ -133,8 +133,7 @@ def test_every_fault_has_its_sentence_and_its_path() -> None:
         "spec.labels[team]: must be empty or at most 63 letters, digits, '-', '_' and '.', "
         "beginning and ending with a letter or digit",
         "spec.taints[0].value: must be a string; a number or a boolean needs quotes",
-        "spec.taints[0].effect: must be 'NoSchedule' or 'PreferNoSchedule'; 'NoExecute', which deletes "
-        "running pods, is not offered in this version",
+        "spec.taints[0].effect: must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
         "spec.taints[1]: must be an object",
     )
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import Field
 
 from winpool.api.model import ATOMIC, ApiModel, list_map
+from winpool.api.quantity import Memory
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 from winpool.api.schema import NotStructuralError, structural_schema
 
@@ -32,6 +33,7 @@ class Outer(ApiModel):
     absent: Inner | None = Field(default=None, description="d")
     many: Annotated[tuple[Inner, ...], list_map("size")] = Field(default_factory=tuple, max_length=2)
     names: Annotated[tuple[str, ...], ATOMIC] = Field(default_factory=tuple, max_length=2)
+    memory: Memory | None = Field(default=None, description="d")
 
 
 PROPERTIES: dict[str, Any] = structural_schema(Outer)["properties"]
@@ -62,6 +64,13 @@ def test_an_optional_field_is_a_plain_one_that_may_be_absent() -> None:
 def test_integers_have_the_format_that_holds_them() -> None:
     fields = PROPERTIES["inner"]["properties"]
     assert (fields["size"]["format"], fields["other"]["format"]) == ("int32", "int64")
+
+
+def test_a_number_or_a_text_is_the_one_union_that_there_is() -> None:
+    node = dict(PROPERTIES["memory"])
+    (rule,) = node.pop("x-kubernetes-validations")
+    assert rule["message"].startswith("must be from 0 to 16Ti")
+    assert node == {"x-kubernetes-int-or-string": True, "description": "d"}
 
 
 def test_list_types_are_written() -> None:

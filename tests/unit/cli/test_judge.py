@@ -157,6 +157,7 @@ def test_many_faults_are_all_told() -> None:
 
 
 UNDERSTOOD = {
+    "x-kubernetes-int-or-string",
     *("description", "type", "format", "default", "enum", "maxLength", "minimum", "maximum", "maxItems"),
     *("maxProperties", "required", "properties", "additionalProperties", "items"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.snapshot import Node, NodePatch, NodeVersions, Taint
+from winpool.snapshot import Node, NodeMemory, NodePatch, NodeVersions, Taint
 
 Object = dict[str, Any]
 
@@ -45,8 +46,10 @@ def a_node_object(name: str = "w1", **changes: Any) -> Object:
         "status": {
             "conditions": [
                 {"type": "MemoryPressure", "status": "False"},
-                {"type": "Ready", "status": "True"},
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T12:05:00Z"},
             ],
+            "capacity": {"cpu": "4", "memory": "16776756Ki", "pods": "110"},
+            "allocatable": {"cpu": "4", "memory": "14679604Ki", "pods": "110"},
             "nodeInfo": {
                 "kernelVersion": "10.0.20348.4052",
                 "kubeletVersion": "v1.36.3",
@@ -71,6 +74,9 @@ W1 = Node(
     unschedulable=True,
     ready="True",
     versions=NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0"),
+    created=datetime(2026, 11, 1, 12, tzinfo=UTC),
+    ready_since=datetime(2026, 11, 1, 12, 5, tzinfo=UTC),
+    memory=NodeMemory(16776756 * 1024, 14679604 * 1024),
 )
 
 
@@ -91,6 +97,34 @@ def test_an_event_is_read_to_the_wanted_fields(type_: str) -> None:
     assert event.node == W1
     assert event.node is not None
     assert event.node.resource_version == "7"
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-01T12:00:00", None])
+def test_a_time_that_cannot_be_read_is_not_known_and_hides_no_node(text: str | None) -> None:
+    told = a_node_object(
+        status={"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": text}]}
+    )
+    told["metadata"]["creationTimestamp"] = text
+    node = decode_event(line("MODIFIED", told)).node
+    assert node is not None
+    assert (node.ready, node.ready_since, node.created) == ("True", None, None)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable", "expected"),
+    [
+        ({"memory": "8Gi"}, {"memory": "6442450944"}, NodeMemory(8 * 2**30, 6 * 2**30)),
+        ({"memory": "lots"}, {"memory": "6Gi"}, NodeMemory(None, 6 * 2**30)),
+        ({"cpu": "4"}, None, NodeMemory()),
+    ],
+)
+def test_memory_is_read_in_bytes_and_what_cannot_be_read_is_not_known(
+    capacity: Object | None, allocatable: Object | None, expected: NodeMemory
+) -> None:
+    told = a_node_object(status={"capacity": capacity, "allocatable": allocatable})
+    node = decode_event(line("MODIFIED", told)).node
+    assert node is not None
+    assert node.memory == expected
 
 
 def test_a_bare_node_has_defaults() -> None:

@@ -13,7 +13,8 @@ from harness.strategies import nodes, os_labels, wishes
 from harness.writes import relabelled
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
 from winpool.contract.assess import assess
-from winpool.contract.conform import OS_LABELS, Wanted, conform
+from winpool.contract.conform import Own, Wanted, conform
+from winpool.contract.edits import OS_LABELS
 from winpool.snapshot import Node, NodeVersions
 
 KNOWN = {OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
@@ -47,8 +48,8 @@ def test_they_are_read_from_what_the_node_reports(
 
 
 def test_a_machine_that_was_patched_is_no_drift() -> None:
-    node = conformed(a_node(), wanting({"team": "a"}), KNOWN)
-    found = conform(node, wanted=wanting({"team": "a"}), os_labels={**KNOWN, OS_REVISION_LABEL: "4100"})
+    node = conformed(a_node(), wanting({"team": "a"}), Own(KNOWN))
+    found = conform(node, wanted=wanting({"team": "a"}), own=Own({**KNOWN, OS_REVISION_LABEL: "4100"}))
     assert found.patch is not None
     assert found.patch.labels == {OS_REVISION_LABEL: "4100"}
     assert found.patch.annotations == {}, "they are not in the record: nobody else may put them there"
@@ -57,20 +58,20 @@ def test_a_machine_that_was_patched_is_no_drift() -> None:
 
 @pytest.mark.parametrize("key", OS_LABELS)
 def test_one_that_somebody_took_off_or_forged_is_put_right(key: str) -> None:
-    node = conformed(a_node(), wanting(), KNOWN)
+    node = conformed(a_node(), wanting(), Own(KNOWN))
     for theirs in (None, "1"):
         changed = relabelled(node, **{key: theirs})
-        assert conformed(changed, wanting(), KNOWN) == node
+        assert conformed(changed, wanting(), Own(KNOWN)) == node
 
 
 def test_one_that_is_not_known_any_more_does_not_stay() -> None:
-    node = conformed(a_node(), wanting(), KNOWN)
+    node = conformed(a_node(), wanting(), Own(KNOWN))
     assert conformed(node, wanting()).labels.keys().isdisjoint(OS_LABELS)
 
 
 @given(nodes(), wishes(), os_labels())
 def test_they_come_off_with_everything_else(before: Node, wanted: Wanted, labels: dict[str, str]) -> None:
-    node = conformed(before, wanted, labels)
+    node = conformed(before, wanted, Own(labels))
     assert {key: node.labels.get(key) for key in OS_LABELS} == {key: labels.get(key) for key in OS_LABELS}
     assert released(node, uid=wanted.pool_uid, name=wanted.pool_name) == before
 

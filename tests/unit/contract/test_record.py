@@ -160,7 +160,7 @@ def test_a_taint_that_no_pool_may_set_is_not_read(key: str, effect: str) -> None
     assert taints_read(stranger, ours) == {("node.kubernetes.io/os", effect): Owned("windows")}
 
 
-@pytest.mark.parametrize("effect", ["NoExecute", "noschedule", "", None, 1])
+@pytest.mark.parametrize("effect", ["NoRun", "noschedule", "", None, 1])
 def test_a_taint_with_an_effect_that_no_pool_may_use_is_not_read(effect: Any) -> None:
     assert taints_read({"key": "os", "effect": effect, "value": "windows", "before": None}) == {}
 

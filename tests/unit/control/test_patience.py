@@ -115,14 +115,14 @@ def test_what_is_still_the_same_state_after_a_list_is_no_conflict_but_a_refusal(
 def test_a_write_that_was_carried_out_ends_all_waiting(patience: Patience) -> None:
     for error in (CONFLICT, REFUSAL, Unavailable("500", status=500)):
         patience.note_stopped(W1, error)
-    patience.note_written(W1, is_repair=False)
+    patience.note_written(W1)
     assert patience.held_back(NODES) == frozenset()
     assert (patience.refused, patience.failing) == ({}, frozenset())
 
 
 def test_the_first_repair_is_at_once_and_the_next_waits(patience: Patience) -> None:
     """Whether it was we who wrote first, or the operator before a restart."""
-    patience.note_written(W1, is_repair=True)
+    patience.note_written(W1, repaired=("label team",))
     assert patience.held_back(NODES) == {W1.uid}
 
 
@@ -130,10 +130,10 @@ def test_a_second_write_for_the_same_spec_is_a_repair_whatever_was_undone(
     patience: Patience, clock: Seconds
 ) -> None:
     """Such as the ownership record itself, without which no drift can be seen."""
-    patience.note_written(W1, is_repair=False)
+    patience.note_written(W1)
     assert patience.held_back(NODES) == frozenset()
     for pause in (2, 4, 8):
-        patience.note_written(W1, is_repair=False)
+        patience.note_written(W1)
         assert patience.seconds_to_next() == pytest.approx(pause)
         clock.now += pause
 
@@ -142,7 +142,7 @@ def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(
     patience: Patience, clock: Seconds
 ) -> None:
     for error in (Invalid("patch nodes w1: 422", status=422), REFUSAL):
-        patience.note_written(W1, is_repair=False)
+        patience.note_written(W1)
         pauses = []
         for tries in range(12):
             assert patience.note_stopped(W1, error) is (Advice.WAIT if tries else Advice.TELL)
@@ -177,7 +177,7 @@ def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Secon
     """Machines come and go for years, each under a UID of its own (P7)."""
     for number in range(50):
         gone = a_node(f"gone-{number}")
-        patience.note_written(gone, is_repair=False)
+        patience.note_written(gone)
         patience.note_stopped(gone, REFUSAL)
     clock.now += 3600
     patience.held_back(NODES)

@@ -34,7 +34,7 @@ def test_a_pool_under_deletion_is_read_as_such() -> None:
         ({}, "spec.nodeSelector"),
         (A_SPEC | {"os": {"version": "XP"}}, "spec.os.version"),
         (A_SPEC | {"labels": {"kubernetes.io/os": "linux"}}, "spec.labels"),
-        (A_SPEC | {"taints": [{"key": "a", "effect": "NoExecute"}]}, "spec.taints[0].effect"),
+        (A_SPEC | {"taints": [{"key": "a", "effect": "NoRun"}]}, "spec.taints[0].effect"),
         (A_SPEC | {"nodeSelector": {}}, "spec.nodeSelector"),
         (A_SPEC | {"mode": "Berserk"}, "spec.mode"),
         (A_SPEC | {"labels": ["team"]}, "spec.labels"),

@@ -13,8 +13,10 @@ from alerts import render
 from alerts.promql import Selector, grouping_labels, selectors
 from harness.builders import a_pool
 from winpool.api.conditions import ConditionType
+from winpool.api.v1alpha1 import Mode
 from winpool.control.stats import PassResult
-from winpool.serve.metrics import DEFINITIONS, NODES, of_pools
+from winpool.serve.definitions import DEFINITIONS, NODES
+from winpool.serve.metrics import of_pools
 
 RUNBOOKS: Final = render.ROOT / "docs" / "runbooks"
 HEADINGS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
@@ -25,8 +27,9 @@ METRICS: Final = {
 VALUES: Final = {
     "type": {*ConditionType},
     "status": {"True", "False", "Unknown"},
-    "state": {state for _, state in of_pools([a_pool()])[NODES]},
+    "state": {state for _, state in of_pools([a_pool()], figures={})[NODES]},
     "result": {*get_args(PassResult)},
+    "mode": {*Mode},
 }
 """The closed sets of values of the labels that expressions ask for."""
 

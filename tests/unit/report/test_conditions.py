@@ -10,25 +10,30 @@ from typing import Any
 import pytest
 
 from harness.builders import (
+    MINUTE,
+    NOON,
     SUPPORTED,
     Nodes,
     a_node,
     a_pool,
     a_record,
     a_snapshot,
+    a_survey,
     by_name,
     deleted,
     edited,
     unreadable,
 )
 from harness.writes import settled
-from winpool.api.conditions import CONDITIONS
+from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
-from winpool.snapshot import NodeVersions, Snapshot
+from winpool.snapshot import NodeMemory, NodeVersions, Snapshot
+from winpool.survey import Readiness
 
 LABELS = {"team": "a"}
+HARSH = "os=windows:NoExecute"
 WHY = 'patch nodes w1: 403 admission webhook "no.example.com" denied the request'
 
 
@@ -103,6 +108,29 @@ def warned() -> Snapshot:
     return a_snapshot(a_pool(), [a_node(versions=old)], control_plane="v1.34.1")
 
 
+def held() -> Snapshot:
+    """A NoExecute taint is on all nodes but one, where a pod does not tolerate it."""
+    pool, nodes = a_pool(taints=[HARSH]), three()
+    survey = a_survey(pool, nodes.values(), intolerant={HARSH: ["w1/default/web"]})
+    pool, nodes = settled(pool, nodes, survey=survey)
+    return a_snapshot(pool, nodes, survey=survey)
+
+
+def validating(*, minutes: float = 1) -> Snapshot:
+    """A node that has just joined, so many minutes later."""
+    more = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+    young = {name: replace(node, created=NOON, ready_since=NOON) for name, node in three().items()}
+    pool, nodes = settled(a_pool(more=more), young)
+    now = NOON + minutes * MINUTE
+    lacking = {name: Readiness(unready=1, unready_agents=("kube-system/cni",)) for name in nodes}
+    return a_snapshot(pool, nodes, survey=a_survey(pool, nodes.values(), now=now, readiness=lacking), now=now)
+
+
+def too_large() -> Snapshot:
+    pool = a_pool(more={"reservedMemory": {"systemReserved": "9Gi"}})
+    return a_snapshot(pool, [replace(a_node(), memory=NodeMemory(16 * 2**30, 14 * 2**30))])
+
+
 WORLDS: dict[str, Callable[[], Snapshot]] = {
     "up to date": up_to_date,
     "rollout": rollout,
@@ -122,6 +150,10 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "an old runtime": lambda: running(runtime="containerd://1.5.9"),
     "below the floor": below_floor,
     "warned": warned,
+    "held": held,
+    "validating": validating,
+    "validation timed out": lambda: validating(minutes=10),
+    "too much reserved": too_large,
     "support ended": lambda: replace(up_to_date(), now=datetime(2031, 10, 15, tzinfo=UTC)),
     "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),
 }
@@ -143,6 +175,7 @@ HEALTHY = {
     "NodesUpToDate": "UpToDate",
     "OSSupported": "NodesSupported",
     "Reconciling": "Settled",
+    "Stalled": "NotStalled",
     "Paused": "NotPaused",
     "Deleting": "NotDeleting",
 }
@@ -176,13 +209,14 @@ CASES = [
     ),
     Case(
         "rejected",
-        HEALTHY | dict.fromkeys(("Ready", "Accepted", "NodesUpToDate", "OSSupported"), "SpecRejected"),
-        {"Available"},
+        HEALTHY
+        | dict.fromkeys(("Ready", "Accepted", "NodesUpToDate", "OSSupported", "Stalled"), "SpecRejected"),
+        {"Available", "Stalled"},
     ),
     Case(
         "refused",
-        HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate"), "WriteRefused"),
-        {"Accepted", "Available", "OSSupported"},
+        HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate", "Stalled"), "WriteRefused"),
+        {"Accepted", "Available", "OSSupported", "Stalled"},
     ),
     Case(
         "too few ready",

@@ -128,7 +128,13 @@ def test_the_worst_come_first_and_then_the_names() -> None:
     refused = {node.uid: WHY for node in nodes[-2:]}
     random.shuffle(nodes)
     names = ("cf", "gh", "be", "ad")
-    first = list(IssueReason)[: len(names)]
+    first = [
+        IssueReason.OWNERSHIP_RECORD_UNREADABLE,
+        IssueReason.WRITE_REFUSED,
+        IssueReason.OWNER_UNKNOWN,
+        IssueReason.POOL_OVERLAP,
+    ]
+    assert sorted(first, key=list(IssueReason).index) == first
     expected = [(reason, name) for reason, pair in zip(first, names, strict=True) for name in pair]
     assert reasons_of(a_snapshot(a_pool(), nodes, rivals=[RIVAL], refused=refused)) == expected
 

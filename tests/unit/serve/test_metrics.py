@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.builders import a_pool
-from winpool.api.v1alpha1 import Build, Condition, Verdict, WindowsNodePoolStatus
-from winpool.serve import metrics
+from harness.builders import NOON, a_node, a_pool, a_snapshot, unreadable, with_status
+from winpool.api.conditions import ConditionType
+from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
+from winpool.control.stats import ControlStats
+from winpool.decide import decide
+from winpool.report.figures import Figures
+from winpool.serve import definitions, metrics
+from winpool.serve.definitions import DEFINITIONS, Definition, Labels
 from winpool.serve.reference import render
-from winpool.snapshot import Pool
+from winpool.snapshot import Node, NodeVersions, Pool
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
+Served = dict[str, dict[tuple[str, ...], float]]
 
-_LABELS = {each.name: each.labels for each in metrics.DEFINITIONS}
+_LABELS = {each.name: each.labels for each in DEFINITIONS}
 
 
 class _Sources:
-    def __init__(self, *pools: Pool) -> None:
+    def __init__(self, *pools: Pool, stats: ControlStats) -> None:
         self._pools = pools
+        self._stats = stats
 
     def pools(self) -> Collection[Pool]:
         return self._pools
 
-    def numbers(self) -> Mapping[metrics.Definition, Mapping[metrics.Labels, float]]:
-        return {metrics.RECONCILES: {("success",): 3.0}}
+    def figures(self) -> Mapping[str, Figures]:
+        return self._stats.figures
+
+    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
+        return {definitions.RECONCILES: {("success",): 3.0}}
 
 
-def _scrape(*pools: Pool) -> dict[str, dict[tuple[str, ...], float]]:
+def _scrape(*pools: Pool, stats: ControlStats | None = None) -> Served:
     registry = CollectorRegistry()
-    registry.register(metrics.WinpoolCollector(_Sources(*pools), is_ready=lambda: True))
+    sources = _Sources(*pools, stats=stats or ControlStats())
+    registry.register(metrics.WinpoolCollector(sources, is_ready=lambda: True))
     return {
         family.name: {
             tuple(sample.labels[label] for label in _LABELS[family.name]): sample.value
@@ -45,41 +58,60 @@ def _scrape(*pools: Pool) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
+def _series(served: Served) -> int:
+    return sum(map(len, served.values()))
+
+
+def _of_pool(served: Served, name: str) -> dict[str, list[tuple[str, ...]]]:
+    """Return the series that are labelled with that pool, by metric."""
+    found = {
+        metric: [labels for labels in series if labels[:1] == (name,)]
+        for metric, series in served.items()
+        if "pool" in _LABELS[metric]
+    }
+    return {metric: series for metric, series in found.items() if series}
+
+
 def test_the_reference_page_is_the_table_of_metrics() -> None:
     assert PAGE.read_text() == render(), "run: make generate"
 
 
 def test_every_documented_metric_is_served_and_nothing_else() -> None:
-    assert {each.name for each in metrics.DEFINITIONS} == set(_scrape())
+    assert {each.name for each in DEFINITIONS} == set(_scrape())
+
+
+def test_every_definition_is_in_the_table() -> None:
+    found = [each for each in vars(definitions).values() if isinstance(each, Definition)]
+    assert found == list(DEFINITIONS), "in the order of the module, which is that of the page"
 
 
 def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
-    for each in metrics.DEFINITIONS:
+    for each in DEFINITIONS:
         assert each.name.startswith("winpool_")
         assert not each.name.endswith("_total"), "the client adds it"
-        assert not set(each.labels) & set(each.name.removeprefix("winpool_").split("_")) - {"status", "build"}
+        said_twice = set(each.labels) & set(each.name.removeprefix("winpool_").split("_"))
+        assert not said_twice - {"status", "build", "mode"}, "these are what the metric is about"
         assert each.help.endswith(".")
 
 
+def test_what_is_about_a_pool_names_it_first() -> None:
+    assert not [each.name for each in DEFINITIONS if "pool" in each.labels[1:]]
+
+
 def test_a_pool_is_served_as_its_status_tells_it() -> None:
-    condition = Condition.model_validate(
-        {
-            "type": "Ready",
-            "status": "True",
-            "observedGeneration": 3,
-            "lastTransitionTime": "2026-01-02T03:04:05Z",
-            "reason": "UpToDate",
-            "message": "12 nodes",
-        }
-    )
     status = WindowsNodePoolStatus(
-        observed_generation=3, nodes=12, ready_nodes=11, up_to_date_nodes=10, conditions=(condition,)
+        observed_generation=3,
+        nodes=12,
+        ready_nodes=11,
+        up_to_date_nodes=10,
+        misplaced_pods=4,
+        conditions=(a_condition("Ready"),),
     )
-    pool = a_pool(name="win", status=status, generation=5)
-    served = _scrape(pool)
+    served = _scrape(a_pool(name="win", status=status, generation=5))
     assert served["winpool_nodes"]["win", "selected"] == 12
     assert served["winpool_nodes"]["win", "ready"] == 11
     assert served["winpool_nodes"]["win", "up_to_date"] == 10
+    assert served["winpool_misplaced_pods"] == {("win",): 4}
     assert served["winpool_observed_generation_lag"] == {("win",): 2}
     assert served["winpool_status_condition"] == {
         ("win", "Ready", "True"): 1,
@@ -87,8 +119,47 @@ def test_a_pool_is_served_as_its_status_tells_it() -> None:
         ("win", "Ready", "Unknown"): 0,
     }
     assert served["winpool_status_condition_last_transition_timestamp_seconds"] == {
-        ("win", "Ready"): 1767323045
+        ("win", "Ready"): NOON.timestamp()
     }
+
+
+def a_condition(type_: str) -> Condition:
+    return Condition(
+        type=type_,
+        status="True",
+        observed_generation=3,
+        last_transition_time=NOON,
+        reason="Because",
+        message="12 nodes",
+    )
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_of_the_modes_the_one_of_the_spec_is_1(mode: Mode) -> None:
+    served = _scrape(a_pool(name="win", mode=mode))["winpool_mode"]
+    assert served == {("win", each.value): float(each is mode) for each in Mode}
+
+
+def test_a_spec_that_cannot_be_read_has_no_mode() -> None:
+    served = _scrape(unreadable(a_pool(name="win")))["winpool_mode"]
+    assert served == {("win", each.value): 0 for each in Mode}
+
+
+def test_figures_are_served_as_the_last_pass_had_them() -> None:
+    stats = ControlStats()
+    stats.note_figures("win", Figures(taint_missing=9))
+    stats.note_figures("win", Figures(reserved_memory_mismatched=1, taint_missing=2, overlapping=3))
+    served = _scrape(a_pool(name="win"), stats=stats)
+    assert served["winpool_reserved_memory_mismatched_nodes"] == {("win",): 1}
+    assert served["winpool_taint_missing_nodes"] == {("win",): 2}
+    assert served["winpool_overlapping_nodes"] == {("win",): 3}
+
+
+def test_what_no_pass_has_counted_is_not_served_as_0() -> None:
+    stats = ControlStats()
+    stats.note_figures("other", Figures())
+    served = _scrape(a_pool(name="win"), a_pool(name="other"), stats=stats)
+    assert served["winpool_taint_missing_nodes"] == {("other",): 0}
 
 
 def a_build(build: str, nodes: int, *, os_version: str | None = None, end: str | None = None) -> Build:
@@ -128,12 +199,78 @@ def test_an_end_of_support_is_the_end_of_that_day_as_the_pool_has_it() -> None:
     }
 
 
+def the_worst(name: str) -> Pool:
+    """Return a pool that fills its status: as many builds and conditions as there can be."""
+    builds = tuple(
+        a_build(f"10.0.{number}", 1, os_version=f"release {number}", end="2031-10-14")
+        for number in range(MAX_BUILDS)
+    )
+    conditions = tuple(map(a_condition, ConditionType))
+    return a_pool(name, status=WindowsNodePoolStatus(nodes=5000, builds=builds, conditions=conditions))
+
+
 def test_a_pool_that_is_gone_leaves_no_series() -> None:
-    assert "winpool_nodes" in _scrape()
-    assert _scrape()["winpool_nodes"] == {}
+    stats = ControlStats()
+    stats.note_figures("gone", Figures(overlapping=1))
+    before = _of_pool(_scrape(the_worst("gone"), stats=stats), "gone")
+    assert before.keys() == {each.name for each in DEFINITIONS if "pool" in each.labels}
+
+    assert not _of_pool(_scrape(stats=stats), "gone"), "also where a pass ended after its pool"
+    stats.forget_pool("gone")
+    stats.forget_pool("gone")
+    assert not stats.figures
+    again = _scrape(a_pool(name="gone"), stats=stats)
+    assert not again["winpool_overlapping_nodes"], "a pool of the same name begins anew"
+
+
+def test_a_pool_adds_as_many_series_as_the_page_says_and_never_more() -> None:
+    stats = ControlStats()
+    stats.note_figures("worst", Figures())
+    added = _series(_scrape(the_worst("worst"), stats=stats)) - _series(_scrape())
+    assert added == metrics.MAX_SERIES_PER_POOL
+    assert f" {added} series " in PAGE.read_text()
+
+
+BUILDS = ("10.0.17763.1", "10.0.20348.1", "10.0.26100.1", "")
+"""So few that the smallest pool of these tests has them all."""
+
+
+def nodes_in_trouble(number: int, *, builds: tuple[str, ...]) -> Iterator[Node]:
+    """Yield nodes that differ in whatever could be told of a node."""
+    for index in range(number):
+        yield a_node(
+            f"w{index}",
+            labels={"winpool.dev/pool": f"another-{index}"},
+            taints=[f"taint-{index}=value:NoSchedule"],
+            ready=("True", "False", "Unknown")[index % 3],
+            unschedulable=index % 2 == 0,
+            versions=NodeVersions(kernel=builds[index % len(builds)], kubelet=f"v1.{index}.0", runtime="odd"),
+        )
+
+
+def reported(name: str, nodes: Iterator[Node]) -> Pool:
+    """Return the pool with the status that the operator writes on it when it sees these nodes."""
+    pool = a_pool(name, labels={"team": "payments"}, taints=["os=windows:NoSchedule"])
+    return with_status(pool, decide(a_snapshot(pool, nodes)).status)
 
 
 def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:
-    small = a_pool(name="a", status=WindowsNodePoolStatus(nodes=1))
-    large = a_pool(name="a", status=WindowsNodePoolStatus(nodes=5000))
-    assert {k: len(v) for k, v in _scrape(small).items()} == {k: len(v) for k, v in _scrape(large).items()}
+    counts: dict[int, list[int]] = {}
+    for nodes in (10, 5000):
+        pool = reported("p0", nodes_in_trouble(nodes, builds=BUILDS))
+        stats = ControlStats()
+        for number in range(3):
+            trouble = Figures(reserved_memory_mismatched=nodes, taint_missing=nodes, overlapping=nodes)
+            stats.note_figures(f"p{number}", trouble)
+        pools = [replace(pool, name=f"p{number}") for number in range(3)]
+        counts[nodes] = [_series(_scrape(*pools[:number], stats=stats)) for number in range(4)]
+    none, one, two, three = counts[5000]
+    assert counts[10] == counts[5000]
+    assert three - two == two - one == one - none > 0
+
+
+def test_nodes_that_run_a_build_each_do_not_make_a_series_each() -> None:
+    builds = tuple(f"10.0.{number}.1" for number in range(5000))
+    pool = reported("odd", nodes_in_trouble(5000, builds=builds))
+    assert len(_scrape(pool)["winpool_nodes_by_build"]) == metrics.BUILDS_SHOWN + 1
+    assert _series(_scrape(pool)) - _series(_scrape()) <= metrics.MAX_SERIES_PER_POOL

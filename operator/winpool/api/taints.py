@@ -1,0 +1,103 @@
+"""The taints that a pool puts on its nodes: those that stay, and those of a node that has just joined."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from winpool.api import syntax
+from winpool.api.fields import LabelKey, LabelValue, under
+from winpool.api.model import ApiModel
+from winpool.api.rules import Rule, Validation, cel_list
+
+
+class OnIntolerantPods(StrEnum):
+    """What is done with a NoExecute taint where pods run that do not tolerate it."""
+
+    HOLD = "Hold"
+    """The taint is not put on that node: nothing is deleted."""
+    DELETE = "Delete"
+    """It is put there, and Kubernetes deletes those pods without asking any PodDisruptionBudget."""
+
+
+TaintKey = Annotated[
+    LabelKey,
+    Rule(
+        f"!(self in {cel_list(syntax.RESERVED_TAINT_KEYS)}) && "
+        f"!self.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}')",
+        "must not be a taint that Kubernetes, a cloud provider, Cluster API, Karpenter, the cluster "
+        "autoscaler or this operator sets by itself; keys such as 'os' or 'node.kubernetes.io/os' are "
+        "allowed",
+        # What is not a key at all is the other rule's to refuse.
+        lambda key: syntax.is_taint_key_allowed(key) or not syntax.is_key(key),
+    ),
+]
+
+
+class _Taint(ApiModel):
+    key: TaintKey = Field(description="Key of the taint, such as os. A string, required.")
+    value: LabelValue = Field(
+        default_factory=str,
+        description="Value of the taint, such as windows. A string, empty where it is not given.",
+    )
+    effect: str
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Key and effect: what the API server requires to be unique within a pool and within a node."""
+        return (self.key, self.effect)
+
+
+class PoolTaint(_Taint):
+    """A taint that every node of the pool carries."""
+
+    effect: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self in {cel_list(syntax.TAINT_EFFECTS)}",
+            "must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
+            lambda effect: effect in syntax.TAINT_EFFECTS,
+        ),
+    ] = Field(
+        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new ones away, "
+        "PreferNoSchedule tries to, NoExecute deletes running ones too. A string, required."
+    )
+    on_intolerant_pods: OnIntolerantPods | None = Field(
+        default=None,
+        description="What to do with a NoExecute taint on a node where pods run that do not tolerate it: "
+        "Hold leaves the node without the taint and says which pods are in the way; Delete puts it there, "
+        "and Kubernetes deletes those pods without asking any PodDisruptionBudget. A string, Hold where it "
+        "is absent.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "!has(self.onIntolerantPods) || self.onIntolerantPods == 'Hold' || self.effect == 'NoExecute'",
+            "must be 'Hold' unless `effect` is 'NoExecute': no other taint deletes pods",
+            lambda self: not self.deletes_pods or self.effect == syntax.NO_EXECUTE,
+            at=".onIntolerantPods",
+        ),
+    )
+
+    @property
+    def deletes_pods(self) -> bool:
+        """Whether the admin has chosen that pods are deleted that do not tolerate it."""
+        return self.on_intolerant_pods is OnIntolerantPods.DELETE
+
+
+class StartupTaint(_Taint):
+    """A taint that a node of the pool carries from when it joins until it has passed validation."""
+
+    effect: Annotated[
+        str,
+        Field(max_length=64),
+        Rule(
+            f"self in {cel_list(syntax.STARTUP_TAINT_EFFECTS)}",
+            "must be 'NoSchedule' or 'PreferNoSchedule': a node that joins has no pods to delete",
+            lambda effect: effect in syntax.STARTUP_TAINT_EFFECTS,
+        ),
+    ] = Field(
+        description="What the taint does to pods that do not tolerate it: NoSchedule keeps them away, "
+        "PreferNoSchedule tries to. A string, required."
+    )

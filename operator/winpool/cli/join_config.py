@@ -1,0 +1,184 @@
+"""``kubectl winpool join-config``: the kubelet settings that a joining node of a pool must have."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from winpool.api.keys import API_VERSION, KIND
+from winpool.api.problems import InvalidSpecError
+from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.judge import judge
+from winpool.cli.kubelet_files import OUTPUTS, render
+from winpool.cli.kubelet_settings import OLDEST, notes, settings_of
+from winpool.cli.manifests import Manifest, ManifestError, read
+from winpool.cli.parsing import Exit, add_verb, printable
+from winpool.cli.structural import without_nulls
+from winpool.support.versions import Minor, parse_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.cli.parsing import Subparsers
+
+_NAME: Final = "join-config"
+_STDIN: Final = "-"
+
+_DESCRIPTION: Final = """\
+Print the settings that the kubelet of a joining node of a pool must have:
+the memory that the pool declares as reserved, the taints and the labels.
+
+The operator never sets them, and a kubelet reads them only when it starts.
+What no setting can hold is said beside the output, on standard error.
+
+exit codes:
+  0   the settings are printed
+  1   the pool is not there, or it is refused
+  2   the command line makes no sense, or a file or the API server cannot
+      be read"""
+
+_EXAMPLES: Final = (
+    ("kubectl winpool join-config win-2022", "a part of a KubeletConfiguration"),
+    ("kubectl winpool join-config win-2022 -o flags", "arguments, one a line"),
+    ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
+    ("kubectl winpool join-config win-2022 -f pool.yaml --kubelet-version 1.34", "without a cluster"),
+)
+
+
+class _RefusedError(Exception):
+    """There is no such pool, or it is one that nobody can act on. ``lines`` say why."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
+
+
+class _UsageError(Exception):
+    """What was asked for makes no sense, or cannot be read; the text says why."""
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the verb to the command line."""
+    parser = add_verb(
+        subparsers,
+        _NAME,
+        summary="Print the kubelet settings that a joining node of a pool must have.",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("pool", metavar="POOL", help="The name of the pool.")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=tuple(OUTPUTS),
+        default="kubelet",
+        help="How to print it (default: kubelet).",
+    )
+    parser.add_argument(
+        "--kubelet-version",
+        type=_minor,
+        metavar="MINOR",
+        help="The kubelets' version, such as 1.34. Default: the API server's.",
+    )
+    parser.add_argument(
+        "-f", "--filename", metavar="FILE", help="Take the pool from a file, or - for what is piped in."
+    )
+    parser.add_argument("--kubeconfig", metavar="FILE", help="The kubeconfig file. Default: as for kubectl.")
+    parser.add_argument("--context", metavar="NAME", help="The context of it. Default: its current one.")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the settings; return the exit code."""
+    try:
+        content, kubelet = _from_file(given) if given.filename else _from_server(given)
+        pool = WindowsNodePool.from_object(content)
+    except _UsageError as error:
+        _say(f"kubectl winpool {_NAME}: {error}")
+        return Exit.USAGE
+    except (_RefusedError, InvalidSpecError) as error:
+        for line in error.lines if isinstance(error, _RefusedError) else error.problems:
+            _say(line)
+        return Exit.REFUSED
+    settings = settings_of(pool.spec, pool=pool.metadata.name, kubelet=kubelet)
+    sys.stdout.write(render(settings, given.output))
+    for note in notes(settings):
+        _say(note)
+    return Exit.DONE
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{printable(text)}\n")
+
+
+def _minor(text: str) -> Minor:
+    minor = parse_minor(text)
+    if minor is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version of Kubernetes: write it as 1.34")
+    if minor < OLDEST:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is too old: a kubelet's file has registerWithTaints from {OLDEST} on"
+        )
+    return minor
+
+
+def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
+    """Return the pool of the cluster, and the minor of its kubelets."""
+    # Imported here: what asks a server takes half a second to load, and with a file it is not needed.
+    from winpool.cli.pool_reader import NoSuchPoolError, read_pool
+    from winpool.cli.server import NotAskedError
+
+    try:
+        found = read_pool(given.pool, kubeconfig=given.kubeconfig, context=given.context)
+    except NoSuchPoolError as error:
+        raise _RefusedError(str(error)) from None
+    except NotAskedError as error:
+        raise _UsageError(f"the API server could not be asked: {error}") from None
+    kubelet = given.kubelet_version or parse_minor(found.server_version)
+    if kubelet is None:
+        raise _UsageError(
+            f"the API server's version {found.server_version!r} is none of Kubernetes: give --kubelet-version"
+        )
+    return found.content, kubelet
+
+
+def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
+    """Return the pool of that name in the file, and the minor of its kubelets."""
+    if given.kubeconfig or given.context:
+        raise _UsageError("--kubeconfig and --context go without -f: with a file no cluster is asked")
+    if given.kubelet_version is None:
+        raise _UsageError("with -f no cluster is asked for its version: give --kubelet-version, such as 1.34")
+    file = "stdin" if given.filename == _STDIN else given.filename
+    found = list(read(_text(given.filename)))
+    broken = [each for each in found if isinstance(each, ManifestError)]
+    if broken:
+        raise _RefusedError(*(f"{file}:{each.line}: {each.message}" for each in broken))
+    named = [each for each in found if _is_named(each, given.pool)]
+    if not named:
+        raise _RefusedError(f'there is no {KIND} "{given.pool}" in {file}')
+    if len(named) > 1:
+        raise _RefusedError(f'{KIND} "{given.pool}" is in {file} {len(named)} times')
+    content: Mapping[str, Any] = without_nulls(named[0].content)
+    twice = [f"line {each.line}: {each.message}" for each in named[0].problems]
+    if refused := [*twice, *(f"{each.field}: {each.sentence}" for each in judge(content))]:
+        raise _RefusedError(*refused, f"where in the file: kubectl winpool validate -f {given.filename}")
+    return content, given.kubelet_version
+
+
+def _text(name: str) -> str:
+    try:
+        return (sys.stdin.buffer.read() if name == _STDIN else Path(name).read_bytes()).decode("utf-8")
+    except OSError as error:
+        raise _UsageError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise _UsageError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+
+
+def _is_named(found: Manifest | Exception, pool: str) -> TypeGuard[Manifest]:
+    if not isinstance(found, Manifest) or not isinstance(found.content, dict):
+        return False
+    head = (found.content.get("apiVersion"), found.content.get("kind"))
+    metadata = found.content.get("metadata")
+    return head == (API_VERSION, KIND) and isinstance(metadata, dict) and metadata.get("name") == pool

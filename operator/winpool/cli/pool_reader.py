@@ -1,0 +1,63 @@
+"""A pool as the API server has it, and the version of that API server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from winpool.api.keys import GROUP, KIND, PLURAL, VERSION
+from winpool.cli.server import NotAskedError
+from winpool.cluster import wire
+from winpool.cluster.access import explained
+from winpool.cluster.control_plane import VERSION_PATH
+from winpool.cluster.credentials import load_connection
+from winpool.cluster.errors import ApiError, NotFound
+from winpool.cluster.request import Request
+from winpool.cluster.transport import Transport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NoSuchPoolError(Exception):
+    """The cluster has no pool of that name; the text says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPool:
+    """A pool as the API server sent it, and the ``gitVersion`` of that API server."""
+
+    content: Mapping[str, Any]
+    server_version: str
+
+
+def read_pool(name: str, *, kubeconfig: str | None, context: str | None) -> FoundPool:
+    """Return the pool ``name``.
+
+    Raises NoSuchPoolError, and NotAskedError where there are no usable credentials, no answer, or no
+    right to ask.
+    """
+    try:
+        return asyncio.run(_read(name, kubeconfig=kubeconfig, context=context))
+    except NotFound as error:
+        # Of a missing CRD the API server says the same; its words tell which of the two it is.
+        raise NoSuchPoolError(f'there is no {KIND} "{name}": {error.message}') from error
+    except ApiError as error:
+        raise NotAskedError(explained(error).message) from error
+    except wire.BROKEN as error:
+        raise NotAskedError(f"its answer is not what an API server sends: {error}") from error
+
+
+async def _read(name: str, *, kubeconfig: str | None, context: str | None) -> FoundPool:
+    connection = await load_connection(kubeconfig=kubeconfig, context=context)
+    path = f"/apis/{GROUP}/{VERSION}/{PLURAL}/{quote(name, safe='')}"
+    async with Transport(connection) as transport:
+        pool = await transport.request(Request(verb="get", resource=PLURAL, name=name, path=path))
+        version = await transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
+    return FoundPool(
+        msgspec.json.decode(pool, type=dict[str, Any]), wire.server_version.decode(version).git_version
+    )

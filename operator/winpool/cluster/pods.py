@@ -1,0 +1,207 @@
+"""Reading Pod objects: from the API server's JSON to the few fields that are asked for.
+
+Nothing here ever turns what it cannot read into an absence (P4). A pod with a field of the wrong type is
+*unreadable*: it hides no other, and its node is named, for whoever asks about that node. Bytes that are no
+JSON of the expected kind are *garbled*: they say nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from winpool.cluster import pod_wire, wire
+from winpool.cluster.errors import StreamGarbled
+from winpool.contract.pods import Pod, Toleration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import msgspec
+
+PROBLEM_LENGTH: Final = 160
+"""Characters of a kubelet's message that are kept: the sentence that matters, without the rest."""
+
+_SETS_KEPT: Final = 256
+"""Sets of tolerations that are made once for all pods that have them: those of one workload are the same."""
+
+_LONGEST_SET_KEPT: Final = 32
+"""A longer set is made for each pod anew rather than kept, so that no pod makes us hold megabytes."""
+
+_REFUSALS: Final = frozenset({"PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"})
+"""With these a kubelet fails a pod for its operating system (k8s.io/kubernetes, pkg/kubelet/lifecycle)."""
+
+_NOT_STARTED: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "CreateContainerError",
+        "CreateContainerConfigError",
+        "RunContainerError",
+    }
+)
+"""Why a container waits whose image may be at fault (pkg/kubelet/images, pkg/kubelet/kuberuntime)."""
+
+_NO_MANIFEST: Final = ("no match for platform in manifest", "no matching manifest for")
+"""What containerd and Docker say of an image that does not exist for the platform of the node."""
+
+_LONGEST_NAME: Final = 253
+"""Characters that the name of a node may have (RFC 1123). A longer one names none."""
+
+_CRITICAL: Final = frozenset({"system-node-critical", "system-cluster-critical"})
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadablePod:
+    """A pod that cannot be read. ``node`` is where it is, empty where not even that can be read.
+
+    A record and no exception, which would hold the whole page for as long as it is kept itself.
+    """
+
+    node: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"a pod on {f'node {self.node}' if self.node else 'an unknown node'}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodPage:
+    """One page of a list. ``unreadable`` are the pods on it that could not be read."""
+
+    pods: tuple[Pod, ...]
+    unreadable: tuple[UnreadablePod, ...]
+    resource_version: str
+    continue_token: str
+
+
+def decode_pod_page(body: bytes | bytearray) -> PodPage:
+    """Read one page of a list of pods.
+
+    Raises StreamGarbled for anything that is not a PodList with a resourceVersion: an empty JSON object
+    from some proxy must not read as "there are no pods".
+    """
+    try:
+        page: pod_wire.PodList | pod_wire.RawPodList = pod_wire.pod_list.decode(body)
+    except wire.BROKEN:
+        page = _decode_one_by_one(body)
+    if page.kind != "PodList" or not page.metadata.resource_version:
+        raise StreamGarbled("list pods: the answer is not a PodList with a resourceVersion")
+    unreadable: list[UnreadablePod] = []
+    pods: list[Pod] = []
+    for item in page.items or ():
+        found = item if isinstance(item, pod_wire.PodObject) else _decode_object(item)
+        read = _pod(found) if isinstance(found, pod_wire.PodObject) else found
+        if isinstance(read, Pod):
+            pods.append(read)
+        else:
+            unreadable.append(read)
+    version, token = page.metadata.resource_version, page.metadata.continue_
+    return PodPage(tuple(pods), tuple(unreadable), version, token)
+
+
+def _pod(found: pod_wire.PodObject) -> Pod | UnreadablePod:
+    metadata, spec, status = found.metadata, found.spec, found.status
+    if not (metadata.namespace and metadata.name and spec.node_name):
+        # Only pods on nodes are asked for: one without a node is not to be read as "on no node of ours".
+        return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
+    kind, controller = _controller(metadata)
+    annotations = metadata.annotations
+    return Pod(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        node=spec.node_name,
+        os=spec.os.name if spec.os else "",
+        controller_kind=kind,
+        controller=controller,
+        labels=metadata.labels or {},
+        tolerations=_tolerations(spec.tolerations) if spec.tolerations else (),
+        is_critical=spec.priority_class_name in _CRITICAL,
+        is_ready=status is not None and _is_ready(status),
+        is_finished=status is not None and status.phase in _FINISHED,
+        is_terminating=metadata.deletion_timestamp is not None,
+        is_mirror=annotations is not None and annotations.mirror is not None,
+        platform_problem="" if status is None else _platform_problem(status),
+    )
+
+
+def _controller(metadata: pod_wire.PodMetadata) -> tuple[str, str]:
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return (owner.kind, owner.name)
+    return ("", "")
+
+
+def _tolerations(found: tuple[pod_wire.TolerationObject, ...]) -> tuple[Toleration, ...]:
+    return _made_once(found) if len(found) <= _LONGEST_SET_KEPT else _make(found)
+
+
+def _make(found: tuple[pod_wire.TolerationObject, ...]) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            key=each.key or "",
+            operator=each.operator or "",
+            value=each.value or "",
+            effect=each.effect or "",
+            seconds=each.toleration_seconds,
+        )
+        for each in found
+    )
+
+
+_made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_make)
+
+
+def _is_ready(status: pod_wire.PodStatus) -> bool:
+    for condition in status.conditions or ():
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
+
+
+def _platform_problem(status: pod_wire.PodStatus) -> str:
+    """Say why the kubelet says that a pod is for another platform; empty where it does not say so."""
+    if status.phase in _FINISHED:
+        return _told(status.reason, status.message or "") if status.reason in _REFUSALS else ""
+    for waiting in _waiting(status):
+        if waiting.reason in _NOT_STARTED and waiting.message:
+            for sentence in _NO_MANIFEST:
+                _, found, rest = waiting.message.partition(sentence)
+                if found:
+                    return _told(waiting.reason, found + rest)
+    return ""
+
+
+def _waiting(status: pod_wire.PodStatus) -> Iterator[pod_wire.Waiting]:
+    for containers in (status.init_container_statuses, status.container_statuses):
+        for container in containers or ():
+            if container.state and container.state.waiting:
+                yield container.state.waiting
+
+
+def _told(reason: str | None, message: str) -> str:
+    """Write a reason and what there is of its message, in one line."""
+    words = " ".join(message[:PROBLEM_LENGTH].split())
+    return f"{reason}: {words}" if words else f"{reason}"
+
+
+def _decode_one_by_one(body: bytes | bytearray) -> pod_wire.RawPodList:
+    """Read a page item by item, so that one pod that cannot be read does not hide the others."""
+    try:
+        return pod_wire.raw_pod_list.decode(body)
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"list pods: the answer is not a list ({error})") from None
+
+
+def _decode_object(raw: msgspec.Raw) -> pod_wire.PodObject | UnreadablePod:
+    try:
+        return pod_wire.pod_object.decode(raw)
+    except wire.BROKEN as error:
+        problem = str(error)
+    try:
+        node = pod_wire.bound_pod.decode(raw).spec.node_name
+    except wire.BROKEN:
+        node = ""
+    return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)

@@ -1,0 +1,139 @@
+"""What the kubelets of a pool hold back from pods, against what the pool declares.
+
+A kubelet on Windows sets Allocatable to Capacity less ``systemReserved``, ``kubeReserved`` and the hard
+eviction threshold for memory, and that is all it does with them: the difference of what a node reports is
+what its kubelet was started with. kubernetes/kubernetes pkg/kubelet/cm/container_manager_windows.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.quantity import GIB, KIB, exact, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from winpool.api.reserved_memory import ReservedMemory
+
+PAGE_BYTES: Final = 4 * KIB
+"""A page of memory on Windows. Nodes report whole pages or kibibytes, so that two roundings of one amount are
+less than a page apart."""
+
+PRACTICE_BYTES: Final = 2 * GIB
+"""The least that is good practice to reserve on a Windows node.
+https://kubernetes.io/docs/concepts/configuration/windows-resource-management/#resource-reservation"""
+
+LOW_FIX: Final = (
+    "raise spec.reservedMemory.systemReserved so that the sum is at least 2Gi, and give the kubelets the same"
+)
+
+TOO_LARGE_FIX: Final = (
+    "lower spec.reservedMemory, or use machines with more memory: pods would get less than half of it"
+)
+
+
+class Held(StrEnum):
+    """How what a kubelet holds back compares with what the pool declares."""
+
+    MATCHES = "Matches"
+    RESERVES_LESS = "ReservesLess"
+    RESERVES_MORE = "ReservesMore"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What a node holds back, in bytes, and how that compares.
+
+    ``actual`` is None where capacity or allocatable is not known. ``is_too_large`` says that more than
+    half of the node is declared, which only its capacity decides.
+    """
+
+    verdict: Held
+    declared: int
+    capacity: int | None
+    allocatable: int | None
+    actual: int | None
+    is_too_large: bool
+
+    def message(self, memory: ReservedMemory) -> str:
+        """Say what the kubelet holds back and what the pool declares."""
+        if self.actual is None or self.capacity is None or self.allocatable is None:
+            return "what the kubelet holds back is not known: the node does not report its memory"
+        return (
+            f"the kubelet holds back {exact(self.actual)} (capacity {rounded(self.capacity)}, "
+            f"allocatable {rounded(self.allocatable)}), the pool declares {memory.told}"
+        )
+
+    def too_large_message(self, memory: ReservedMemory) -> str:
+        """Say that the pool declares more than half of this node."""
+        whole = "unknown memory" if self.capacity is None else rounded(self.capacity)
+        return f"the pool declares {memory.told}, more than half of the node's {whole}"
+
+
+def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | None) -> Reserved:
+    """Compare what a node reports with what its pool declares, all in bytes; None is not known.
+
+    Numbers that no kubelet reports (no memory at all, or more allocatable than there is) count as not known.
+    """
+    if capacity is None or capacity <= 0:
+        return Reserved(Held.UNKNOWN, declared, None, allocatable, None, is_too_large=False)
+    is_too_large = declared * 2 > capacity
+    if allocatable is None or not 0 <= allocatable <= capacity:
+        return Reserved(Held.UNKNOWN, declared, capacity, None, None, is_too_large=is_too_large)
+    actual = capacity - allocatable
+    return Reserved(
+        # A kubelet that is to hold back more than there is ends at no allocatable memory.
+        _compared(actual, min(declared, capacity)),
+        declared,
+        capacity,
+        allocatable,
+        actual,
+        is_too_large=is_too_large,
+    )
+
+
+def _compared(actual: int, wanted: int) -> Held:
+    if abs(actual - wanted) <= PAGE_BYTES:
+        return Held.MATCHES
+    return Held.RESERVES_LESS if actual < wanted else Held.RESERVES_MORE
+
+
+def mismatch_fix(pool: str) -> str:
+    """Say what to do about a kubelet that holds back another amount than ``pool`` declares."""
+    return (
+        f"restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or replace "
+        "the node: a kubelet reads them only when it starts; or declare in spec.reservedMemory what the "
+        "kubelets do hold back"
+    )
+
+
+def is_too_large_everywhere(judged: Iterable[Reserved]) -> bool:
+    """Whether the pool declares more than half of every node whose capacity is known, of at least one."""
+    known = [each.is_too_large for each in judged if each.capacity is not None]
+    return bool(known) and all(known)
+
+
+def too_large_everywhere_message(judged: Collection[Reserved], memory: ReservedMemory) -> str:
+    """Say it of the pool, with the largest of its nodes."""
+    known = [each.capacity for each in judged if each.capacity is not None]
+    return (
+        f"spec.reservedMemory declares {memory.told}, more than half of every node whose memory is known: "
+        f"the largest of {len(known)} has {rounded(max(known, default=0))}"
+    )
+
+
+def is_low(declared: int) -> bool:
+    """Whether a pool declares less than ``PRACTICE_BYTES``."""
+    return declared < PRACTICE_BYTES
+
+
+def low_message(memory: ReservedMemory) -> str:
+    """Say that the pool declares less than is good practice."""
+    return (
+        f"the pool declares {memory.told}, less than the {exact(PRACTICE_BYTES)} that is good practice on "
+        "Windows nodes"
+    )

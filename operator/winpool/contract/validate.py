@@ -1,0 +1,150 @@
+"""A node that joins: whether it gets the startup taints, and whether it has shown what they wait for.
+
+A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no pod
+is bound to it but those that every node has. It then gets the startup taints with its first patch, recorded
+as the pool's, and they come off once: when it first passes validation. From then on the record without them
+says that it has been through this, so that they are never put back, also not after a restart.
+
+Its deadline is counted from its creation, which stands on the object (P8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.v1alpha1 import NodeValidation
+from winpool.contract.brake import current_survey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.contract.record import Record, TaintIdentity
+    from winpool.snapshot import Node, Snapshot
+
+YOUNG_SECONDS: Final = 600.0
+"""A node that is older has not just joined the cluster: it joins the pool, with all that runs on it."""
+
+FRESH_SECONDS: Final = 60.0
+"""How long a look at all pods says whether those of a node are Ready."""
+
+A_LOOK: Final = "a look at its pods"
+"""What a node waits for where nothing is known to be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """How a node stands with the startup taints.
+
+    ``taints`` are those that it is to carry now. ``unsettled`` says that a look at all pods has to tell first
+    whether it is joining, so that nothing is to be written to it. ``waits_for`` says what a node that is
+    being validated has not shown yet, empty where it has; ``timed_out`` that its time for that is over.
+    ``needs_pods`` asks for a look at all pods, ``look_again`` is when time alone may change the answer.
+    """
+
+    taints: Mapping[TaintIdentity, str] = field(default_factory=dict)
+    unsettled: bool = False
+    waits_for: str = ""
+    timed_out: bool = False
+    passed: bool = False
+    needs_pods: bool = False
+    look_again: datetime | None = None
+
+
+NO_STARTUP: Final = Startup()
+
+
+class Validator:
+    """Answers for the nodes of one pool, for one pass."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+        self._wanted = {each.identity: each.value for each in spec.startup_taints}
+        self._rules = spec.validation or NodeValidation()
+        self._survey = current_survey(snapshot)
+        self._now = snapshot.now
+
+    def startup(self, node: Node, record: Record | None, *, is_newcomer: bool) -> Startup:
+        """Return how ``node`` stands.
+
+        ``record`` is the pool's own ownership record on it; a newcomer has none, nor one of anybody else.
+        """
+        if not self._wanted:
+            return NO_STARTUP
+        if is_newcomer:
+            return self._of_newcomer(node)
+        if record is None:
+            return NO_STARTUP
+        carried = startup_taints_on(node, record, self._wanted)
+        return self._validated(node, carried) if carried else NO_STARTUP
+
+    def _of_newcomer(self, node: Node) -> Startup:
+        if node.created is None or self._now - node.created >= timedelta(seconds=YOUNG_SECONDS):
+            return NO_STARTUP
+        if self._survey is None or not self._survey.covers(node):
+            grown_up = node.created + timedelta(seconds=YOUNG_SECONDS)
+            return Startup(unsettled=True, needs_pods=True, look_again=grown_up)
+        if node.name in self._survey.busy:
+            return NO_STARTUP
+        return Startup(taints=self._wanted, waits_for="its startup taints")
+
+    def _validated(self, node: Node, carried: Mapping[TaintIdentity, str]) -> Startup:
+        waits_for, needs_pods, look_again = self._missing(node)
+        if not waits_for:
+            return Startup(passed=True)
+        deadline = node.created and node.created + timedelta(seconds=self._rules.seconds_allowed)
+        # Only what is known to be missing is: a look that has not been made yet says nothing (P4).
+        timed_out = deadline is not None and self._now >= deadline and waits_for != A_LOOK
+        if deadline and not timed_out:
+            look_again = min(look_again, deadline) if look_again else deadline
+        return Startup(
+            taints=carried,
+            waits_for=waits_for,
+            timed_out=timed_out,
+            # After the deadline the regular look at all pods has to do.
+            needs_pods=needs_pods and not timed_out,
+            look_again=look_again,
+        )
+
+    def _missing(self, node: Node) -> tuple[str, bool, datetime | None]:
+        """Return what the node has not shown, whether pods have to be looked at, and when to look again."""
+        ripe = ripens(node, self._rules)
+        if ripe is None:
+            return "the kubelet to report Ready", False, None
+        if self._now < ripe:
+            return f"the kubelet to report Ready for {self._rules.seconds_ready} s", False, ripe
+        survey = self._survey
+        readiness = survey.readiness.get(node.name) if survey and survey.covers(node) else None
+        if survey is None or readiness is None or (node.ready_since and survey.started < node.ready_since):
+            return A_LOOK, True, None
+        if readiness.unready:
+            return f"node agents to be Ready: {', '.join(readiness.unready_agents)}", True, None
+        if readiness.missing_required:
+            return f"required pods to be Ready: {', '.join(readiness.missing_required)}", True, None
+        if not timedelta(0) <= self._now - survey.finished <= timedelta(seconds=FRESH_SECONDS):
+            return A_LOOK, True, None
+        return "", False, None
+
+
+def startup_taints_on(
+    node: Node, record: Record, wanted: Mapping[TaintIdentity, str]
+) -> dict[TaintIdentity, str]:
+    """Return those startup taints that the record has as ours and that stand on the node.
+
+    One that somebody took off by hand is not put back: that person vouches for the node.
+    """
+    standing = {taint.identity: taint.value for taint in node.taints}
+    return {
+        identity: own.set
+        for identity, own in record.taints.items()
+        if wanted.get(identity) == own.set == standing.get(identity)
+    }
+
+
+def ripens(node: Node, rules: NodeValidation) -> datetime | None:
+    """Return when the node has been Ready for long enough, by its kubelet's clock; None where it is not."""
+    if node.ready != "True" or node.ready_since is None:
+        return None
+    return node.ready_since + timedelta(seconds=rules.seconds_ready)

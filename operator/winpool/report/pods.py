@@ -1,0 +1,73 @@
+"""What a look at all pods found: pods that cannot run where they are, and what taints meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.api.issues import IssueReason
+from winpool.contract.membership import Claim
+from winpool.report.finding import Finding
+from winpool.report.preflight import preflight_findings
+from winpool.report.tally import count_nodes, enumerate_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from winpool.contract.assess import Assessment
+    from winpool.snapshot import Snapshot
+    from winpool.survey import Survey
+
+POD_ISSUES = (
+    IssueReason.INTOLERANT_PODS,
+    IssueReason.INTOLERANT_NODE_AGENTS,
+    IssueReason.MISPLACED_PODS,
+    IssueReason.PODS_UNREADABLE,
+)
+"""What is known from a look at all pods only."""
+
+
+def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
+    """Return how many pods cannot run where they are; what was known last, until pods have been looked at."""
+    pool = snapshot.pool
+    if pool.deleting:
+        return 0
+    survey = _of_pool(snapshot)
+    if survey is None:
+        return pool.status.misplaced_pods
+    return sum(survey.misplaced_on.get(each.node.name, 0) for each in assessed if each.claim is Claim.OURS)
+
+
+def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator[Finding]:
+    """Yield what is to be said of pods on the nodes of the pool."""
+    pool, survey = snapshot.pool, _of_pool(snapshot)
+    if pool.deleting or pool.spec is None:
+        return
+    yield from preflight_findings(snapshot, pool.spec, assessed)
+    if survey is None:
+        return
+    ours = {each.node.name for each in assessed if each.claim is Claim.OURS}
+    if there := sorted(survey.misplaced_on.keys() & ours):
+        count = sum(survey.misplaced_on[name] for name in there)
+        shown = [each for each in survey.misplaced_examples if each.node in ours]
+        such_as = ", such as " + ", ".join(f"{each.pod} ({each.why})" for each in shown) if shown else ""
+        yield Finding(
+            IssueReason.MISPLACED_PODS,
+            [there[0]],
+            f"{'1 pod' if count == 1 else f'{count} pods'} on {count_nodes(len(there))} "
+            f"({enumerate_names(there)}) cannot run on Windows{such_as}",
+            "give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows; a taint on the "
+            "nodes of the pool keeps such pods away",
+        )
+    if unread := sorted(survey.unreadable & ours):
+        yield Finding(
+            IssueReason.PODS_UNREADABLE,
+            unread[:1],
+            f"pods on {count_nodes(len(unread))} ({enumerate_names(unread)}) could not be read, so that no "
+            "NoExecute taint is put there",
+            "see the log of the operator for the pods and what is wrong with them",
+        )
+
+
+def _of_pool(snapshot: Snapshot) -> Survey | None:
+    survey = snapshot.survey
+    return survey if survey is not None and survey.pool_uid == snapshot.pool.uid else None

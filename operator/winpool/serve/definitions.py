@@ -1,0 +1,199 @@
+"""The table of all metrics: what is not in it is not served.
+
+It is also the source of ``docs/reference/metrics.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Labels = tuple[str, ...]
+Kind = Literal["gauge", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A metric: its name without the ``_total`` of counters, its labels, and what it means.
+
+    The first label of a metric about pools is ``pool``, the pool's name.
+    """
+
+    name: str
+    kind: Kind
+    labels: Labels
+    help: str
+
+
+NODES: Final = Definition(
+    "winpool_nodes",
+    "gauge",
+    ("pool", "state"),
+    "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available. "
+    "The states overlap.",
+)
+NODES_BY_BUILD: Final = Definition(
+    "winpool_nodes_by_build",
+    "gauge",
+    ("pool", "build", "os_version"),
+    "Nodes of the pool by build of Windows, for the ten builds with the most nodes; 'other' is the rest. "
+    "os_version is empty where the build is not known.",
+)
+SUPPORT_END: Final = Definition(
+    "winpool_os_support_end_timestamp_seconds",
+    "gauge",
+    ("pool", "os_version"),
+    "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
+    "that nodes of the pool run.",
+)
+RESERVED_MEMORY_MISMATCHED: Final = Definition(
+    "winpool_reserved_memory_mismatched_nodes",
+    "gauge",
+    ("pool",),
+    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
+    "declares none.",
+)
+TAINT_MISSING: Final = Definition(
+    "winpool_taint_missing_nodes",
+    "gauge",
+    ("pool",),
+    "Nodes of the pool on which a taint of its spec is missing or has another value, also where it is held "
+    "back on purpose. Startup taints do not count.",
+)
+OVERLAPPING: Final = Definition(
+    "winpool_overlapping_nodes",
+    "gauge",
+    ("pool",),
+    "Nodes that the pool selects and another pool selects too, or has.",
+)
+MISPLACED_PODS: Final = Definition(
+    "winpool_misplaced_pods",
+    "gauge",
+    ("pool",),
+    "Pods on nodes of the pool that cannot run on Windows, as far as there is evidence of it.",
+)
+MODE: Final = Definition(
+    "winpool_mode",
+    "gauge",
+    ("pool", "mode"),
+    "1 for the mode (Active, DryRun or Paused) of the pool's spec, 0 for the others. All are 0 where the "
+    "spec cannot be read.",
+)
+CONDITION: Final = Definition(
+    "winpool_status_condition",
+    "gauge",
+    ("pool", "type", "status"),
+    "1 for the status (True, False or Unknown) that the pool's condition of this type has, 0 for the others.",
+)
+CONDITION_SINCE: Final = Definition(
+    "winpool_status_condition_last_transition_timestamp_seconds",
+    "gauge",
+    ("pool", "type"),
+    "Unix time at which the status of the condition last changed.",
+)
+GENERATION_LAG: Final = Definition(
+    "winpool_observed_generation_lag",
+    "gauge",
+    ("pool",),
+    "Generations of the pool's spec that its status does not tell of yet. 0 where it is current.",
+)
+RECONCILES: Final = Definition(
+    "winpool_reconcile",
+    "counter",
+    ("result",),
+    "Passes over a pool, by result: success or error.",
+)
+RECONCILE_SECONDS: Final = Definition(
+    "winpool_reconcile_seconds",
+    "counter",
+    (),
+    "Seconds spent in passes, waiting for the API server included.",
+)
+LAST_SUCCESS: Final = Definition(
+    "winpool_last_success_timestamp_seconds",
+    "gauge",
+    (),
+    "Unix time of the last pass that succeeded, 0 before the first.",
+)
+POD_PASSES: Final = Definition(
+    "winpool_pod_passes",
+    "counter",
+    ("result",),
+    "Passes over all pods of the cluster, by result: success or error. One that does not see all of them is "
+    "an error.",
+)
+POD_PASS_SECONDS: Final = Definition(
+    "winpool_pod_pass_seconds",
+    "counter",
+    (),
+    "Seconds spent in passes over all pods, waiting for the API server included.",
+)
+PODS_SEEN: Final = Definition(
+    "winpool_pods_seen",
+    "gauge",
+    (),
+    "Pods that the last pass over all pods that succeeded has seen: those bound to a node that have not "
+    "succeeded.",
+)
+LAST_POD_PASS: Final = Definition(
+    "winpool_last_pod_pass_timestamp_seconds",
+    "gauge",
+    (),
+    "Unix time at which the last pass over all pods that succeeded ended, 0 before the first.",
+)
+API_REQUESTS: Final = Definition(
+    "winpool_api_requests",
+    "counter",
+    ("verb", "resource", "code"),
+    "Requests to the API server, those of the Kopf feed not counted, by verb, resource and HTTP status "
+    "('error' where no answer came, 'timeout' where none came in time).",
+)
+WATCH_RESTARTS: Final = Definition(
+    "winpool_watch_restarts",
+    "counter",
+    ("resource",),
+    "Times that a watch was started again after it ended, by the resource watched.",
+)
+NODES_CONTACT_AGE: Final = Definition(
+    "winpool_node_watch_age_seconds",
+    "gauge",
+    (),
+    "Seconds since the node watch last heard from the API server. +Inf before the first time.",
+)
+EVENTS_POSTED: Final = Definition(
+    "winpool_events_posted", "counter", (), "Events that the API server has taken."
+)
+EVENTS_DROPPED: Final = Definition(
+    "winpool_events_dropped", "counter", ("cause",), "Events that were not posted, by cause."
+)
+READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
+BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
+
+DEFINITIONS: Final = (
+    NODES,
+    NODES_BY_BUILD,
+    SUPPORT_END,
+    RESERVED_MEMORY_MISMATCHED,
+    TAINT_MISSING,
+    OVERLAPPING,
+    MISPLACED_PODS,
+    MODE,
+    CONDITION,
+    CONDITION_SINCE,
+    GENERATION_LAG,
+    RECONCILES,
+    RECONCILE_SECONDS,
+    LAST_SUCCESS,
+    POD_PASSES,
+    POD_PASS_SECONDS,
+    PODS_SEEN,
+    LAST_POD_PASS,
+    API_REQUESTS,
+    WATCH_RESTARTS,
+    NODES_CONTACT_AGE,
+    EVENTS_POSTED,
+    EVENTS_DROPPED,
+    READY,
+    BUILD_INFO,
+)
+"""All of them, in the order of the page."""

@@ -1,0 +1,181 @@
+"""All pods, page by page: shown once each, and half a list is none."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import weakref
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from winpool.cluster.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
+from winpool.cluster.pod_lister import (
+    PAGE_BYTES,
+    PAGE_LIMIT,
+    UNREADABLE_MOST,
+    ListedPods,
+    PodLister,
+    list_request,
+)
+from winpool.cluster.request import Request
+from winpool.contract.pods import Pod
+
+Answer = bytes | Exception
+
+EXPIRED = Gone("list pods: 410 the provided continue parameter is too old", status=410, reason="Expired")
+BROKEN = Unavailable("list pods: the answer broke off", reason="NoConnection")
+HUGE = TooLarge(f"list pods: an answer of more than {PAGE_BYTES} bytes")
+
+
+def item(name: str, *, node: str = "w1") -> dict[str, Any]:
+    return {"metadata": {"namespace": "shop", "name": name}, "spec": {"nodeName": node}}
+
+
+def page(*items: Any, goes_on: str = "", version: str = "9") -> bytes:
+    metadata = {"resourceVersion": version, "continue": goes_on}
+    return json.dumps({"kind": "PodList", "metadata": metadata, "items": items}).encode()
+
+
+class Answers:
+    """Answers that come in turn, whatever is asked; what was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = iter(answers)
+        self.asked: list[dict[str, str]] = []
+
+    async def request(self, request: Request) -> bytes:
+        self.asked.append({key: value for key, (value,) in parse_qs(urlsplit(request.path).query).items()})
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def listed(*answers: Answer) -> tuple[ListedPods, list[str], Answers]:
+    source, seen = Answers(*answers), list[Pod]()
+    return await PodLister(source.request).list(see=seen.append), [pod.name for pod in seen], source
+
+
+def test_the_request_is_for_pods_on_nodes_that_have_not_ended_well() -> None:
+    request = list_request(limit=100, token="a/b+c")
+    assert request.path == (
+        "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded"
+        "&limit=100&continue=a%2Fb%2Bc"
+    )
+    assert (request.verb, request.resource, request.reply_limit) == ("list", "pods", PAGE_BYTES)
+    assert "continue" not in list_request().path
+
+
+async def test_all_pages_are_shown_and_counted() -> None:
+    pages = (page(item("a"), item("b"), goes_on="1"), page(goes_on="2"), page(item("c")))
+    found, seen, source = await listed(*pages)
+    assert found == ListedPods(count=3, pages=3)
+    assert seen == ["a", "b", "c"]
+    assert [asked.get("continue") for asked in source.asked] == [None, "1", "2"]
+    assert {asked["limit"] for asked in source.asked} == {str(PAGE_LIMIT)}
+
+
+async def test_an_empty_cluster_is_a_complete_list() -> None:
+    assert (await listed(page()))[0] == ListedPods(count=0, pages=1)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [EXPIRED, BROKEN, b"{}", b"", page(item("b"), goes_on="1"), page(item("b"), version="10")],
+    ids=["410", "broken", "foreign", "empty", "in a circle", "another version"],
+)
+async def test_half_a_list_is_no_list(second: Answer) -> None:
+    kind = type(second) if isinstance(second, ApiError) else StreamGarbled
+    with pytest.raises(kind, match=r"^list pods: "):
+        await listed(page(item("a"), goes_on="1"), second)
+
+
+async def test_nodes_with_pods_that_cannot_be_read_are_told_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lost = [{"spec": {"nodeName": f"w{number % 3}"}} for number in range(1, 9)]
+    found, seen, _ = await listed(page(item("a"), *lost, goes_on="1"), page(item("b"), *lost))
+    assert found == ListedPods(count=18, pages=2, unreadable_nodes=frozenset({"w0", "w1", "w2"}))
+    assert seen == ["a", "b"]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("list pods: a pod on node w1: ")
+    assert record.getMessage().endswith("what is on 3 nodes counts as unknown")
+
+
+async def test_a_pod_that_may_be_on_any_node_makes_the_list_say_nothing() -> None:
+    with pytest.raises(StreamGarbled, match=r"^list pods: a pod on an unknown node: "):
+        await listed(page(item("a"), {"spec": {"nodeName": "w1"}}, {"metadata": {}}))
+
+
+async def test_too_many_nodes_of_unreadable_pods_make_the_list_say_nothing() -> None:
+    lost = [{"spec": {"nodeName": f"w{number}"}} for number in range(UNREADABLE_MOST + 1)]
+    found, _, _ = await listed(page(*lost[:-1]))
+    assert len(found.unreadable_nodes) == UNREADABLE_MOST
+    with pytest.raises(StreamGarbled, match=f"and the same on {UNREADABLE_MOST} other nodes"):
+        await listed(page(*lost))
+
+
+def unseen(pod: Pod) -> None:
+    raise AssertionError(pod)
+
+
+async def test_after_a_page_too_large_the_next_list_asks_for_smaller_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Answers(*[HUGE] * 6, page(item("a")))
+    lister = PodLister(source.request)
+    for _ in range(6):
+        with pytest.raises(TooLarge):
+            await lister.list(see=unseen)
+    assert (await lister.list(see=lambda _: None)).count == 1
+    assert [int(asked["limit"]) for asked in source.asked] == [500, 100, 20, 4, 1, 1, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{HUGE}; asking for {limit} pods at a time from now on" for limit in (100, 20, 4, 1)
+    ]
+
+
+async def test_others_get_their_turn_on_every_page() -> None:
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(turn())
+    at_page: list[int] = []
+    pages = [page(item(str(number)), goes_on=str(number)) for number in range(1, 10)]
+    await PodLister(Answers(*pages, page(item("10"))).request).list(see=lambda _: at_page.append(turns))
+    other.cancel()
+    assert len(set(at_page)) == 10
+
+
+class Tracked(bytearray):
+    """A page that can be watched for being let go."""
+
+
+async def test_a_page_is_let_go_when_the_next_one_comes() -> None:
+    """Also one with a pod that could not be read, of which the node is remembered."""
+    alive: list[weakref.ref[Tracked]] = []
+    at_once: list[int] = []
+    bodies: Sequence[bytes] = [
+        page(item(str(number)), {"spec": {"nodeName": f"w{number}"}}, goes_on=str(number))
+        for number in range(1, 6)
+    ]
+    answers = iter([*bodies, page(item("6"))])
+
+    async def request(_: Request) -> bytearray:
+        gc.collect()
+        at_once.append(sum(each() is not None for each in alive))
+        body = Tracked(next(answers))
+        alive.append(weakref.ref(body))
+        return body
+
+    found = await PodLister(request).list(see=lambda _: None)
+    assert len(found.unreadable_nodes) == 5
+    assert at_once == [0, 0, 0, 0, 0, 0]

@@ -1,0 +1,139 @@
+"""What nodes hold back against what their pool declares."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.api.quantity import GIB, KIB, MIB
+from winpool.api.reserved_memory import ReservedMemory
+from winpool.contract.reserved_memory import (
+    PAGE_BYTES,
+    PRACTICE_BYTES,
+    Held,
+    is_low,
+    is_too_large_everywhere,
+    judge_reserved,
+    low_message,
+    mismatch_fix,
+    too_large_everywhere_message,
+)
+
+MEMORY = ReservedMemory()
+DECLARED = MEMORY.declared_bytes
+CAPACITY = 16776756 * KIB
+"""A machine of 16 GiB as Windows reports it."""
+
+SIZES = st.integers(min_value=0, max_value=2**50)
+MAYBE = st.none() | SIZES
+
+
+@pytest.mark.parametrize(
+    ("off", "verdict"),
+    [
+        (0, Held.MATCHES),
+        (PAGE_BYTES, Held.MATCHES),
+        (-PAGE_BYTES, Held.MATCHES),
+        (PAGE_BYTES + 1, Held.RESERVES_MORE),
+        (-PAGE_BYTES - 1, Held.RESERVES_LESS),
+        (-DECLARED, Held.RESERVES_LESS),
+        (8 * GIB, Held.RESERVES_MORE),
+    ],
+)
+def test_equal_within_a_page_is_equal(off: int, verdict: Held) -> None:
+    found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - DECLARED - off)
+    assert (found.verdict, found.actual) == (verdict, DECLARED + off)
+    assert not found.is_too_large
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable"),
+    [
+        *((None, None), (None, 1), (CAPACITY, None), (0, 0), (-1, 0)),
+        *((CAPACITY, CAPACITY + 1), (CAPACITY, -1)),
+    ],
+)
+def test_what_is_not_known_is_not_judged(capacity: int | None, allocatable: int | None) -> None:
+    found = judge_reserved(declared=DECLARED, capacity=capacity, allocatable=allocatable)
+    assert (found.verdict, found.actual) == (Held.UNKNOWN, None)
+    assert not found.is_too_large
+    assert "not known" in found.message(MEMORY)
+
+
+def test_more_than_half_is_too_large_also_where_allocatable_is_not_known() -> None:
+    half = judge_reserved(declared=DECLARED, capacity=2 * DECLARED, allocatable=None)
+    over = judge_reserved(declared=DECLARED, capacity=2 * DECLARED - 1, allocatable=None)
+    assert (half.is_too_large, over.is_too_large) == (False, True)
+    assert over.verdict is Held.UNKNOWN
+
+
+def test_a_node_that_is_smaller_than_what_is_declared_holds_back_all_it_has() -> None:
+    """The kubelet's Allocatable ends at 0, so that the node can do no better."""
+    found = judge_reserved(declared=DECLARED, capacity=GIB, allocatable=0)
+    assert (found.verdict, found.actual, found.is_too_large) == (Held.MATCHES, GIB, True)
+
+
+@given(SIZES, MAYBE, MAYBE)
+def test_a_verdict_follows_from_the_numbers(
+    declared: int, capacity: int | None, allocatable: int | None
+) -> None:
+    found = judge_reserved(declared=declared, capacity=capacity, allocatable=allocatable)
+    assert (found.verdict is Held.UNKNOWN) == (found.actual is None)
+    if found.actual is not None:
+        assert capacity is not None
+        assert allocatable is not None
+        assert found.actual == capacity - allocatable >= 0
+        wanted = min(declared, capacity)
+        assert (found.verdict is Held.MATCHES) == (abs(found.actual - wanted) <= 4096)
+        assert (found.verdict is Held.RESERVES_LESS) == (found.actual < wanted - 4096)
+    assert found.is_too_large == (bool(capacity) and declared > (capacity or 0) / 2)
+    assert found.message(MEMORY)
+
+
+@given(st.integers(min_value=1, max_value=2**44), st.integers(min_value=1, max_value=2**46))
+def test_a_kubelet_that_was_given_what_is_declared_matches(declared: int, capacity: int) -> None:
+    allocatable = max(0, capacity - declared)
+    found = judge_reserved(declared=declared, capacity=capacity, allocatable=allocatable)
+    assert found.verdict is Held.MATCHES
+
+
+def test_a_mismatch_is_told_with_both_numbers_and_a_way_out() -> None:
+    found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - 500 * MIB)
+    assert found.message(MEMORY) == (
+        "the kubelet holds back 500Mi (capacity 16Gi, allocatable 15.5Gi), the pool declares 2548Mi "
+        "(systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi)"
+    )
+    fix = mismatch_fix("win-2022")
+    assert "`kubectl winpool join-config win-2022`" in fix
+    assert "replace the node" in fix
+
+
+def test_numbers_that_differ_never_look_alike() -> None:
+    found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - DECLARED - 8 * KIB)
+    assert found.message(MEMORY).startswith("the kubelet holds back 2609160Ki (")
+
+
+def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
+    small = judge_reserved(declared=DECLARED, capacity=4 * GIB, allocatable=2 * GIB)
+    large = judge_reserved(declared=DECLARED, capacity=16 * GIB, allocatable=14 * GIB)
+    unknown = judge_reserved(declared=DECLARED, capacity=None, allocatable=None)
+    assert is_too_large_everywhere([small, unknown, small])
+    assert not is_too_large_everywhere([small, large])
+    assert not is_too_large_everywhere([unknown])
+    assert not is_too_large_everywhere([])
+    assert too_large_everywhere_message([small, unknown], MEMORY) == (
+        "spec.reservedMemory declares 2548Mi (systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi), "
+        "more than half of every node whose memory is known: the largest of 1 has 4Gi"
+    )
+    assert small.too_large_message(MEMORY).endswith("more than half of the node's 4Gi")
+
+
+def test_less_than_the_practice_is_low() -> None:
+    assert PRACTICE_BYTES == 2 * GIB
+    assert (is_low(PRACTICE_BYTES - 1), is_low(PRACTICE_BYTES)) == (True, False)
+    memory = ReservedMemory(system_reserved="1Gi")
+    assert low_message(memory) == (
+        "the pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi), less than the "
+        "2Gi that is good practice on Windows nodes"
+    )

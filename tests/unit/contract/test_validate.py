@@ -1,0 +1,233 @@
+"""Nodes that join: when they get startup taints, and when these come off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, record_on
+from harness.writes import patched
+from winpool.decide import Decision, decide
+from winpool.snapshot import Node, Pool, Snapshot
+from winpool.survey import Readiness
+
+KEY = "example.com/starting"
+READY_SECONDS = 120
+TIMEOUT_SECONDS = 600
+FIT = {"w1": Readiness()}
+
+
+def a_starting_pool(**validation: Any) -> Pool:
+    more = {"startupTaints": [{"key": KEY, "effect": "NoSchedule"}]}
+    return a_pool(more={**more, "validation": validation} if validation else more)
+
+
+def a_young_node(*, age: float = 60, ready_for: float | None = 0) -> Node:
+    since = None if ready_for is None else NOON - timedelta(seconds=ready_for)
+    return replace(
+        a_node(ready="False" if ready_for is None else "True"),
+        created=NOON - timedelta(seconds=age),
+        ready_since=since,
+    )
+
+
+def step(snapshot: Snapshot) -> tuple[Decision, Node]:
+    found = decide(snapshot)
+    [node] = snapshot.nodes
+    return found, patched(node, next(iter(found.patches), None))
+
+
+def starting(pool: Pool, **node: Any) -> Node:
+    """Return a node that joined the pool and carries the startup taint."""
+    young = a_young_node(**node)
+    _, node_now = step(a_snapshot(pool, [young]))
+    assert carries(node_now)
+    return node_now
+
+
+def carries(node: Node) -> bool:
+    return KEY in {taint.key for taint in node.taints}
+
+
+def looked(pool: Pool, node: Node, *, now: datetime = NOON, **more: Any) -> Snapshot:
+    return a_snapshot(pool, [node], survey=a_survey(pool, [node], now=now, **more), now=now)
+
+
+def later(node: Node, seconds: float) -> datetime:
+    assert node.created
+    return NOON + timedelta(seconds=seconds)
+
+
+def test_a_node_that_has_just_joined_gets_them_with_its_first_write_as_the_pools() -> None:
+    found, node = step(a_snapshot(a_starting_pool(), [a_young_node()]))
+    assert carries(node)
+    assert record_on(node).taints.keys() == {(KEY, "NoSchedule")}
+    assert found.status.up_to_date_nodes == 0
+
+
+def test_until_its_pods_were_looked_at_nothing_is_written_to_it() -> None:
+    pool, node = a_starting_pool(), a_young_node()
+    for survey in (None, a_survey(pool, [a_node("w9")])):
+        found, _ = step(a_snapshot(pool, [node], survey=survey))
+        assert found.patches == ()
+        assert found.needs_pods
+        assert (found.look_again == node.created and found.look_again) or found.look_again
+
+
+@pytest.mark.parametrize("age", [600, 6000])
+def test_a_node_that_is_ten_minutes_old_gets_none_and_waits_for_nothing(age: float) -> None:
+    found, node = step(a_snapshot(a_starting_pool(), [a_young_node(age=age)], survey=None))
+    assert found.patches
+    assert not carries(node)
+
+
+def test_a_node_with_pods_of_its_own_gets_none() -> None:
+    pool, node = a_starting_pool(), a_young_node()
+    _, after = step(looked(pool, node, busy=frozenset({"w1"})))
+    assert not carries(after)
+    assert record_on(after).taints == {}
+
+
+def test_a_node_that_has_a_record_gets_none() -> None:
+    young = a_young_node()
+    _, ours = step(a_snapshot(a_pool(), [young]))
+    _, after = step(a_snapshot(a_starting_pool(), [ours]))
+    assert not carries(after)
+
+
+def test_they_stay_until_the_kubelet_was_ready_for_long_enough() -> None:
+    pool = a_starting_pool()
+    node = starting(pool, ready_for=0)
+    found, after = step(looked(pool, node, readiness=FIT))
+    assert carries(after)
+    assert found.look_again == NOON + timedelta(seconds=READY_SECONDS)
+    assert not found.needs_pods
+    _, after = step(looked(pool, node, now=NOON + timedelta(seconds=READY_SECONDS), readiness=FIT))
+    assert not carries(after)
+
+
+def test_they_stay_while_the_kubelet_is_not_ready() -> None:
+    pool = a_starting_pool()
+    node = starting(pool, ready_for=None)
+    _, after = step(looked(pool, node, now=NOON + timedelta(hours=1), readiness=FIT))
+    assert carries(after)
+
+
+@pytest.mark.parametrize(
+    ("readiness", "says"),
+    [
+        ({"w1": Readiness(unready=1, unready_agents=("kube-system/cni",))}, "kube-system/cni"),
+        ({"w1": Readiness(missing_required=("monitoring/app=exporter",))}, "monitoring/app=exporter"),
+    ],
+)
+def test_they_stay_until_the_pods_that_it_needs_are_ready(readiness: dict[str, Readiness], says: str) -> None:
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=300)
+    node = starting(pool)
+    found, after = step(looked(pool, node, readiness=readiness))
+    assert carries(after)
+    assert found.needs_pods
+    overdue, _ = step(looked(pool, node, now=NOON + timedelta(minutes=10), readiness=readiness))
+    [issue] = overdue.status.issues
+    assert issue.reason == "ValidationTimedOut"
+    assert says in issue.message
+
+
+def test_a_node_of_which_nothing_is_known_to_be_missing_is_not_late() -> None:
+    """An operator that comes back after the deadline has to look first (P4)."""
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=30)
+    node = starting(pool)
+    for survey in (None, a_survey(pool, [node])):
+        found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(hours=1)))
+        assert carries(after)
+        assert found.status.issues == ()
+        assert found.needs_pods
+
+
+def test_a_look_from_before_the_kubelet_was_ready_again_does_not_count() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    node = replace(starting(pool), ready_since=NOON + timedelta(seconds=10))
+    survey = a_survey(pool, [node], now=NOON, readiness=FIT)
+    found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(seconds=31)))
+    assert carries(after)
+    assert found.needs_pods
+
+
+def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -> None:
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=30)
+    node = starting(pool)
+    lacking = {"w1": Readiness(unready=1, unready_agents=("kube-system/cni",))}
+    messages = set()
+    for minutes in (0, 9):
+        survey = a_survey(pool, [node], now=NOON, readiness=lacking)
+        found = decide(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(minutes=minutes)))
+        messages |= {each.message for each in found.status.issues}
+        assert not found.needs_pods, "its time is over: the regular looks have to do"
+    assert len(messages) == 1
+
+
+def test_what_was_seen_a_while_ago_does_not_count() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    node = starting(pool)
+    old = a_survey(pool, [node], now=NOON - timedelta(minutes=2), readiness=FIT)
+    found, after = step(a_snapshot(pool, [node], survey=old))
+    assert carries(after)
+    assert found.needs_pods
+
+
+def test_a_node_that_passes_loses_them_for_good_and_has_an_event() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    node = starting(pool)
+    found, after = step(looked(pool, node, readiness=FIT))
+    assert not carries(after)
+    assert found.node_events["w1"].reason == "NodeValidated"
+    assert record_on(after).taints == {}
+    for again in (after, replace(after, ready="False"), replace(after, taints=())):
+        _, now = step(looked(pool, again, readiness=FIT))
+        assert not carries(now)
+
+
+def test_one_that_a_person_takes_off_is_not_put_back() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    node = replace(starting(pool), taints=())
+    _, after = step(looked(pool, node))
+    assert not carries(after)
+    assert record_on(after).taints == {}
+
+
+def test_one_that_somebody_had_put_there_before_is_never_the_pools() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    young = replace(a_young_node(), taints=a_node(taints=[f"{KEY}:NoSchedule"]).taints)
+    _, node = step(a_snapshot(pool, [young]))
+    _, after = step(looked(pool, node, readiness=FIT))
+    assert carries(after)
+    _, released = step(a_snapshot(deleted(pool), [after]))
+    assert carries(released)
+
+
+def test_deletion_takes_them_off_and_so_does_a_spec_without_them() -> None:
+    pool = a_starting_pool()
+    node = starting(pool)
+    for next_pool in (deleted(pool), a_pool()):
+        _, after = step(a_snapshot(next_pool, [node]))
+        assert not carries(after)
+
+
+def test_while_a_node_is_validated_the_operator_is_at_work_and_after_its_time_it_is_not() -> None:
+    pool = a_starting_pool(timeoutSeconds=TIMEOUT_SECONDS)
+    node = starting(pool, age=60, ready_for=None)
+    found, _ = step(looked(pool, node))
+    conditions = {each.type: (each.status, each.reason) for each in found.status.conditions}
+    assert conditions["Reconciling"] == ("True", "ValidatingNodes")
+    assert conditions["NodesUpToDate"] == ("False", "ValidatingNodes")
+    assert node.created
+    deadline = node.created + timedelta(seconds=TIMEOUT_SECONDS)
+    assert found.look_again == deadline
+    found, after = step(looked(pool, node, now=deadline))
+    conditions = {each.type: (each.status, each.reason) for each in found.status.conditions}
+    assert conditions["Stalled"] == ("True", "ValidationTimedOut")
+    assert conditions["Reconciling"] == ("False", "Settled")
+    assert carries(after)
+    assert {each.reason for each in found.pool_events} >= {"ValidationTimedOut"}

@@ -1,0 +1,383 @@
+"""When all pods are listed, and what becomes of the answers: on a loop of virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from harness.builders import NOON, a_node, a_taint
+from harness.pods import a_pod, a_question
+from harness.virtual_time import run_virtually
+from winpool.cluster.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+    parse_permission,
+)
+from winpool.cluster.pod_lister import ListedPods
+from winpool.contract.pods import Pod
+from winpool.control.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
+from winpool.survey import PoolQuestion, Survey
+
+about = pytest.approx
+"""Times are sums of floats."""
+
+PERIOD = 600.0
+TAINT = "os=windows:NoExecute"
+
+SENTENCE = (
+    'pods is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot list resource "pods"'
+    ' in API group "" at the cluster scope'
+)
+EXPLAINED = (
+    "system:serviceaccount:winpool-system:winpool may not list pods in the whole cluster:"
+    ' add the rule {apiGroups: [""], resources: ["pods"], verbs: ["list"]}'
+    " to a ClusterRole that is bound to it"
+)
+
+
+def forbidden() -> Forbidden:
+    error = Forbidden(f"list pods: 403 {SENTENCE}", status=403, reason="Forbidden")
+    error.permission = parse_permission(SENTENCE)
+    return error
+
+
+DOWN = Unavailable("list pods: cannot connect", reason="NoConnection")
+EXPIRED = Gone("list pods: 410 too old", status=410, reason="Expired")
+HUGE = TooLarge("list pods: an answer of more than 16777216 bytes")
+BUSY = TooManyRequests("list pods: 429 too many", status=429, retry_after=45)
+
+
+class Stage:
+    """A pass on stage: pods, questions and errors as a test puts them, and when lists were made.
+
+    ``seconds`` is how long a list takes. Errors come at its end, one after the other, until none is left.
+    """
+
+    def __init__(self, *questions: PoolQuestion) -> None:
+        self.questions = questions
+        self.pods = [a_pod("shop/web-1")]
+        self.unreadable: frozenset[str] = frozenset()
+        self.seconds = 0.5
+        self.errors: list[ApiError] = []
+        self.lists: list[float] = []
+        self.surveyed: list[float] = []
+        self.on_list: Callable[[], None] = lambda: None
+        self.on_surveyed: Callable[[], None] = lambda: None
+        self.begun = asyncio.get_running_loop().time()
+        self.passes = PodPass(
+            list_pods=self._list,
+            questions=lambda: self.questions,
+            on_surveyed=self._surveyed,
+            period_seconds=PERIOD,
+            now=lambda: NOON + timedelta(seconds=self.time()),
+            monotonic=asyncio.get_running_loop().time,
+        )
+
+    def time(self) -> float:
+        """Seconds since the beginning."""
+        return asyncio.get_running_loop().time() - self.begun
+
+    async def _list(self, *, see: Callable[[Pod], None]) -> ListedPods:
+        self.lists.append(self.time())
+        self.on_list()
+        for pod in self.pods:
+            see(pod)
+        await asyncio.sleep(self.seconds)
+        if self.errors:
+            raise self.errors.pop(0)
+        return ListedPods(len(self.pods), pages=1, unreadable_nodes=self.unreadable)
+
+    def _surveyed(self) -> None:
+        self.surveyed.append(self.time())
+        self.on_surveyed()
+
+    async def play(self, seconds: float) -> None:
+        """Let the pass run for so long, from its beginning."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.passes.run()
+
+    def survey(self, pool_uid: str = "uid-of-win") -> Survey:
+        """Return the last survey for that pool."""
+        survey = self.passes.survey_of(pool_uid)
+        assert survey is not None
+        return survey
+
+    def count(self, pool_uid: str = "uid-of-win") -> int:
+        """Return how many pods the last survey found intolerant."""
+        found = self.survey(pool_uid).intolerant_of(a_taint(TAINT))
+        assert found is not None
+        return found.pods
+
+
+def played(scene: Callable[[Stage], Awaitable[None]], *questions: PoolQuestion) -> None:
+    """Play ``scene``; without ``questions`` there is one pool."""
+
+    async def main() -> None:
+        await scene(Stage(*(questions or (a_question(TAINT),))))
+
+    run_virtually(main())
+
+
+def gaps(times: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+def test_pods_are_listed_at_the_start_and_then_once_in_a_period() -> None:
+    async def scene(stage: Stage) -> None:
+        assert stage.passes.survey_of("uid-of-win") is None
+        await stage.play(3600)
+        assert stage.lists[0] == 0
+        assert len(stage.lists) == 6
+        assert all(PERIOD <= gap <= PERIOD * (1 + JITTER) + 5 * stage.seconds for gap in gaps(stage.lists))
+        assert stage.surveyed == about([begun + stage.seconds for begun in stage.lists])
+
+    played(scene)
+
+
+def test_a_survey_says_when_it_was_made_and_the_numbers_when_the_last_one_was() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 20
+        stage.pods = [a_pod("shop/web-1"), a_pod("shop/web-2", node="linux-1")]
+        await stage.play(30)
+        survey = stage.survey()
+        assert (survey.started, survey.finished) == (NOON, NOON + timedelta(seconds=20))
+        assert stage.count() == 1
+        stats = stage.passes.stats
+        assert stats.passes == {"success": 1}
+        assert (stats.seconds, stats.pods) == (20, 2)
+        assert datetime.fromtimestamp(stats.finished, NOON.tzinfo) == survey.finished
+        assert stage.passes.problem == stage.passes.forbidden == ""
+
+    played(scene)
+
+
+def test_each_pool_has_its_own_survey() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pods = [a_pod("shop/web-1", node="w1"), a_pod("shop/web-2", node="w2")]
+        await stage.play(1)
+        assert (stage.count("red"), stage.count("both")) == (1, 2)
+        assert stage.passes.survey_of("another") is None
+
+    played(scene, a_question(TAINT, nodes=["w1"], pool_uid="red"), a_question(TAINT, pool_uid="both"))
+
+
+def test_nodes_with_pods_that_cannot_be_read_are_not_covered() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.unreadable = frozenset({"w1"})
+        await stage.play(1)
+        survey = stage.survey()
+        assert [survey.covers(a_node(name)) for name in ("w1", "w2")] == [False, True]
+
+    played(scene)
+
+
+def test_without_pools_no_pods_are_listed_and_with_the_first_they_are_when_asked() -> None:
+    async def scene(stage: Stage) -> None:
+        questions, stage.questions = stage.questions, ()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stage.play(7000))
+            await asyncio.sleep(5000)
+            assert stage.lists == []
+            stage.questions = questions
+            stage.passes.ask()
+            await asyncio.sleep(1)
+            assert stage.lists == about([5000])
+            stage.questions = ()
+            stage.passes.ask()
+            await asyncio.sleep(100)
+            assert stage.passes.survey_of("uid-of-win") is None, "of pools that are gone nothing is kept"
+        assert stage.lists == about([5000])
+
+    played(scene)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pause"), [(0.0, LEAST_SECONDS), (0.1, LEAST_SECONDS), (10.0, SHARE * 10)]
+)
+def test_however_many_ask_there_are_pauses(seconds: float, pause: float) -> None:
+    async def scene(stage: Stage) -> None:
+        def ask_for_something_else() -> None:
+            [question] = stage.questions
+            stage.questions = (replace(question, generation=question.generation + 1),)
+            stage.passes.ask()
+
+        stage.seconds = seconds
+        stage.on_list = stage.on_surveyed = ask_for_something_else
+        await stage.play(500)
+        assert gaps(stage.lists) == about([seconds + pause] * (len(stage.lists) - 1))
+        assert len(stage.lists) >= 500 // (seconds + pause)
+
+    played(scene)
+
+
+def test_who_asks_the_very_same_again_and_again_is_answered_later_and_later() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 0.0
+        stage.on_surveyed = stage.passes.ask
+        await stage.play(130)
+        assert gaps(stage.lists) == about([1, 2, 4, 8, 16, LONGEST_SECONDS, LONGEST_SECONDS, LONGEST_SECONDS])
+        [question] = stage.questions
+        stage.questions = (replace(question, nodes={**question.nodes, "w9": "uid-of-w9"}),)
+        stage.lists.clear()
+        await stage.play(10)
+        assert gaps(stage.lists) == about([1, 2, 4]), "a node that joins is looked at anew"
+
+    played(scene)
+
+
+def test_asked_for_long_after_the_last_pass_it_is_made_at_once() -> None:
+    async def scene(stage: Stage) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stage.play(400))
+            await asyncio.sleep(300)
+            stage.passes.ask()
+            stage.passes.ask()
+        assert stage.lists == about([0, 300])
+
+    played(scene)
+
+
+def test_a_question_that_changes_during_a_pass_is_answered_by_the_next() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 10
+
+        def change() -> None:
+            if len(stage.lists) == 1:
+                stage.questions = (a_question(TAINT, generation=8),)
+                stage.passes.ask()
+
+        stage.on_list = change
+        generations: list[int] = []
+        stage.on_surveyed = lambda: generations.append(stage.survey().generation)
+        await stage.play(300)
+        assert generations == [7, 8]
+        assert stage.lists == about([0, 50])
+
+    played(scene)
+
+
+def test_a_pass_that_fails_says_nothing_and_the_last_survey_stands_with_its_time() -> None:
+    async def scene(stage: Stage) -> None:
+        def change() -> None:
+            if len(stage.surveyed) == 1:
+                stage.pods = [a_pod("shop/web-1"), a_pod("shop/web-2")]
+                stage.errors = [EXPIRED]
+
+        stage.on_surveyed = change
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stage.play(400))
+            await asyncio.sleep(300)
+            stage.passes.ask()
+            await asyncio.sleep(1)
+            assert stage.survey().finished == NOON + timedelta(seconds=0.5)
+            assert stage.count() == 1
+            assert stage.passes.problem == str(EXPIRED)
+        assert stage.count() == 2
+        assert stage.passes.problem == ""
+        assert stage.passes.stats.passes == {"success": 2, "error": 1}
+
+    played(scene)
+
+
+def test_a_pool_without_any_survey_is_told_why_once() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [DOWN] * 5
+        problems: list[str] = []
+        stage.on_surveyed = lambda: problems.append(stage.passes.problem)
+        await stage.play(200)
+        assert problems == [str(DOWN), ""]
+        assert stage.passes.stats.passes == {"error": 5, "success": 1}
+
+    played(scene)
+
+
+def test_pauses_after_errors_grow_and_end_with_them() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 0
+        stage.errors = [DOWN] * 20
+        await stage.play(3000)
+        pauses = gaps(stage.lists[:21])
+        assert len(pauses) == 20
+        assert all(0.5 <= pause <= 30 for pause in pauses)
+        assert min(pauses[6:]) >= 15
+        assert gaps(stage.lists[20:])[0] >= PERIOD
+
+    played(scene)
+
+
+def test_a_list_that_fails_at_its_end_is_not_repeated_sooner_than_one_that_does_not() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 60
+        stage.errors = [EXPIRED, HUGE]
+        await stage.play(700)
+        assert gaps(stage.lists) == about([300, 300])
+
+    played(scene)
+
+
+def test_the_api_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [BUSY]
+        await stage.play(100)
+        assert gaps(stage.lists) == about([45.5])
+
+    played(scene)
+
+
+def test_asking_does_not_shorten_the_pause_after_an_error() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [BUSY]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stage.play(500))
+            await asyncio.sleep(5)
+            stage.passes.ask()
+        assert gaps(stage.lists) == about([45.5]), "and one pass answers what was asked and what had failed"
+
+    played(scene)
+
+
+def test_a_missing_right_is_told_with_the_rule_that_gives_it() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [forbidden(), DOWN, BUSY, forbidden()]
+        told: list[tuple[str, str]] = []
+        stage.on_surveyed = lambda: told.append((stage.passes.problem, stage.passes.forbidden))
+        await stage.play(200)
+        assert told == [(EXPLAINED, EXPLAINED), ("", "")]
+
+    played(scene)
+
+
+@pytest.mark.parametrize("error", [EXPIRED, HUGE])
+def test_a_right_that_was_given_is_not_missed_any_more_though_the_list_fails(error: ApiError) -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [forbidden(), error]
+        told: list[tuple[str, str]] = []
+        stage.on_surveyed = lambda: told.append((stage.passes.problem, stage.passes.forbidden))
+        await stage.play(100)
+        assert told[1] == (str(error), "")
+
+    played(scene)
+
+
+def test_an_outage_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors = [DOWN] * 7
+        await stage.play(250)
+
+    with caplog.at_level(logging.INFO):
+        played(scene)
+    first, last = [record.getMessage() for record in caplog.records if record.name.startswith("winpool")]
+    assert first == f"pods: {DOWN}; trying again"
+    assert last.startswith("pods: working again after ")

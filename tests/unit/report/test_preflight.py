@@ -1,0 +1,215 @@
+"""What people are told of pods before a taint is written, and in what order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
+from harness.writes import patched
+from winpool.decide import Decision, decide
+from winpool.snapshot import Node, Pool, Snapshot
+from winpool.survey import IntolerantPods, Misplaced, Survey, taint_key
+
+GENTLE = "os=windows:NoSchedule"
+HARSH = "os=windows:NoExecute"
+WEB = "w1/default/web"
+
+
+def told(found: Decision, reason: str) -> list[tuple[str, str, str]]:
+    return [(each.node, each.message, each.fix) for each in found.status.issues if each.reason == reason]
+
+
+def with_agents(survey: Survey | None, *names: str) -> Survey:
+    assert survey is not None
+    found = {
+        taint_key(taint): IntolerantPods(
+            taint=taint,
+            pods=len(names),
+            nodes=frozenset({"w1"}),
+            examples=names[:3],
+            daemon_sets=names,
+            daemon_set_nodes=frozenset({"w1"}),
+        )
+        for taint in survey.taints
+    }
+    return replace(survey, intolerant=found)
+
+
+def meeting(pool: Pool, nodes: list[Node], **intolerant: Any) -> Snapshot:
+    return a_snapshot(pool, nodes, survey=a_survey(pool, nodes, **intolerant))
+
+
+@pytest.mark.parametrize(
+    ("taint", "more", "consequence"),
+    [
+        (GENTLE, {}, "do not come back"),
+        (HARSH, {}, "held back"),
+        (HARSH, {"onIntolerantPods": "Delete"}, "without asking PodDisruptionBudgets"),
+    ],
+)
+def test_pods_that_do_not_tolerate_a_taint_are_named_with_what_becomes_of_them(
+    taint: str, more: dict[str, str], consequence: str
+) -> None:
+    effect = taint.rpartition(":")[2]
+    pool = a_pool(more={"taints": [{"key": "os", "value": "windows", "effect": effect, **more}]})
+    found = decide(meeting(pool, [a_node("w1"), a_node("w2")], intolerant={taint: [WEB, "w1/default/db"]}))
+    [(node, message, fix)] = told(found, "IntolerantPods")
+    assert node == "w1"
+    assert taint in message
+    assert "2 pods on 1 node" in message
+    assert "default/web" in message
+    assert consequence in message
+    assert "toleration" in fix
+
+
+def test_they_stand_in_the_status_before_the_first_node_is_written() -> None:
+    pool, nodes = a_pool(taints=[GENTLE]), [a_node()]
+    first = decide(meeting(pool, nodes, intolerant={GENTLE: [WEB]}))
+    assert first.reports_first
+    second = decide(meeting(with_status(pool, first.status), nodes, intolerant={GENTLE: [WEB]}))
+    assert not second.reports_first
+    assert second.patches
+
+
+def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_written() -> None:
+    taints = [
+        {"key": f"t{number}", "effect": "NoExecute", "onIntolerantPods": "Delete"} for number in range(12)
+    ]
+    pool = a_pool(more={"taints": taints})
+    nodes = [a_node(f"w{number}") for number in range(14)]
+    refused = {node.uid: "no" for node in nodes[2:]}
+    meets = {f"t{number}:NoExecute": ["w0/default/web", "w1/default/db"] for number in range(12)}
+    survey = a_survey(pool, nodes, intolerant=meets)
+    found = decide(a_snapshot(pool, nodes, survey=survey, refused=refused))
+    assert found.reports_first
+    [(_, message, _)] = told(found, "IntolerantPods")
+    assert all(taint in message for taint in meets)
+    assert len(found.status.issues) == 10
+
+
+def test_only_pods_on_nodes_that_are_to_get_the_taint_are_counted_and_named() -> None:
+    pool = a_pool(taints=[HARSH])
+    there = a_node("w1", taints=[HARSH])
+    pods = [f"w1/default/p{number}" for number in range(500)] + ["w9/default/z"]
+    nodes = [there, a_node("w9")]
+    [(node, message, _)] = told(decide(meeting(pool, nodes, intolerant={HARSH: pods})), "IntolerantPods")
+    assert node == "w9"
+    assert "1 pod on 1 node (w9), such as default/z" in message
+
+
+def test_where_there_is_nothing_to_tell_no_write_comes_before_the_nodes() -> None:
+    assert not decide(meeting(a_pool(taints=[GENTLE]), [a_node()])).reports_first
+
+
+def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:
+    pool = a_pool(taints=[GENTLE])
+    [patch] = decide(meeting(pool, [a_node()])).patches
+    node = patched(a_node(), patch)
+    survey = with_agents(a_survey(pool, [node]), "monitoring/exporter")
+    found = decide(a_snapshot(pool, [node], survey=survey))
+    assert told(found, "IntolerantPods") == []
+    [(name, message, _)] = told(found, "IntolerantNodeAgents")
+    assert name == "w1"
+    assert "monitoring/exporter" in message
+    assert "do not come back" in message
+
+
+def test_agents_that_do_not_tolerate_a_startup_taint_or_ours_are_named_too() -> None:
+    more = {
+        "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}],
+        "reservedMemory": {"onMismatch": "Taint"},
+    }
+    pool, node = a_pool(more=more), a_node()
+    found = decide(a_snapshot(pool, [node], survey=with_agents(a_survey(pool, [node]), "kube-system/cni")))
+    messages = " ".join(message for _, message, _ in told(found, "IntolerantNodeAgents"))
+    assert "example.com/starting:NoSchedule" in messages
+    assert "winpool.dev/reserved-memory-mismatch:NoSchedule" in messages
+
+
+def test_a_dry_run_has_it_in_its_plan() -> None:
+    pool = a_pool(taints=[HARSH], mode="DryRun")
+    found = decide(meeting(pool, [a_node()], intolerant={HARSH: [WEB]}))
+    assert found.patches == ()
+    assert found.status.plan is not None
+    [preflight] = found.status.plan.preflight
+    assert (preflight.taint, preflight.nodes, preflight.intolerant_pods) == (HARSH, 1, 1)
+    assert preflight.pods == ("default/web",)
+
+
+def test_before_the_first_look_after_a_start_what_stands_in_the_status_stays() -> None:
+    pool, nodes = a_pool(taints=[HARSH]), [a_node()]
+    example = Misplaced(pod="default/linux", node="w1", why="its spec.os.name is linux")
+    survey = a_survey(
+        pool,
+        nodes,
+        intolerant={HARSH: [WEB]},
+        misplaced=1,
+        misplaced_on={"w1": 1},
+        misplaced_examples=(example,),
+    )
+    before = decide(a_snapshot(pool, nodes, survey=survey)).status
+    after = decide(a_snapshot(with_status(pool, before), nodes, survey=None)).status
+    assert after.misplaced_pods == 1
+    assert {each.reason for each in after.issues} == {"IntolerantPods", "MisplacedPods"}
+    assert after.issues == before.issues
+    spec = pool.spec
+    assert spec is not None
+    newer = decide(a_snapshot(with_status(edited(pool, spec), before), nodes, survey=None)).status
+    assert newer.issues == ()
+
+
+def test_the_status_of_a_dry_run_waits_for_its_first_look_and_that_of_a_start_too() -> None:
+    """A plan that leaves nodes out would be believed, and a start takes nothing back."""
+    dry, active = a_pool(taints=[HARSH], mode="DryRun"), a_pool(taints=[HARSH])
+    assert decide(a_snapshot(dry, [a_node()], survey=None)).keeps_status
+    assert not decide(a_snapshot(dry, [a_node()], survey=None, pods_problem="500")).keeps_status
+    assert not decide(a_snapshot(active, [a_node()], survey=None)).keeps_status, (
+        "a new pool is told of at once"
+    )
+    known = with_status(active, decide(a_snapshot(active, [a_node()])).status)
+    assert decide(a_snapshot(known, [a_node()], survey=None)).keeps_status
+
+
+def test_misplaced_pods_are_counted_and_told_once() -> None:
+    pool, nodes = a_pool(), [a_node()]
+    example = Misplaced(pod="default/linux", node="w1", why="its spec.os.name is linux")
+    survey = a_survey(
+        pool, nodes, misplaced=3, misplaced_on={"w1": 3, "gone": 5}, misplaced_examples=(example,)
+    )
+    first = decide(a_snapshot(pool, nodes, survey=survey))
+    assert first.status.misplaced_pods == 3
+    assert "MisplacedPods" in {each.reason for each in first.pool_events}
+    [(node, message, _)] = told(first, "MisplacedPods")
+    assert node == "w1"
+    assert "3 pods on 1 node (w1)" in message
+    assert "default/linux (its spec.os.name is linux)" in message
+    again = decide(a_snapshot(with_status(pool, first.status), nodes, survey=survey))
+    assert "MisplacedPods" not in {each.reason for each in again.pool_events}
+
+
+def test_without_the_right_to_list_pods_a_pool_with_taints_is_not_accepted_and_one_without_is() -> None:
+    missing = "winpool may not list pods: add the rule …"
+    for pool, status in ((a_pool(taints=[GENTLE]), "False"), (a_pool(labels={"team": "a"}), "True")):
+        found = decide(
+            a_snapshot(pool, [a_node()], survey=None, pods_forbidden=missing, pods_problem=missing)
+        )
+        accepted = found.status.condition("Accepted")
+        assert accepted is not None
+        assert accepted.status == status
+        assert bool(found.patches) is (status == "True")
+        if status == "False":
+            assert accepted.message == missing
+
+
+def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None:
+    pool = a_pool(taints=[GENTLE])
+    [patch] = decide(a_snapshot(pool, [a_node()], survey=None, pods_problem="list pods: 500")).patches
+    node = patched(a_node(), patch)
+    found = decide(a_snapshot(pool, [node], survey=None, pods_problem="list pods: 500"))
+    progress = found.status.condition("NodesUpToDate")
+    assert progress is not None
+    assert (progress.status, progress.reason) == ("False", "RolloutInProgress")
+    assert "list pods: 500" in progress.message
