@@ -90,7 +90,7 @@ def operator_command(testbed: Testbed) -> list[str]:
     return [
         sys.executable, "-m", "winpool", "run",
         "--kubeconfig", str(testbed.kubeconfig("winpool")),
-        "--host", "127.0.0.1", "--port", "0",
+        "--host", "127.0.0.1", "--port", "0", "--pod-pass-seconds", "5",
     ]  # fmt: skip
 
 

@@ -28,6 +28,8 @@ ISSUES = (
     "'"
 )
 
+EFFECTS = ("NoSchedule", "NoExecute")
+
 BAD_MANIFEST = """\
 apiVersion: winpool.dev/v1alpha1
 kind: WindowsNodePool
@@ -47,6 +49,8 @@ def tell(testbed: Testbed) -> None:
     _apply(narrator)
     _support(narrator, testbed)
     _drift(narrator)
+    _brake(narrator)
+    _memory(narrator)
     _refuse(narrator)
     _dry_run(narrator)
     _delete(narrator)
@@ -99,6 +103,39 @@ def _drift(narrator: Narrator) -> None:
         until=lambda output: "payments" in output and " os" in output,
     )
     narrator.wait(f"kubectl events --for node/{name}", until=lambda output: "DriftRepaired" in output)
+
+
+def _brake(narrator: Narrator) -> None:
+    narrator.chapter("NoExecute would delete a pod: the taint is held back there, and the issue says why")
+    node = json.loads(narrator.quiet("kubectl get nodes -l agentpool=win22 -o json"))["items"][0]
+    name = node["metadata"]["name"]
+    overrides = json.dumps({"spec": {"nodeName": name}})
+    narrator.run(f"kubectl run web --image=registry.example.com/team/web:1.0 --overrides='{overrides}'")
+    narrator.run("kubectl wait --for=condition=Ready --timeout=60s pod/web")
+    patch = json.dumps(
+        {"spec": {"taints": [{"key": "os", "value": "windows", "effect": effect} for effect in EFFECTS]}}
+    )
+    narrator.run(f"kubectl patch wnp {POOL} --type=merge -p '{patch}'")
+    narrator.run(f"kubectl wait --for=condition=Stalled --timeout=60s wnp/{POOL}")
+    narrator.run("kubectl get wnp")
+    narrator.run(ISSUES)
+    narrator.run("kubectl get pod web")
+    narrator.run("kubectl delete pod web --now")
+    narrator.wait(
+        f"kubectl get node {name} -o custom-columns='NAME:.metadata.name,TAINTS:.spec.taints[*].effect'",
+        until=lambda output: "NoExecute" in output,
+    )
+
+
+def _memory(narrator: Narrator) -> None:
+    narrator.chapter(
+        "Is the reserved memory real? What the pool declares, against what the kubelets hold back"
+    )
+    patch = json.dumps({"spec": {"reservedMemory": {"systemReserved": "2Gi", "kubeReserved": "512Mi"}}})
+    narrator.run(f"kubectl patch wnp {POOL} --type=merge -p '{patch}'")
+    narrator.wait(ISSUES, until=lambda output: "ReservedMemoryMismatch" in output)
+    narrator.run(f"kubectl winpool join-config {POOL} -o flags")
+    narrator.run(f"kubectl get wnp {POOL} -o jsonpath='{{.status.nodeTemplate}}'")
 
 
 def _refuse(narrator: Narrator) -> None:
