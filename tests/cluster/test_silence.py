@@ -23,7 +23,13 @@ def test_a_converged_fleet_of_12_is_silent_for_a_minute_while_heartbeats_go_on(w
     name = world.apply(
         world.pool(
             labels={"example.com/team": "payments"},
-            taints=[{"key": "os", "value": "windows", "effect": "NoSchedule"}],
+            taints=[
+                {"key": "os", "value": "windows", "effect": "NoSchedule"},
+                {"key": "os", "value": "windows", "effect": "NoExecute"},
+            ],
+            startupTaints=[{"key": "example.com/starting", "effect": "NoSchedule"}],
+            validation={"readySeconds": 0},
+            reservedMemory={"onMismatch": "Taint"},
         )
     )
     world.operator.start()

@@ -182,3 +182,45 @@ def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Secon
     clock.now += 3600
     patience.held_back(NODES)
     assert (patience.refused, patience.failing) == ({}, frozenset())
+
+
+# Somebody who keeps undoing
+
+
+def test_the_third_repair_within_ten_minutes_is_a_conflict_and_ten_quiet_minutes_end_it(
+    patience: Patience, clock: Seconds
+) -> None:
+    for times in range(1, 4):
+        patience.note_written(W1, repaired=(f"label number-{times}",))
+        assert patience.contested == ({W1.uid: ("label number-3",)} if times == 3 else {})
+        clock.now += 5
+    clock.now += 594
+    assert patience.contested
+    wait = patience.seconds_to_next()
+    assert wait is not None
+    clock.now += wait
+    assert patience.contested == {}
+
+
+def test_writes_that_repair_nothing_are_no_conflict_however_many(patience: Patience) -> None:
+    for _ in range(5):
+        patience.note_written(W1)
+    patience.note_written(W1, repaired=("label team",))
+    assert patience.contested == {}
+
+
+def test_a_fleet_that_was_stripped_is_gone_through_once_and_not_once_for_each_node() -> None:
+    """That was seconds of a standing loop at 5,000 nodes. Counted by the clock: each walk asks it once."""
+    asked: list[float] = []
+
+    def clock() -> float:
+        asked.append(0.0)
+        return 0.0
+
+    patience = Patience(monotonic=clock)
+    for number in range(100):
+        for _ in range(3):
+            patience.note_written(a_node(f"w{number}"), repaired=("taint os:NoSchedule",))
+    asked.clear()
+    assert len(patience.contested) == 100
+    assert len(asked) == 1
