@@ -170,7 +170,8 @@ def _platform_problem(status: pod_wire.PodStatus) -> str:
             for sentence in _NO_MANIFEST:
                 _, found, rest = waiting.message.partition(sentence)
                 if found:
-                    return _told(waiting.reason, found + rest)
+                    # Not the reason: a kubelet goes to and fro between trying and backing off.
+                    return _told("its image", found + rest)
     return ""
 
 

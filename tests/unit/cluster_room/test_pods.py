@@ -185,7 +185,7 @@ def test_everything_else_is_no_evidence_for_another_platform(status: Object) -> 
 def test_an_image_that_is_not_there_for_the_platform(field: str, reason: str) -> None:
     others = [{"name": "other", "state": {"running": {}}}, waiting("ContainerCreating", None)]
     pod = read(a_pod_object(phase="Pending", **{field: [*others, waiting(reason, CONTAINERD)]}))
-    assert pod.platform_problem == f"{reason}: no match for platform in manifest: not found"
+    assert pod.platform_problem == "its image: no match for platform in manifest: not found"
 
 
 def test_what_a_kubelet_says_is_cut_to_what_matters() -> None:
@@ -193,8 +193,8 @@ def test_what_a_kubelet_says_is_cut_to_what_matters() -> None:
     problem = read(
         a_pod_object(containerStatuses=[waiting("ErrImagePull", f"{'x' * 5000} {sentence}{' y' * 5000}")])
     ).platform_problem
-    assert problem.startswith(f"ErrImagePull: {sentence} y y")
-    assert len(problem) <= PROBLEM_LENGTH + len("ErrImagePull: ")
+    assert problem.startswith(f"its image: {sentence} y y")
+    assert len(problem) <= PROBLEM_LENGTH + len("its image: ")
 
 
 def test_the_same_tolerations_are_made_once() -> None:
