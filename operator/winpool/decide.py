@@ -70,9 +70,9 @@ def decide(snapshot: Snapshot) -> Decision:
     pool = snapshot.pool
     assessed = assess(snapshot)
     refusal = _refusal(snapshot) or too_large(pool, assessed)
-    missing_permission = snapshot.missing_permission or _pods_permission(snapshot)
+    pods_permission = _pods_permission(snapshot)
     is_active = pool.spec is not None and pool.spec.mode is Mode.ACTIVE
-    may_write = pool.deleting or (is_active and not refusal and not _pods_permission(snapshot))
+    may_write = pool.deleting or (is_active and not refusal and not pods_permission)
     due = tuple(each for each in assessed if each.patch is not None) if may_write else ()
     patches = tuple(
         each.patch
@@ -80,13 +80,22 @@ def decide(snapshot: Snapshot) -> Decision:
         if each.patch and each.may_be_written and each.node.uid not in snapshot.held_back
     )
     finalizers = _finalizers(pool, due=bool(due))
-    reported = status(snapshot, assessed, refusal=refusal, missing_permission=missing_permission)
+    reported = status(
+        snapshot,
+        assessed,
+        refusal=refusal,
+        missing_permission=snapshot.missing_permission or pods_permission,
+    )
     return Decision(
         finalizers=finalizers,
         reports_first=bool(patches) and not pool.deleting and is_untold(reported, pool.status),
         patches=patches,
         node_events=_node_events(assessed, pool) if patches else {},
-        repaired={each.node.name: (*each.drifted, *each.undone) for each in assessed if patches},
+        repaired={
+            each.node.name: (*each.drifted, *each.undone)
+            for each in assessed
+            if patches and (each.drifted or each.undone)
+        },
         status=reported,
         pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
         keeps_status=_keeps_status(snapshot, assessed),

@@ -23,13 +23,16 @@ from winpool.contract.edits import MISMATCH_TAINT
 from winpool.snapshot import Taint
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.contract.record import Record, TaintIdentity
     from winpool.snapshot import Node, Snapshot
     from winpool.survey import Survey
 
 FRESH_SECONDS: Final = 60.0
-"""How long a look at all pods permits to put NoExecute taints. Writing to 5,000 nodes takes half of it."""
+"""How long a look at all pods permits to act on it: to put NoExecute taints, or to take startup taints off.
+Writing to 5,000 nodes takes half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,7 @@ class Brake:
         )
         self._survey = current_survey(snapshot)
         self._is_coming = self._survey is None and not snapshot.pods_problem
-        # Not younger than now either: a clock that was set back must not make a look last.
-        self._is_fresh = self._survey is not None and (
-            timedelta(0) <= snapshot.now - self._survey.finished <= timedelta(seconds=FRESH_SECONDS)
-        )
+        self._is_fresh = self._survey is not None and is_fresh(self._survey, now=snapshot.now)
 
     def hold(self, node: Node, record: Record | None) -> Held:
         """Return which of the spec's taints are not to be put on ``node``, whose ``record`` is ours."""
@@ -126,3 +126,8 @@ def current_survey(snapshot: Snapshot) -> Survey | None:
     if survey is None or survey.pool_uid != pool.uid or survey.generation != pool.generation:
         return None
     return survey
+
+
+def is_fresh(survey: Survey, *, now: datetime) -> bool:
+    """Whether ``survey`` is young enough to act on. Not younger than now: a clock may have been set back."""
+    return timedelta(0) <= now - survey.finished <= timedelta(seconds=FRESH_SECONDS)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.v1alpha1 import NodeValidation
-from winpool.contract.brake import current_survey
+from winpool.contract.brake import current_survey, is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 YOUNG_SECONDS: Final = 600.0
 """A node that is older has not just joined the cluster: it joins the pool, with all that runs on it."""
-
-FRESH_SECONDS: Final = 60.0
-"""How long a look at all pods says whether those of a node are Ready."""
 
 A_LOOK: Final = "a look at its pods"
 """What a node waits for where nothing is known to be missing."""
@@ -123,7 +120,7 @@ class Validator:
             return f"node agents to be Ready: {', '.join(readiness.unready_agents)}", True, None
         if readiness.missing_required:
             return f"required pods to be Ready: {', '.join(readiness.missing_required)}", True, None
-        if not timedelta(0) <= self._now - survey.finished <= timedelta(seconds=FRESH_SECONDS):
+        if not is_fresh(survey, now=self._now):
             return A_LOOK, True, None
         return "", False, None
 

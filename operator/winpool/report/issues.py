@@ -51,16 +51,14 @@ def issues(
     ``since`` is kept as long as the same issue of the same node goes on.
     """
     since = {_identity(issue.node, issue.reason, issue.message): issue.since for issue in pool.status.issues}
-    order = list(IssueReason)
-    kept = (Finding(IssueReason(each.reason), [each.node], each.message, each.fix) for each in carried)
-    findings = chain(chain.from_iterable(map(_of_node, assessed)), judged, kept)
+    standing = (Finding(IssueReason(each.reason), [each.node], each.message, each.fix) for each in carried)
+    findings = chain(chain.from_iterable(map(_of_node, assessed)), judged, standing)
     found = sorted(
-        ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES]),
-        key=lambda pair: (order.index(pair[1].reason), pair[0]),
+        ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES]), key=_badness
     )
-    places = MAX_ISSUES - min(MAX_ISSUES, sum(pair[1].reason in _KEPT for pair in found))
-    others = [pair for pair in found if pair[1].reason not in _KEPT][:places]
-    shown = [pair for pair in found if pair[1].reason in _KEPT or pair in others][:MAX_ISSUES]
+    kept = [pair for pair in found if pair[1].reason in _KEPT][:MAX_ISSUES]
+    others = [pair for pair in found if pair[1].reason not in _KEPT][: MAX_ISSUES - len(kept)]
+    shown = sorted((*kept, *others), key=_badness)
     return tuple(
         Issue(
             node=node,
@@ -76,6 +74,14 @@ def issues(
 _KEPT: Final = (*PREFLIGHT_ISSUES, IssueReason.SUPPORT_ENDING)
 """What keeps its place: people have to be told of taints before they are written, and an end of support is
 announced once and must not come and go with the troubles of other nodes. There are a handful of them."""
+
+
+_ORDER: Final = list(IssueReason)
+
+
+def _badness(pair: tuple[str, Finding]) -> tuple[int, str]:
+    """Return what orders the issues: the worst reason first, then by node."""
+    return (_ORDER.index(pair[1].reason), pair[0])
 
 
 def _identity(node: str, reason: str, message: str) -> tuple[str, str]:

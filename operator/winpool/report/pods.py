@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from winpool.api.issues import IssueReason
 from winpool.contract.membership import Claim
 from winpool.report.finding import Finding
-from winpool.report.preflight import preflight_findings
-from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
+from winpool.report.tally import count_nodes, count_pods, enumerate_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
     from winpool.survey import Survey
 
-POD_ISSUES = (
-    IssueReason.INTOLERANT_PODS,
-    IssueReason.INTOLERANT_NODE_AGENTS,
-    IssueReason.MISPLACED_PODS,
-    IssueReason.PODS_UNREADABLE,
-)
+POD_ISSUES = (*PREFLIGHT_ISSUES, IssueReason.MISPLACED_PODS, IssueReason.PODS_UNREADABLE)
 """What is known from a look at all pods only."""
 
 
@@ -42,10 +37,10 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
     pool, survey = snapshot.pool, _of_pool(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    yield from preflight_findings(snapshot, pool.spec, assessed)
+    ours = {each.node.name for each in assessed if each.claim is Claim.OURS}
+    yield from preflight_findings(snapshot, pool.spec, assessed, ours=ours)
     if survey is None:
         return
-    ours = {each.node.name for each in assessed if each.claim is Claim.OURS}
     if there := sorted(survey.misplaced_on.keys() & ours):
         count = sum(survey.misplaced_on[name] for name in there)
         shown = [each for each in survey.misplaced_examples if each.node in ours]
@@ -53,7 +48,7 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
         yield Finding(
             IssueReason.MISPLACED_PODS,
             [there[0]],
-            f"{'1 pod' if count == 1 else f'{count} pods'} on {count_nodes(len(there))} "
+            f"{count_pods(count)} on {count_nodes(len(there))} "
             f"({enumerate_names(there)}) cannot run on Windows{such_as}",
             "give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows; a taint on the "
             "nodes of the pool keeps such pods away",

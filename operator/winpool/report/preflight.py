@@ -13,10 +13,9 @@ from winpool.api.issues import IssueReason
 from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Preflight
 from winpool.contract.brake import current_survey
-from winpool.contract.membership import Claim
 from winpool.contract.questions import taints_of
 from winpool.report.finding import Finding
-from winpool.report.tally import NAMES_SHOWN, count_nodes, enumerate_names
+from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods, enumerate_names
 from winpool.snapshot import Taint
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ def preflight(
 
 
 def preflight_findings(
-    snapshot: Snapshot, spec: WindowsNodePoolSpec, assessed: Sequence[Assessment]
+    snapshot: Snapshot, spec: WindowsNodePoolSpec, assessed: Sequence[Assessment], *, ours: Set[str]
 ) -> Iterator[Finding]:
-    """Yield what people have to know of the pods before a taint is written.
+    """Yield what people have to know of the pods before a taint is written; ``ours`` names the pool's nodes.
 
     One for all taints that have the same consequence, so that the status has room for every one of them.
     """
@@ -84,7 +83,7 @@ def preflight_findings(
             f"{_sentences(found)}: {consequence}",
             _remedy(found[0].asked),
         )
-    yield from _agents(spec, survey, {each.node.name for each in assessed if each.claim is Claim.OURS})
+    yield from _agents(spec, survey, ours)
 
 
 def _agents(spec: WindowsNodePoolSpec, survey: Survey, ours: Set[str]) -> Iterator[Finding]:
@@ -151,7 +150,7 @@ def _sentences(found: Sequence[_Met]) -> str:
 
 def _sentence(met: _Met) -> str:
     return (
-        f"{written(met.taint)}: {_count(met.pods)} on {count_nodes(len(met.nodes))} "
+        f"{written(met.taint)}: {count_pods(met.pods)} on {count_nodes(len(met.nodes))} "
         f"({enumerate_names(met.nodes)}), such as {', '.join(met.examples)}, do not tolerate it"
     )
 
@@ -173,7 +172,3 @@ def _remedy(asked: PoolTaint) -> str:
         "give them a toleration without tolerationSeconds or move them elsewhere; to have them deleted, set "
         "onIntolerantPods: Delete"
     )
-
-
-def _count(pods: int) -> str:
-    return "1 pod" if pods == 1 else f"{pods} pods"

@@ -134,3 +134,8 @@ def enumerate_names(names: Iterable[str]) -> str:
 def count_nodes(number: int) -> str:
     """Write a number of nodes: "1 node", "12 nodes"."""
     return f"{number} node" if number == 1 else f"{number} nodes"
+
+
+def count_pods(number: int) -> str:
+    """Write a number of pods: "1 pod", "12 pods"."""
+    return f"{number} pod" if number == 1 else f"{number} pods"

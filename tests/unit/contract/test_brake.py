@@ -184,7 +184,9 @@ def test_an_old_look_is_no_permission_and_changes_nothing_that_is_reported() -> 
     refused = {nodes[0].uid: "no"}
     held_back = decide(a_snapshot(pool, nodes, survey=old, refused=refused, held_back=[nodes[0].uid]))
     assert not held_back.needs_pods, "a node that is not to be tried now needs no look"
-    assert held_back.status.condition("Stalled").reason == "WriteRefused"  # type: ignore[union-attr]
+    stalled = held_back.status.condition("Stalled")
+    assert stalled is not None
+    assert stalled.reason == "WriteRefused"
 
 
 def test_a_clock_that_was_set_back_makes_no_look_young() -> None:
