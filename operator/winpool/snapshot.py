@@ -151,6 +151,8 @@ class Snapshot:
     ``pods_problem`` why there is none newer, for people; ``pods_forbidden`` which right is missing to look.
     ``contested`` says, by UID, what of a node somebody keeps undoing.
     ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
+    ``guard`` identifies the admission policy that keeps kubelets from writing our keys, empty where none is in
+    force, and ``guard_problem`` then says why not, for people.
     """
 
     pool: Pool
@@ -169,3 +171,5 @@ class Snapshot:
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=built_in)
     cluster_rows: tuple[Row, ...] = ()
+    guard: str = ""
+    guard_problem: str = ""
