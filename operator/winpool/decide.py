@@ -17,6 +17,7 @@ from winpool.contract.brake import current_survey
 from winpool.contract.judge import contradictory_rows
 from winpool.contract.questions import taints_of
 from winpool.contract.record import MAX_BYTES, fits
+from winpool.contract.rights import asked_keys, keys_to_remember, remembered_keys
 from winpool.report.announce import Announcement, about_node, of_issues, on_transition
 from winpool.report.figures import Figures, figures_of
 from winpool.report.preflight import is_untold
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import NodePatch, Pool, Snapshot
+    from winpool.snapshot import Keys, NodePatch, Pool, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,18 @@ def decide(snapshot: Snapshot) -> Decision:
         if each.patch and each.may_be_written and each.node.uid not in snapshot.held_back
     )
     finalizers = _finalizers(pool, due=bool(due))
+    set_keys = _set_keys(pool, assessed, may_write=may_write)
     reported = status(
         snapshot,
         assessed,
         refusal=refusal,
         missing_permission=snapshot.missing_permission or pods_permission,
+        set_keys=set_keys,
     )
+    reports_first = bool(patches) and not pool.deleting and _has_to_tell_first(pool, reported)
     return Decision(
         finalizers=finalizers,
-        reports_first=bool(patches) and not pool.deleting and is_untold(reported, pool.status),
+        reports_first=reports_first,
         patches=patches,
         node_events=_node_events(assessed, pool) if patches else {},
         repaired={
@@ -98,11 +102,21 @@ def decide(snapshot: Snapshot) -> Decision:
         },
         status=reported,
         pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
-        keeps_status=_keeps_status(snapshot, assessed),
+        keeps_status=not reports_first and _keeps_status(snapshot, assessed),
         needs_pods=not pool.deleting and _needs_pods(snapshot, assessed, may_write=may_write),
         look_again=min((moment for each in assessed if (moment := each.startup.look_again)), default=None),
         figures=Figures() if pool.deleting else figures_of(assessed),
     )
+
+
+def _has_to_tell_first(pool: Pool, reported: WindowsNodePoolStatus) -> bool:
+    """Whether the status has to be written before any node.
+
+    It says what the taints will meet, and for which keys records count that no guard vouches for: with the
+    node first, a crash between the two could leave a key there for ever (P8).
+    """
+    is_remembered = not asked_keys(pool) - remembered_keys(pool)
+    return not is_remembered or is_untold(reported, pool.status)
 
 
 def _refusal(snapshot: Snapshot) -> Refusal:
@@ -119,6 +133,13 @@ def _refusal(snapshot: Snapshot) -> Refusal:
     if wrong := contradictory_rows(pool.spec, matrix=snapshot.matrix, cluster_rows=snapshot.cluster_rows):
         return Refusal("; ".join(wrong))
     return ACCEPTABLE
+
+
+def _set_keys(pool: Pool, assessed: Sequence[Assessment], *, may_write: bool) -> Keys:
+    """Return the keys that the status is to remember: those of the spec once nodes may be written for it."""
+    if pool.deleting or not may_write:
+        return remembered_keys(pool)
+    return keys_to_remember(pool, nodes=(each.node for each in assessed))
 
 
 def _pods_permission(snapshot: Snapshot) -> str:

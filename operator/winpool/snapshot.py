@@ -109,6 +109,35 @@ class NodePatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Keys:
+    """Labels by their keys, and taints by key and effect."""
+
+    labels: frozenset[str] = frozenset()
+    taints: frozenset[tuple[str, str]] = frozenset()
+
+    def __or__(self, other: Keys) -> Keys:
+        """Return those of both."""
+        return Keys(self.labels | other.labels, self.taints | other.taints)
+
+    def __sub__(self, other: Keys) -> Keys:
+        """Return those that ``other`` has not."""
+        return Keys(self.labels - other.labels, self.taints - other.taints)
+
+    def __and__(self, other: Keys) -> Keys:
+        """Return those that both have."""
+        return Keys(self.labels & other.labels, self.taints & other.taints)
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.labels or self.taints)
+
+    @property
+    def count(self) -> int:
+        """How many there are of both."""
+        return len(self.labels) + len(self.taints)
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """A WindowsNodePool as the API server last reported it.
 
@@ -151,8 +180,10 @@ class Snapshot:
     ``pods_problem`` why there is none newer, for people; ``pods_forbidden`` which right is missing to look.
     ``contested`` says, by UID, what of a node somebody keeps undoing.
     ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
-    ``guard`` identifies the admission policy that keeps kubelets from writing our keys, empty where none is in
-    force, and ``guard_problem`` then says why not, for people.
+    ``seen_pools`` are the keys that pools have set, by their UIDs: of those that this process has seen, gone
+    or not, and that records name.
+    ``guard`` identifies the admission policy that keeps kubelets from writing our keys, empty where none is
+    in force, and ``guard_problem`` then says why not, for people.
     """
 
     pool: Pool
@@ -171,5 +202,6 @@ class Snapshot:
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=built_in)
     cluster_rows: tuple[Row, ...] = ()
+    seen_pools: Mapping[str, Keys] = field(default_factory=dict)
     guard: str = ""
     guard_problem: str = ""

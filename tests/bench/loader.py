@@ -85,7 +85,7 @@ class Loader:
         wanted = pool.wanted(uid=POOL_UID)
         for node in nodes:
             patch = (
-                release(node, pool_uid=POOL_UID, pool_name=pool.NAME)
+                release(node, pool_uid=POOL_UID, pool_name=pool.NAME, rights=pool.RIGHTS).patch
                 if self._undo
                 else conform(node, wanted=wanted).patch
             )

@@ -12,12 +12,15 @@ from bench.errors import BenchError
 from winpool.api.keys import API_VERSION, KIND
 from winpool.cluster.writer import POOLS_PATH
 from winpool.contract.conform import Wanted
+from winpool.contract.rights import Rights
 
 NAME: Final = "bench"
 SELECTOR: Final = {"node.kubernetes.io/windows-build": "10.0.20348"}
 """A label that kubelets on Windows set themselves, so that no node needs another write to be selected."""
 LABELS: Final = {"team": "payments", "example.com/cost-center": "4711", "example.com/tier": "batch"}
 TAINTS: Final = ({"key": "os", "value": "windows", "effect": "NoSchedule"},)
+RIGHTS: Final = Rights(guard="0123456789abcdef")
+"""The loader writes records as long as the operator's, which name the guard."""
 EDITED_LABEL: Final = "example.com/tier"
 
 POLL_SECONDS: Final = 0.2
@@ -48,6 +51,7 @@ def wanted(*, uid: str) -> Wanted:
         pool_uid=uid,
         labels=LABELS,
         taints={(taint["key"], taint["effect"]): taint["value"] for taint in TAINTS},
+        rights=RIGHTS,
     )
 
 

@@ -12,8 +12,9 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.questions import taints_of as taints_of_spec
 from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
+from winpool.contract.rights import Rights
 from winpool.report.preflight import written
-from winpool.snapshot import Node, NodeVersions, Pool, Snapshot, Taint
+from winpool.snapshot import Keys, Node, NodeVersions, Pool, Snapshot, Taint
 from winpool.survey import IntolerantPods, OnNode, Survey, taint_key
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -27,6 +28,11 @@ Object = dict[str, Any]
 CONTROL_PLANE = "v1.36.3"
 SUPPORTED = NodeVersions(kernel="10.0.20348.4052", kubelet=CONTROL_PLANE, runtime="containerd://2.3.0")
 """What a node says that the support matrix has nothing against."""
+
+GUARD = "a-guard"
+"""The identity of the guard that is in force, where a test does not say otherwise."""
+GUARDED = Rights(guard=GUARD)
+"""By what records count that were written under it."""
 
 A_SPEC: Object = {"nodeSelector": {"matchLabels": RED}, "os": {"version": "2022"}}
 """The spec of ``a_pool`` as it stands in a manifest."""
@@ -191,6 +197,8 @@ def a_snapshot(
     pods_problem: str = "",
     pods_forbidden: str = "",
     contested: Mapping[str, tuple[str, ...]] | None = None,
+    guard: str = GUARD,
+    seen: Mapping[str, Keys] | None = None,
     now: datetime = NOON,
 ) -> Snapshot:
     """Return what a pass of ``pool`` sees.
@@ -213,6 +221,8 @@ def a_snapshot(
         pods_problem=pods_problem,
         pods_forbidden=pods_forbidden,
         contested=contested or {},
+        guard=guard,
+        seen_pools=seen or {},
     )
 
 
@@ -260,9 +270,11 @@ def a_record(
     *,
     labels: Mapping[str, Owned] | None = None,
     taints: Mapping[TaintIdentity, Owned] | None = None,
+    guard: str = GUARD,
 ) -> dict[str, str]:
     """Return the annotations of a node with this ownership record."""
-    return {APPLIED_ANNOTATION: render(Record(pool_uid=uid, labels=labels or {}, taints=taints or {}))}
+    record = Record(pool_uid=uid, labels=labels or {}, taints=taints or {}, guard=guard)
+    return {APPLIED_ANNOTATION: render(record)}
 
 
 def record_on(node: Node) -> Record:

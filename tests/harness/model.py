@@ -12,7 +12,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from harness.builders import MINUTE, NOON, Nodes, a_pool, a_snapshot, a_survey, deleted, edited, with_status
+from harness.builders import (
+    GUARD,
+    MINUTE,
+    NOON,
+    Nodes,
+    a_pool,
+    a_snapshot,
+    a_survey,
+    deleted,
+    edited,
+    with_status,
+)
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
@@ -21,9 +32,10 @@ from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.contract.membership import selects
 from winpool.contract.record import TaintIdentity
+from winpool.contract.rights import Rights, keys_of
 from winpool.decide import Decision, decide
 from winpool.report.preflight import written
-from winpool.snapshot import Node, NodePatch, Pool, Snapshot, Taint
+from winpool.snapshot import Keys, Node, NodePatch, Pool, Snapshot, Taint
 
 LISTS: Final = 2
 """Complete lists without a pool after which it is known to be gone."""
@@ -41,6 +53,11 @@ class Model:
     pools: dict[str, Pool] = field(default_factory=dict)
     others: dict[str, Others] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
+    guard: str = GUARD
+    """The identity of the guard that is in force, empty where none is."""
+    is_guard_steady: bool = True
+    """Whether it was the same all the time. Else what stood on a node before us may be gone."""
+    remembered: dict[str, Keys] = field(default_factory=dict)
     now: datetime = NOON
     created: int = 0
     far_sighted: bool = False
@@ -111,6 +128,10 @@ class Model:
             node, NodePatch(node=node, labels={}, annotations=annotations, taints=None)
         )
 
+    def change_guard(self, identity: str) -> None:
+        """Install another guard, or none: what records say of the time before us counts no more."""
+        self.guard, self.is_guard_steady = identity, False
+
     # The operator
 
     def list_pools(self) -> None:
@@ -123,6 +144,18 @@ class Model:
     def restart(self) -> None:
         """Lose what is only in memory."""
         self.missing.clear()
+        self.remembered.clear()
+
+    @property
+    def rights(self) -> Rights:
+        """By what records are believed."""
+        return Rights(guard=self.guard, pools=self.seen)
+
+    @property
+    def seen(self) -> dict[str, Keys]:
+        """What is known of pools that this operator has seen, by UID."""
+        self.remembered.update({pool.uid: keys_of(pool) for pool in self.pools.values()})
+        return dict(self.remembered)
 
     @property
     def vanished(self) -> frozenset[str]:
@@ -149,6 +182,8 @@ class Model:
             rivals=rivals,
             vanished=self.vanished,
             held_back=held_back,
+            guard=self.guard,
+            seen=self.seen,
             now=self.now,
         )
 
@@ -176,13 +211,15 @@ class Model:
     def sweep(self) -> None:
         """Release what no pool sees, or what a pool left that is gone."""
         self.now += MINUTE
-        everything = tuple(self.pools.values())
+        everything, rights = tuple(self.pools.values()), self.rights
         for node in list(self.nodes.values()):
             if is_windows(node):
-                assert release_stray(node) is None
-                patch = release_orphan(node, pools=everything, is_vanished=self.vanished.__contains__)
+                assert release_stray(node, rights=rights).patch is None
+                patch = release_orphan(
+                    node, pools=everything, is_vanished=self.vanished.__contains__, rights=rights
+                ).patch
             else:
-                patch = release_stray(node)
+                patch = release_stray(node, rights=rights).patch
             if patch is not None:
                 self._write(patch)
 

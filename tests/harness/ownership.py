@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.builders import a_taint
+from harness.builders import GUARDED, a_taint
 from harness.strategies import LABEL_KEYS
 from harness.writes import patched
 from winpool.contract.conform import NOTHING_KNOWN, Own, Wanted, conform, release
@@ -17,7 +17,7 @@ def wanting(
     labels: Mapping[str, str] | None = None, *taints: str, name: str = "pool", uid: str = UID
 ) -> Wanted:
     listed = {taint.identity: taint.value for taint in map(a_taint, taints)}
-    return Wanted(pool_name=name, pool_uid=uid, labels=dict(labels or {}), taints=listed)
+    return Wanted(pool_name=name, pool_uid=uid, labels=dict(labels or {}), taints=listed, rights=GUARDED)
 
 
 def conformed(node: Node, wanted: Wanted, own: Own = NOTHING_KNOWN) -> Node:
@@ -25,7 +25,7 @@ def conformed(node: Node, wanted: Wanted, own: Own = NOTHING_KNOWN) -> Node:
 
 
 def released(node: Node, *, uid: str = UID, name: str = "pool") -> Node:
-    return patched(node, release(node, pool_uid=uid, pool_name=name))
+    return patched(node, release(node, pool_uid=uid, pool_name=name, rights=GUARDED).patch)
 
 
 def labels_on(node: Node) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from harness.builders import Object, a_node, a_pool, a_spec, a_taint
+from harness.builders import GUARD, GUARDED, Object, a_node, a_pool, a_spec, a_taint
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     OS_LABEL,
@@ -107,6 +107,7 @@ def wishes() -> st.SearchStrategy[Wanted]:
         pool_uid=st.just("uid-of-pool"),
         labels=st.dictionaries(st.sampled_from(LABEL_KEYS), values),
         taints=st.dictionaries(st.sampled_from(TAINT_IDENTITIES), values),
+        rights=st.just(GUARDED),
     )
 
 
@@ -211,7 +212,11 @@ def hostile_records(*, uid: str = "uid-of-pool") -> st.SearchStrategy[str]:
     labels, taints = _entries()
     shaped = st.fixed_dictionaries(
         {"v": st.sampled_from((1, 1, 1, 2, "1", None)), "pool": st.sampled_from((uid, uid, "other", "", 7))},
-        optional={"labels": labels | _json(), "taints": taints | _json()},
+        optional={
+            "labels": labels | _json(),
+            "taints": taints | _json(),
+            "guard": st.sampled_from((GUARD, GUARD, "another-guard", "", 7)),
+        },
     ).map(json.dumps)
     return st.one_of(shaped, shaped, _json().map(json.dumps), WORD, shaped.map(lambda text: text[:-1]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from harness.builders import unreadable
+from harness.builders import GUARD, unreadable
 from harness.model import Model, mode_of
 from harness.others import SHARED_KEYS, Key, is_windows, owner_of
 from harness.strategies import FOREIGN_VALUES, PROTECTED_TAINTS, hostile_records, nodes, specs
@@ -135,6 +135,10 @@ class Worlds(RuleBasedStateMachine):
     @rule(name=node_names, record=st.none() | hostile_records(uid="uid-5-of-a"))
     def haunt(self, name: str, record: str | None) -> None:
         self.model.haunt(name, {APPLIED_ANNOTATION: record})
+
+    @rule(identity=st.sampled_from(("", GUARD, "another-guard")))
+    def change_guard(self, identity: str) -> None:
+        self.model.change_guard(identity)
 
     # What must hold
 

@@ -40,6 +40,7 @@ class EventReason(StrEnum):
     NODES_RELEASED = "NodesReleased"
     DRIFT_REPAIRED = "DriftRepaired"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
+    KEYS_LEFT_ALONE = "KeysLeftAlone"
     WRITE_REFUSED = "WriteRefused"
     TAINTS_HELD = "TaintsHeld"
     MISPLACED_PODS = "MisplacedPods"
@@ -133,6 +134,15 @@ _TABLE: Final = (
         Regarding.NODE,
         "The annotation winpool.dev/applied cannot be read, so nothing is taken off this node but keys under "
         "winpool.dev/.",
+    ),
+    EventKind(
+        EventReason.KEYS_LEFT_ALONE,
+        "ReadOwnershipRecord",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The ownership record was written anew or taken off, and labels or taints stay that it named: it was "
+        "written without the guard, and the pool does not know of them. The event has the command that takes "
+        "them off.",
     ),
     EventKind(
         EventReason.WRITE_REFUSED,

@@ -15,6 +15,7 @@ class IssueReason(StrEnum):
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
     FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
     OWNER_UNKNOWN = "OwnerUnknown"
+    KEYS_LEFT_ALONE = "KeysLeftAlone"
     POOL_OVERLAP = "PoolOverlap"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     SUPPORT_ENDED = "SupportEnded"
@@ -47,6 +48,9 @@ ISSUES: Final = {
     "repaired three times within ten minutes, and is repaired later and later.",
     IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "
     "not known to be gone either.",
+    IssueReason.KEYS_LEFT_ALONE: "The ownership record on the node was written without the guard, so "
+    "its kubelet may have forged it, and it names labels or taints that the pool neither asks for nor has "
+    "set by `status.setKeys`. They stay; the fix takes them off.",
     IssueReason.POOL_OVERLAP: "The node is selected by this pool and by another one.",
     IssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the node's build of Windows "
     "under this version of Kubernetes, or denies it.",

@@ -73,6 +73,24 @@ NODE_RESTRICTION_DOMAIN: Final = "node-restriction.kubernetes.io"
 ALLOWED_LABEL_KEYS: Final = ("node.kubernetes.io/exclude-from-external-load-balancers",)
 """Exceptions to the reserved domains, key by key."""
 
+KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+"""Under these domains NodeRestriction lets a kubelet set the labels of the two lists below and no others."""
+
+KUBELET_LABELS: Final = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+KUBELET_LABEL_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 _POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
@@ -142,6 +160,18 @@ def is_taint_key_allowed(key: str) -> bool:
     return (
         is_key(key) and key not in RESERVED_TAINT_KEYS and not _is_under(_domain(key), RESERVED_TAINT_DOMAINS)
     )
+
+
+def is_restricted_label(key: str) -> bool:
+    """Whether no kubelet may set the node label ``key`` on its own Node.
+
+    The rules of the admission plugin NodeRestriction (plugin/pkg/admission/noderestriction,
+    getForbiddenLabels) and the list of labels that kubelets may set (pkg/kubelet/apis/well_known_labels.go).
+    """
+    domain = _domain(key)
+    if not _is_under(domain, KUBERNETES_DOMAINS):
+        return False
+    return key not in KUBELET_LABELS and not _is_under(domain, KUBELET_LABEL_DOMAINS)
 
 
 def is_own(key: str) -> bool:

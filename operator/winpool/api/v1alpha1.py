@@ -28,6 +28,7 @@ from winpool.api.status import (
     PlanAction,
     PlanStep,
     Preflight,
+    SetKeys,
     TemplateTaint,
     WindowsNodePoolStatus,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "RowVerdict",
     "SelectorOperator",
     "SelectorRequirement",
+    "SetKeys",
     "StartupTaint",
     "TemplateTaint",
     "Verdict",

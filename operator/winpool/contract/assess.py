@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
-from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, record_of, release
+from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, release
 from winpool.contract.edits import MISMATCH_TAINT
 from winpool.contract.judge import Judge, Judged
 from winpool.contract.membership import Claim, asking, claim, may_share
-from winpool.contract.record import Record, Unreadable
+from winpool.contract.record import Record, record_of
 from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import Reserved
+from winpool.contract.rights import Rights, keys_of
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
 from winpool.snapshot import Node, NodePatch
 from winpool.support.judge import Judgement
@@ -33,8 +34,9 @@ class Assessment(msgspec.Struct, frozen=True):
     where it may not be put back now, and ``contested`` what somebody keeps undoing; ``unreadable`` says why
     the ownership record gives no rights; ``refused`` why the API server did not let the patch pass when it
     was last tried. ``lacks_taints`` says that a taint of the spec is not there, ``held`` which the brake
-    keeps away, ``startup`` how the node stands with the startup taints. ``judgement`` is what the support
-    matrix says, ``reserved`` how its reserved memory compares; both of our nodes only.
+    keeps away, ``startup`` how the node stands with the startup taints. ``left_alone`` is what stands there
+    by a record that may be forged, and ``owner_is_gone`` says that its owner is no pool. ``judgement`` is
+    what the support matrix says, ``reserved`` how its reserved memory compares; both of our nodes only.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
     """
@@ -52,6 +54,8 @@ class Assessment(msgspec.Struct, frozen=True):
     lacks_taints: bool = False
     held: Held = NOTHING_HELD
     startup: Startup = NO_STARTUP
+    left_alone: Record | None = None
+    owner_is_gone: bool = False
     judgement: Judgement | None = None
     reserved: Reserved | None = None
 
@@ -73,7 +77,13 @@ class Assessment(msgspec.Struct, frozen=True):
         return self.patch is not None and not self.held.is_stale
 
 
-def wanted_by(pool: Pool) -> Wanted:
+def rights_of(snapshot: Snapshot) -> Rights:
+    """Return by what records are believed in this pass."""
+    pool = snapshot.pool
+    return Rights(guard=snapshot.guard, pools={**snapshot.seen_pools, pool.uid: keys_of(pool)})
+
+
+def wanted_by(pool: Pool, *, rights: Rights) -> Wanted:
     """Return what ``pool``, whose spec is readable, wants on each of its nodes."""
     assert pool.spec is not None
     return Wanted(
@@ -81,6 +91,7 @@ def wanted_by(pool: Pool) -> Wanted:
         pool_uid=pool.uid,
         labels=pool.spec.labels,
         taints={(taint.key, taint.effect): taint.value for taint in pool.spec.taints},
+        rights=rights,
     )
 
 
@@ -90,13 +101,13 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     A pool under deletion wants nothing: all that it has on nodes is to be taken off. A pool whose
     spec cannot be read keeps the nodes it has, and nothing is to be done to them (P4).
     """
-    pool = snapshot.pool
+    pool, rights = snapshot.pool, rights_of(snapshot)
     nodes = sorted(snapshot.nodes, key=lambda node: node.name)
     if pool.deleting:
-        return _with_refusals((_released(node, pool) for node in nodes), snapshot)
+        return _with_refusals((_released(node, pool, rights) for node in nodes), snapshot)
     if pool.spec is None:
         return tuple(Assessment(node, Claim.OURS, compared=False) for node in nodes if _is_held(node, pool))
-    assessor = _Assessor(snapshot, pool.spec)
+    assessor = _Assessor(snapshot, pool.spec, rights)
     return _with_refusals(map(assessor.assess, nodes), snapshot)
 
 
@@ -112,12 +123,11 @@ def _with_refusals(assessed: Iterable[Assessment], snapshot: Snapshot) -> tuple[
     )
 
 
-def _released(node: Node, pool: Pool) -> Assessment:
-    patch = release(node, pool_uid=pool.uid, pool_name=pool.name)
-    if patch is None:
+def _released(node: Node, pool: Pool, rights: Rights) -> Assessment:
+    state = release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights)
+    if state.patch is None:
         return Assessment(node, Claim.NONE)
-    found = record_of(node)
-    return Assessment(node, Claim.LEFT, patch, unreadable=found.why if isinstance(found, Unreadable) else "")
+    return Assessment(node, Claim.LEFT, state.patch, unreadable=state.unreadable, left_alone=state.left_alone)
 
 
 def _is_held(node: Node, pool: Pool) -> bool:
@@ -134,9 +144,10 @@ def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
 class _Assessor:
     """Assesses node by node, for one pass of a pool whose spec can be read."""
 
-    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: Rights) -> None:
         self._snapshot = snapshot
-        self._wanted = wanted_by(snapshot.pool)
+        self._rights = rights
+        self._wanted = wanted_by(snapshot.pool, rights=rights)
         self._rivals = _rivals(snapshot)
         self._judge = Judge(snapshot, spec)
         self._reserved = ReservedMemoryJudge(spec.reserved_memory)
@@ -147,14 +158,20 @@ class _Assessor:
     def assess(self, node: Node) -> Assessment:
         """Return whose the node is, and what is to be done there."""
         snapshot = self._snapshot
-        found = claim(node, pool=snapshot.pool, rivals=self._rivals, vanished=snapshot.vanished_pools)
+        found = claim(
+            node,
+            pool=snapshot.pool,
+            rivals=self._rivals,
+            vanished=snapshot.vanished_pools,
+            rights=self._rights,
+        )
         match found.claim:
             case Claim.OURS:
                 return self._ours(node)
             case Claim.LEFT:
-                return _released(node, snapshot.pool)
+                return _released(node, snapshot.pool, self._rights)
             case other:
-                return Assessment(node, other, rival=found.rival)
+                return Assessment(node, other, rival=found.rival, owner_is_gone=found.is_gone)
 
     def _ours(self, node: Node) -> Assessment:
         judged, reserved, found = self._judge.judge(node), self._reserved.judge(node), record_of(node)
@@ -163,7 +180,7 @@ class _Assessor:
         held, startup, lacks_taints, state = NOTHING_HELD, NO_STARTUP, False, AS_WANTED
         if not is_as_wanted(node, found, wanted=self._wanted, own=own):
             is_known = isinstance(found, Record) and found.pool_uid == self._wanted.pool_uid
-            record = found if isinstance(found, Record) and is_known else None
+            record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
             held = self._brake.hold(node, record)
             if mismatch and MISMATCH_TAINT not in {taint.identity for taint in node.taints}:
                 held = self._brake.hold_mismatch(held)
@@ -185,6 +202,7 @@ class _Assessor:
             lacks_taints=lacks_taints,
             held=held,
             startup=startup,
+            left_alone=state.left_alone,
             judgement=judged.judgement,
             reserved=reserved,
         )

@@ -12,6 +12,8 @@ The rules, each with a test of its name:
 - A taint that the brake holds (``brake``) is left as it stands on the node, with what the record says of it.
 - Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
 - Labels and taints under ``winpool.dev/`` are ours without a record.
+- What a record permits depends on the guard under which it was written (``rights``). One that names another
+  guard than the one in force, or none, is written anew, with no more than it permits.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from winpool.contract.edits import (
     undo,
     with_times,
 )
-from winpool.contract.record import Record, Unreadable
+from winpool.contract.record import Record, Unreadable, record_of
+from winpool.contract.rights import NO_RIGHTS, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,14 +71,16 @@ NOTHING_KNOWN: Final = Own()
 class Wanted:
     """What a pool wants on each of its nodes, its own ``winpool.dev/`` keys not counted.
 
-    ``compared`` notes, by its identity, whether a record fits: mostly all nodes of a pool share one. It holds
-    the record too, or another could come to have the same identity.
+    ``rights`` say what records permit, and which guard new ones name. ``compared`` notes, by its identity,
+    whether a record fits: mostly all nodes of a pool share one. It holds the record too, or another could
+    come to have the same identity.
     """
 
     pool_name: str
     pool_uid: str
     labels: Mapping[str, str]
     taints: Mapping[TaintIdentity, str]
+    rights: Rights = NO_RIGHTS
     compared: dict[int, tuple[Record, bool]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -92,24 +97,15 @@ class Conformity:
 
     ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
     changed or removed after we had put it there; ``undone`` the same where it may not be put back now.
-    ``unreadable`` says why the record on the node
-    gives no rights.
+    ``unreadable`` says why the record on the node gives no rights. ``left_alone`` is what the record names,
+    stands there, and is not touched, since the record may be forged.
     """
 
-    patch: NodePatch | None
+    patch: NodePatch | None = None
     drifted: tuple[str, ...] = ()
     undone: tuple[str, ...] = ()
     unreadable: str = ""
-
-
-def record_of(node: Node) -> Record | Unreadable | None:
-    """Return the ownership record on ``node``; None where there is none. It is read once."""
-    try:
-        found: Record | Unreadable | None = node.memo[APPLIED_ANNOTATION]
-    except KeyError:
-        text = node.annotations.get(APPLIED_ANNOTATION)
-        found = node.memo[APPLIED_ANNOTATION] = None if text is None else records.parse(text)
-    return found
+    left_alone: Record | None = None
 
 
 def conform(
@@ -144,9 +140,11 @@ def compare(
     unreadable = found.why if isinstance(found, Unreadable) else ""
     if found is None and node.labels.get(POOL_LABEL) == wanted.pool_name:
         unreadable = "it is missing, though the pool label is there"
-    old = found if isinstance(found, Record) else Record(pool_uid=wanted.pool_uid)
+    rights, nothing = wanted.rights, Record(pool_uid=wanted.pool_uid)
+    old = rights.believed(found) if isinstance(found, Record) else nothing
+    doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
     is_ours = old.pool_uid == wanted.pool_uid
-    kept = old if is_ours else Record(pool_uid=wanted.pool_uid)
+    kept = old if is_ours else nothing
 
     carried = {**{each: value for each, value in wanted.taints.items() if each not in held.all}, **startup}
     labels, taints = undo(
@@ -158,7 +156,12 @@ def compare(
     own_labels = put(labels, wanted.labels, kept.labels)
     own_taints = with_times(node, put(taints, carried, kept.taints), kept.taints)
     own_taints.update(still_ours(taints, held, kept.taints))
-    text = records.render(Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints))
+    if is_ours and not rights.guard:
+        # As long as no guard is there nobody can tell, so the record goes on to name what is doubted.
+        own_labels, own_taints = {**doubted.labels, **own_labels}, {**doubted.taints, **own_taints}
+    text = records.render(
+        Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints, guard=rights.guard)
+    )
     labels[POOL_LABEL] = wanted.pool_name
     for key in OS_LABELS:
         labels.pop(key, None)
@@ -179,10 +182,11 @@ def compare(
             if (key, effect) not in own_taints
         ),
         unreadable=unreadable,
+        left_alone=doubted if doubted.labels or doubted.taints else None,
     )
 
 
-AS_WANTED: Final = Conformity(patch=None)
+AS_WANTED: Final = Conformity()
 
 
 def is_as_wanted(
@@ -215,9 +219,14 @@ def is_as_wanted(
 
 
 def _fits(record: Record, wanted: Wanted) -> bool:
-    """Whether ``record`` is what we would write, of a node on which all that is wanted stands."""
+    """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
+
+    Without a guard a record may name any: there is nothing better to name.
+    """
+    guard = wanted.rights.guard
     return (
         record.is_canonical
+        and (not guard or record.guard == guard)
         and record.pool_uid == wanted.pool_uid
         and _are_of(record.labels, wanted.labels)
         and _are_of(record.taints, wanted.taints)
@@ -228,8 +237,8 @@ def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
     return all(wanted.get(key) == own.set != own.before for key, own in owned.items())
 
 
-def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
-    """Return the patch that takes off ``node`` exactly what the pool put there; None if there is nothing.
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
+    """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
 
     Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
     the pool label names it.
@@ -237,14 +246,20 @@ def release(node: Node, *, pool_uid: str, pool_name: str) -> NodePatch | None:
     found = record_of(node)
     if isinstance(found, Record):
         if found.pool_uid != pool_uid:
-            return None
+            return AS_WANTED
     elif node.labels.get(POOL_LABEL) != pool_name:
-        return None
-    old = found if isinstance(found, Record) else Record(pool_uid=pool_uid)
+        return AS_WANTED
+    old = doubted = Record(pool_uid=pool_uid)
+    if isinstance(found, Record):
+        old, doubted = rights.believed(found), rights.doubted(found, node)
     labels, taints = undo(node, old, keep_labels=NONE, keep_taints=NONE)
     if labels.get(POOL_LABEL) == pool_name:
         del labels[POOL_LABEL]
     for key in OS_LABELS:
         labels.pop(key, None)
     taints.pop(MISMATCH_TAINT, None)
-    return difference(node, labels=labels, taints=as_list(node, taints, old), applied=None)
+    return Conformity(
+        difference(node, labels=labels, taints=as_list(node, taints, old), applied=None),
+        unreadable=found.why if isinstance(found, Unreadable) else "",
+        left_alone=doubted if doubted.labels or doubted.taints else None,
+    )

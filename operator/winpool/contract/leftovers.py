@@ -3,7 +3,9 @@
 - A *stray* carries our things and is not a Windows node any more, so no pool sees it.
 - An *orphan* carries the things of a pool that is gone: deleted by force, or without its finalizer.
 
-Both are released by their own record, exactly as their pool would have done it.
+Both are released by their own record, exactly as their pool would have done it: where the record was written
+under the guard, or names a pool that this process has seen. Any other may be forged, with an owner that never
+was, so it is left alone (``rights``).
 """
 
 from __future__ import annotations
@@ -11,26 +13,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.contract.conform import record_of, release
+from winpool.contract.conform import AS_WANTED, Conformity, release
 from winpool.contract.membership import asking
-from winpool.contract.record import Record
+from winpool.contract.record import Record, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from winpool.snapshot import Node, NodePatch, Pool
+    from winpool.contract.rights import Rights
+    from winpool.snapshot import Node, Pool
 
 
-def release_stray(node: Node) -> NodePatch | None:
-    """Return the patch that takes ours off a node that is not a Windows node; None for one that is."""
+def release_stray(node: Node, *, rights: Rights) -> Conformity:
+    """Return the patch that takes ours off a node that is not a Windows node; none for one that is."""
     if node.labels.get(OS_LABEL) == OS_WINDOWS:
-        return None
-    return _release_by_record(node)
+        return AS_WANTED
+    return _release_by_record(node, rights=rights)
 
 
 def release_orphan(
-    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str], bool]
-) -> NodePatch | None:
+    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str], bool], rights: Rights
+) -> Conformity:
     """Return the patch that takes off what a pool that is gone left on a Windows node.
 
     ``is_vanished`` says of a UID or a name that no pool has it, for certain (P4). A node that a pool
@@ -39,11 +42,13 @@ def release_orphan(
     found = record_of(node)
     owner = found.pool_uid if isinstance(found, Record) else node.labels.get(POOL_LABEL, "")
     if not owner or not is_vanished(owner) or asking(pools, node):
-        return None
-    return _release_by_record(node)
+        return AS_WANTED
+    return _release_by_record(node, rights=rights)
 
 
-def _release_by_record(node: Node) -> NodePatch | None:
+def _release_by_record(node: Node, *, rights: Rights) -> Conformity:
     found = record_of(node)
+    if isinstance(found, Record) and not rights.know_owner(found):
+        return Conformity(left_alone=found)
     uid = found.pool_uid if isinstance(found, Record) else ""
-    return release(node, pool_uid=uid, pool_name=node.labels.get(POOL_LABEL, ""))
+    return release(node, pool_uid=uid, pool_name=node.labels.get(POOL_LABEL, ""), rights=rights)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.v1alpha1 import SelectorOperator
-from winpool.contract.conform import record_of
-from winpool.contract.record import Record
+from winpool.contract.record import Record, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from winpool.api.v1alpha1 import NodeSelector, PodRequirement, PodSelector, SelectorRequirement
+    from winpool.contract.rights import Rights
     from winpool.snapshot import Node, Pool
 
 
@@ -61,23 +61,31 @@ class Claim(Enum):
     RIVAL = "rival"
     """Selected, but another pool's: leave it alone and say so."""
     UNKNOWN = "unknown"
-    """Selected, but recorded for a UID that is not known to be gone: leave it alone, look again (P4)."""
+    """Selected, but recorded for a UID that is not known to have been a pool and to be gone: leave it
+    alone, look again (P4)."""
     NONE = "none"
     """Nothing to do with this pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim, and the name of the other pool where it is a RIVAL."""
+    """A claim, and the name of the other pool where it is a RIVAL.
+
+    ``is_gone`` says of an UNKNOWN owner that no pool has that UID, for certain: then its record, which
+    nothing vouches for, is all that is in the way.
+    """
 
     claim: Claim
     rival: str = ""
+    is_gone: bool = False
 
 
 _OURS: Final = Claimed(Claim.OURS)
 
 
-def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collection[str]) -> Claimed:
+def claim(
+    node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collection[str], rights: Rights
+) -> Claimed:
     """Say whose ``node`` is, from the point of view of ``pool``."""
     found = record_of(node)
     owner = found.pool_uid if isinstance(found, Record) else None
@@ -89,8 +97,8 @@ def claim(node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collect
         return _OURS
     if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
         return Claimed(Claim.RIVAL, rival)
-    if owner is not None and owner not in vanished:
-        return Claimed(Claim.UNKNOWN)
+    if isinstance(found, Record) and not (owner in vanished and rights.know_owner(found)):
+        return Claimed(Claim.UNKNOWN, is_gone=owner in vanished)
     first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
     return _OURS if first is pool else Claimed(Claim.RIVAL, first.name)
 

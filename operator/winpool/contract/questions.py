@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import POOL_LABEL
 from winpool.api.v1alpha1 import NodeValidation, OnMismatch
-from winpool.contract.conform import record_of
 from winpool.contract.edits import MISMATCH_TAINT
 from winpool.contract.membership import is_asked_for, selects
-from winpool.contract.record import Record
+from winpool.contract.record import Record, record_of
 from winpool.contract.validate import ripens, startup_taints_on
 from winpool.snapshot import Taint
 from winpool.survey import PoolQuestion, RequiredPods

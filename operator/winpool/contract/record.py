@@ -4,7 +4,7 @@ It stands in the annotation ``winpool.dev/applied`` and is written in the same P
 labels and taints that it tells of, so the two cannot disagree by our doing. Anybody who may
 annotate a node can write one, though, so reading it is defensive: a record only ever gives us
 the right to touch keys that a pool could have set in the first place, and a record that
-cannot be read gives us no right at all.
+cannot be read gives us no right at all. What one that can be read permits: ``rights``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import msgspec
 
+from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.syntax import (
     MAX_VALUE_LENGTH,
     TAINT_EFFECTS,
@@ -29,6 +30,8 @@ from winpool.api.syntax import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from winpool.snapshot import Node
+
 VERSION: Final = 1
 MAX_BYTES: Final = 16 * 1024
 """A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
@@ -37,6 +40,9 @@ record could be longer is not accepted (``fits``)."""
 _TEXTS_KEPT: Final = 256
 """Mostly all nodes of a pool carry the very same text, so that few are read for thousands of nodes, and what
 was read is held once. At most 256 times 16 KiB."""
+
+MAX_GUARD_LENGTH: Final = 64
+"""Characters of a guard's identity: a SHA-256 in hexadecimal at most. A longer one is none of ours."""
 
 _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 """How the API server writes a metav1.Time."""
@@ -63,12 +69,14 @@ class Owned:
 class Record:
     """What the pool with this UID has put on a node.
 
+    ``guard`` is the identity of the guard under which it was written, empty where there was none.
     ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
     """
 
     pool_uid: str
     labels: Mapping[str, Owned] = field(default_factory=dict)
     taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
+    guard: str = ""
     is_canonical: bool = field(default=False, compare=False)
 
 
@@ -84,6 +92,7 @@ def render(record: Record) -> str:
     return _encode(
         {
             "v": VERSION,
+            **({"guard": record.guard} if record.guard else {}),
             "pool": record.pool_uid,
             "labels": {key: {"set": own.set, "before": own.before} for key, own in record.labels.items()},
             "taints": [
@@ -106,6 +115,7 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
     largest = Record(
         pool_uid="x"
         * 36,  # a UUID, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
+        guard="x" * MAX_GUARD_LENGTH,
         labels={key: Owned(set=value, before=longest) for key, value in labels.items()},
         taints={
             identity: Owned(set=value, before=longest, before_time="2026-01-01T00:00:00Z")
@@ -124,6 +134,16 @@ def parse(text: str) -> Record | Unreadable:
     if len(text.encode(errors="replace")) > MAX_BYTES:
         return Unreadable(f"it is longer than {MAX_BYTES} bytes")
     return _parse(text)
+
+
+def record_of(node: Node) -> Record | Unreadable | None:
+    """Return the ownership record on ``node``; None where there is none. It is read once."""
+    try:
+        found: Record | Unreadable | None = node.memo[APPLIED_ANNOTATION]
+    except KeyError:
+        text = node.annotations.get(APPLIED_ANNOTATION)
+        found = node.memo[APPLIED_ANNOTATION] = None if text is None else parse(text)
+    return found
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)
@@ -148,7 +168,19 @@ def _read(text: str) -> Record | Unreadable:
         return Unreadable("'pool' must be the UID of a pool")
     if not isinstance(labels, dict) or not isinstance(taints, list):
         return Unreadable("'labels' must be an object and 'taints' a list")
-    return Record(pool_uid=uid, labels=_read_labels(labels), taints=_read_taints(taints))
+    return Record(
+        pool_uid=uid,
+        labels=_read_labels(labels),
+        taints=_read_taints(taints),
+        guard=_read_guard(content.get("guard")),
+    )
+
+
+def _read_guard(guard: object) -> str:
+    """Read the name of the guard. One that cannot be a guard's is none, which gives fewer rights."""
+    if isinstance(guard, str) and guard.isascii() and len(guard) <= MAX_GUARD_LENGTH:
+        return guard
+    return ""
 
 
 def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:

@@ -110,6 +110,7 @@ class Controller:
             nodes=nodes,
             executor=self._executor,
             list_strays=lambda: list_strays(transport),
+            rights_over=self._observer.rights_over,
             monotonic=clock.monotonic,
         )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.contract.conform import record_of
-from winpool.contract.record import Record
+from winpool.contract.record import Record, record_of
+from winpool.contract.rights import Rights
 from winpool.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from winpool.cluster.control_plane import ControlPlane
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from winpool.control.patience import Patience
     from winpool.control.pod_pass import PodPass
     from winpool.control.pools import Pools
-    from winpool.snapshot import Node
+    from winpool.snapshot import Keys, Node
     from winpool.support.rows import Row
 
 
@@ -60,11 +60,12 @@ class Observer:
             return None
         known = self._nodes.nodes
         nodes = tuple(known.values())
+        owners = owners_of(nodes)
         return Snapshot(
             pool=pool,
             nodes=nodes,
             rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
-            vanished_pools=self._vanished(nodes),
+            vanished_pools=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
             now=self._now(),
             held_back=patience.held_back(known),
             refused=patience.refused,
@@ -76,9 +77,20 @@ class Observer:
             pods_forbidden=self._pods.forbidden,
             contested=patience.contested,
             cluster_rows=self._cluster_rows,
+            seen_pools=self._seen_pools(owners),
         )
 
-    def _vanished(self, nodes: tuple[Node, ...]) -> frozenset[str]:
-        records = (record_of(node) for node in nodes)
-        owners = {record.pool_uid for record in records if isinstance(record, Record)}
-        return frozenset(uid for uid in owners if self._pools.is_vanished(uid))
+    def rights_over(self, nodes: Iterable[Node]) -> Rights:
+        """Return by what the records on ``nodes`` are believed."""
+        return Rights(guard="", pools=self._seen_pools(owners_of(nodes)))
+
+    def _seen_pools(self, owners: Iterable[str]) -> dict[str, Keys]:
+        """Return what those of ``owners``, by UID, have set that were seen as pools."""
+        found = ((uid, self._pools.keys_of(uid)) for uid in owners)
+        return {uid: keys for uid, keys in found if keys is not None}
+
+
+def owners_of(nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the UIDs of pools that records on ``nodes`` name."""
+    records = (record_of(node) for node in nodes)
+    return frozenset(record.pool_uid for record in records if isinstance(record, Record))

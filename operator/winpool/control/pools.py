@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
 from winpool.cluster.versions import is_older, newer_of
-from winpool.snapshot import Pool
+from winpool.contract.rights import keys_of
+from winpool.snapshot import Keys, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,6 +64,14 @@ class _Absence:
     lists_since_asked: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """At which version a pool went, and what it had set as far as was known."""
+
+    version: str
+    keys: Keys
+
+
 class ChangeHandler(Protocol):
     """What is told of a change."""
 
@@ -82,8 +91,8 @@ class Pools:
         self._on_change = on_change
         self._synced = False
         self._newest = ""
-        # The UIDs of pools that went, and at which version, the latest last.
-        self._gone: dict[str, str] = {}
+        # The UIDs of pools that went, the latest last.
+        self._gone: dict[str, _Gone] = {}
         # Only what somebody still asks about is kept: a node can name any UID it likes.
         self._absences: dict[str, _Absence] = {}
 
@@ -104,6 +113,15 @@ class Pools:
     def all(self) -> tuple[Pool, ...]:
         """Return all pools, in no particular order."""
         return tuple(self._pools.values())
+
+    def keys_of(self, uid: str) -> Keys | None:
+        """Return the keys that the pool with this UID has set; None where no such pool was ever seen.
+
+        Also of pools that are gone, of which the last _GONE_KEPT are remembered.
+        """
+        if gone := self._gone.get(uid):
+            return gone.keys
+        return next((keys_of(pool) for pool in self._pools.values() if pool.uid == uid), None)
 
     def is_vanished(self, identity: str) -> bool:
         """Whether no pool has that UID or name, by two complete lists a period apart (P4).
@@ -135,11 +153,12 @@ class Pools:
 
     def forget(self, *, name: str, uid: str, version: str) -> None:
         """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
-        self._gone.pop(uid, None)
-        self._gone[uid] = version
+        held = self._pools.get(name)
+        known = self._gone.pop(uid, None)
+        keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
+        self._gone[uid] = _Gone(version, keys)
         if len(self._gone) > _GONE_KEPT:
             del self._gone[next(iter(self._gone))]
-        held = self._pools.get(name)
         if held and held.uid == uid:
             del self._pools[name]
             self._on_change(name, for_rivals=True)
@@ -163,8 +182,9 @@ class Pools:
         for body in bodies:
             uid = body["metadata"]["uid"]
             listed |= {uid, body["metadata"]["name"]}
-            if rewound or not is_older(resource_version, than=self._gone.get(uid, resource_version)):
-                self._gone.pop(uid, None)  # it is there, so it is back
+            gone = self._gone.get(uid)
+            if gone and (rewound or not is_older(resource_version, than=gone.version)):
+                del self._gone[uid]  # it is there, so it is back
             self.accept(body, even_older=rewound)
         for pool in self.all():
             known_later = is_older(resource_version, than=pool.resource_version) and not rewound

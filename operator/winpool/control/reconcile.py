@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
+from winpool.contract.assess import rights_of
 from winpool.contract.conform import release
 from winpool.control.announcer import Announcer
 from winpool.control.patience import Advice, Patience
@@ -174,7 +175,7 @@ class Reconciler:
         """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
         pool = snapshot.pool
         try:
-            if not await self._is_labelled_anywhere(pool):
+            if not await self._is_labelled_anywhere(snapshot):
                 await self._write_finalizers(pool, decision)
                 return None
         except (Conflict, NotFound, Forbidden):
@@ -217,9 +218,12 @@ class Reconciler:
         self._overtaken = pool.resource_version
         return self._after_conflict.next()
 
-    async def _is_labelled_anywhere(self, pool: Pool) -> bool:
+    async def _is_labelled_anywhere(self, snapshot: Snapshot) -> bool:
+        pool, rights = snapshot.pool, rights_of(snapshot)
         labelled = await self._list_labelled(pool.name)
-        return any(release(node, pool_uid=pool.uid, pool_name=pool.name) for node in labelled)
+        return any(
+            release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
+        )
 
     def _begin_anew_with(self, pool: Pool) -> None:
         """Forget all pauses for a changed spec or a deletion: they are between writes of the same."""

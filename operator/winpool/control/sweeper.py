@@ -20,14 +20,16 @@ from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict, Unavailable
 from winpool.cluster.outage import Outage
 from winpool.contract.leftovers import release_orphan, release_stray
+from winpool.control.doubted import DoubtedRecords
 from winpool.control.patience import Advice
 from winpool.control.refusals import Refusals
 from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from winpool.cluster.reflector import NodeReflector
+    from winpool.contract.rights import Rights
     from winpool.control.executor import Executor
     from winpool.control.pools import Pools
     from winpool.snapshot import Node, NodePatch
@@ -42,7 +44,10 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 
 
 class Sweeper:
-    """Sweeps until cancelled. ``list_strays`` asks the API server for them."""
+    """Sweeps until cancelled.
+
+    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed.
+    """
 
     def __init__(
         self,
@@ -51,12 +56,15 @@ class Sweeper:
         nodes: NodeReflector,
         executor: Executor,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
+        rights_over: Callable[[Iterable[Node]], Rights],
         monotonic: Callable[[], float],
     ) -> None:
         self._pools = pools
         self._nodes = nodes
         self._executor = executor
         self._list_strays = list_strays
+        self._rights_over = rights_over
+        self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
         self._monotonic = monotonic
         self._wake = Wake()
         self._refusals = Refusals(monotonic=monotonic)
@@ -124,13 +132,20 @@ class Sweeper:
         except ApiError:
             self._strays_due = float("-inf")
             raise
-        self._strays = tuple(patch for stray in strays if (patch := release_stray(stray)))
+        rights = self._rights_over(strays)
+        found = [(stray, release_stray(stray, rights=rights)) for stray in strays]
+        self._strays = tuple(state.patch for _, state in found if state.patch)
+        self._doubted_strays.tell(found)
 
     def _orphans(self) -> Iterator[NodePatch]:
-        pools, is_vanished = self._pools.all(), self._pools.is_vanished
-        for node in self._nodes.nodes.values():
-            if patch := release_orphan(node, pools=pools, is_vanished=is_vanished):
-                yield patch
+        nodes = tuple(self._nodes.nodes.values())
+        pools, is_vanished, rights = self._pools.all(), self._pools.is_vanished, self._rights_over(nodes)
+        found = [
+            (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))
+            for node in nodes
+        ]
+        self._doubted_orphans.tell(found)
+        return (state.patch for _, state in found if state.patch)
 
     def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:
         strays = {patch.node.name: patch.node for patch in self._strays}

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
+from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.contract.membership import Claim
+from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of
 
 if TYPE_CHECKING:
@@ -142,6 +144,12 @@ def about_node(each: Assessment, *, pool: str) -> Announcement | None:
         done = "was begun anew" if each.claim is Claim.OURS else "only keys under winpool.dev/ were taken off"
         note = f"pool {pool}: the ownership record could not be read ({each.unreadable}): {done}"
         return Announcement(EventReason.OWNERSHIP_RECORD_UNREADABLE, note, node.name, node.uid)
+    if each.left_alone and each.patch and APPLIED_ANNOTATION in each.patch.annotations:
+        note = (
+            f"pool {pool}: {named(each.left_alone)} stays: the ownership record was written without the "
+            f"guard; if the pool did set it: {removal(node.name, each.left_alone)}"
+        )
+        return Announcement(EventReason.KEYS_LEFT_ALONE, note, node.name, node.uid)
     if each.startup.passed:
         note = f"pool {pool}: passed validation, so its startup taints were taken off"
         return Announcement(EventReason.NODE_VALIDATED, note, node.name, node.uid)

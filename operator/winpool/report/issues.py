@@ -10,6 +10,7 @@ from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.contract.membership import Claim
 from winpool.report.finding import Finding
+from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of
 from winpool.report.pods import POD_ISSUES
 from winpool.report.preflight import PREFLIGHT_ISSUES
@@ -128,7 +129,24 @@ def _of_node(each: Assessment) -> Iterator[Finding]:
             said.format(each.rival),
             "change nodeSelector of one of the two pools so that they exclude each other",
         )
-    if each.claim is Claim.UNKNOWN:
+    if each.left_alone:
+        yield Finding(
+            IssueReason.KEYS_LEFT_ALONE,
+            nodes,
+            f"annotation {APPLIED_ANNOTATION}, which was written without the guard, says that the pool has "
+            f"set {named(each.left_alone)}; the pool does not know of that, so nothing is done to it",
+            f"if the pool did set it and nobody needs it: {removal(each.node.name, each.left_alone)}",
+        )
+    if each.claim is Claim.UNKNOWN and each.owner_is_gone:
+        yield Finding(
+            IssueReason.OWNER_UNKNOWN,
+            nodes,
+            f"annotation {APPLIED_ANNOTATION}, which was written without the guard, names a pool that there "
+            "is not, and that this operator has never seen",
+            "check the labels and taints that it names by hand, then let the pool have the node: "
+            f"kubectl annotate node {each.node.name} {APPLIED_ANNOTATION}-",
+        )
+    elif each.claim is Claim.UNKNOWN:
         yield Finding(
             IssueReason.OWNER_UNKNOWN,
             nodes,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan, PlanAction, PlanStep, WindowsNodePoolStatus
+from winpool.api.v1alpha1 import (
+    MAX_PLAN_STEPS,
+    Mode,
+    Plan,
+    PlanAction,
+    PlanStep,
+    SetKeys,
+    WindowsNodePoolStatus,
+)
 from winpool.report.conditions import conditions
 from winpool.report.issues import carried_issues, issues
 from winpool.report.os_support import builds, findings, grouped
@@ -21,11 +29,16 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import NodeTemplate
     from winpool.contract.assess import Assessment
     from winpool.report.view import Refusal
-    from winpool.snapshot import NodePatch, Snapshot
+    from winpool.snapshot import Keys, NodePatch, Snapshot
 
 
 def status(
-    snapshot: Snapshot, assessed: Sequence[Assessment], *, refusal: Refusal, missing_permission: str
+    snapshot: Snapshot,
+    assessed: Sequence[Assessment],
+    *,
+    refusal: Refusal,
+    missing_permission: str,
+    set_keys: Keys,
 ) -> WindowsNodePoolStatus:
     """Return what is to stand in ``status``: all of it, for one write."""
     pool, counts = snapshot.pool, tally(assessed)
@@ -51,9 +64,17 @@ def status(
         misplaced_pods=misplaced_pods(snapshot, assessed),
         builds=builds(groups),
         issues=issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now),
+        set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_template(snapshot) if view.accepted else None,
         plan=_plan(snapshot, assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
+    )
+
+
+def _written_keys(keys: Keys) -> SetKeys:
+    return SetKeys(
+        labels=tuple(sorted(keys.labels)),
+        taints=tuple(f"{key}:{effect}" for key, effect in sorted(keys.taints)),
     )
 
 

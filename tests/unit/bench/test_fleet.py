@@ -26,7 +26,9 @@ def test_what_a_pool_puts_on_makes_a_node_not_bare() -> None:
     written = patched(BARE, conform(BARE, wanted=pool.wanted(uid=POOL_UID)).patch)
     assert is_bare(BARE)
     assert not is_bare(written)
-    undone = patched(written, release(written, pool_uid=POOL_UID, pool_name=pool.NAME))
+    undone = patched(
+        written, release(written, pool_uid=POOL_UID, pool_name=pool.NAME, rights=pool.RIGHTS).patch
+    )
     require_bare(by_name(undone), like=by_name(BARE))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
+from harness.builders import GUARDED, Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import fleets, pools
 from winpool.contract.assess import assess, wanted_by
 from winpool.contract.membership import Claim
@@ -14,7 +14,8 @@ BLUE = {"agentpool": "blue"}
 
 
 def test_a_pool_wants_its_labels_and_taints_on_its_nodes() -> None:
-    wanted = wanted_by(a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule", "os:PreferNoSchedule"]))
+    pool = a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule", "os:PreferNoSchedule"])
+    wanted = wanted_by(pool, rights=GUARDED)
     assert (wanted.pool_name, wanted.pool_uid) == ("pool", "uid-of-pool")
     assert wanted.labels == {"team": "a"}
     assert wanted.taints == {("os", "NoSchedule"): "windows", ("os", "PreferNoSchedule"): ""}

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import a_node
+from harness.builders import GUARDED, a_node
 from harness.ownership import UID, conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, os_labels, wishes
 from harness.writes import relabelled, retainted
@@ -20,9 +20,9 @@ from winpool.contract.conform import (
     compare,
     conform,
     is_as_wanted,
-    record_of,
     release,
 )
+from winpool.contract.record import record_of
 from winpool.snapshot import Node
 
 
@@ -111,7 +111,7 @@ def test_conforming_twice_writes_once(before: Node, wanted: Wanted) -> None:
 
 @given(nodes() | haunted_nodes())
 def test_releasing_twice_writes_once(before: Node) -> None:
-    assert release(released(before), pool_uid=UID, pool_name="pool") is None
+    assert release(released(before), pool_uid=UID, pool_name="pool", rights=GUARDED).patch is None
 
 
 @given(nodes(), st.lists(wishes(), min_size=1, max_size=4))

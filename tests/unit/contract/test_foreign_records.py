@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import a_node, a_taint, record_on
+from harness.builders import GUARD, GUARDED, a_node, a_taint, record_on
 from harness.ownership import UID, conformed, released, wanting
 from harness.strategies import (
     LABEL_KEYS,
@@ -20,8 +20,8 @@ from harness.strategies import (
 )
 from harness.writes import foreign_labels, patched
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.contract.conform import Wanted, conform, record_of, release
-from winpool.contract.record import MAX_BYTES, Owned, Unreadable
+from winpool.contract.conform import Wanted, conform, release
+from winpool.contract.record import MAX_BYTES, Owned, Unreadable, record_of
 from winpool.snapshot import Node, Taint
 
 # A key that pools may set can be claimed by a record: that is what a record is for.
@@ -43,11 +43,11 @@ def test_a_record_of_another_pool_is_undone_first() -> None:
 
 def test_nothing_of_another_pool_is_released() -> None:
     node = conformed(a_node(), wanting({"team": "a"}, uid="other", name="other"))
-    assert release(node, pool_uid=UID, pool_name="pool") is None
+    assert release(node, pool_uid=UID, pool_name="pool", rights=GUARDED).patch is None
 
 
 def test_nothing_is_released_of_a_node_without_anything_of_ours() -> None:
-    assert release(a_node(labels={"team": "a"}), pool_uid=UID, pool_name="pool") is None
+    assert release(a_node(labels={"team": "a"}), pool_uid=UID, pool_name="pool", rights=GUARDED).patch is None
 
 
 UNREADABLE = {
@@ -76,7 +76,7 @@ def test_with_an_unreadable_record_only_our_own_keys_come_off(haunted: Node) -> 
 
 
 def test_with_an_unreadable_record_and_the_label_of_another_pool_nothing_comes_off(haunted: Node) -> None:
-    assert release(haunted, pool_uid=UID, pool_name="other") is None
+    assert release(haunted, pool_uid=UID, pool_name="other", rights=GUARDED).patch is None
 
 
 def test_with_an_unreadable_record_what_stands_there_counts_as_foreign(haunted: Node) -> None:
@@ -155,6 +155,7 @@ def test_a_time_in_a_record_that_no_api_server_takes_is_left_out(time: object) -
     text = json.dumps(
         {
             "v": 1,
+            "guard": GUARD,
             "pool": "uid-of-pool",
             "labels": {},
             "taints": [
@@ -163,6 +164,6 @@ def test_a_time_in_a_record_that_no_api_server_takes_is_left_out(time: object) -
         }
     )
     node = a_node(taints=(a_taint("os=a:NoSchedule"),), annotations={APPLIED_ANNOTATION: text})
-    patch = release(node, pool_uid="uid-of-pool", pool_name="pool")
+    patch = release(node, pool_uid="uid-of-pool", pool_name="pool", rights=GUARDED).patch
     assert patch is not None
     assert patch.taints == (a_taint("os=b:NoSchedule"),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.builders import a_node, record_on
+from harness.builders import GUARD, a_node, record_on
 from harness.ownership import UID, conformed, labels_on, released, wanting
 from harness.writes import patched, relabelled
 from winpool.api.keys import POOL_LABEL
@@ -16,7 +16,7 @@ def test_a_wanted_label_is_put_on_and_taken_off_again() -> None:
     before = a_node()
     node = conformed(before, wanting({"team": "a"}))
     assert labels_on(node) == {"team": "a"}
-    assert record_on(node) == Record(UID, {"team": Owned("a")})
+    assert record_on(node) == Record(UID, {"team": Owned("a")}, guard=GUARD)
     assert released(node) == before
 
 

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
+from harness.builders import GUARDED, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
 from harness.strategies import haunted_nodes, nodes, pools
 from harness.writes import acted, carries_ours, foreign_labels, patched, relabelled
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
-from winpool.contract.conform import record_of
 from winpool.contract.leftovers import release_orphan, release_stray
-from winpool.contract.record import Owned, Unreadable
+from winpool.contract.record import Owned, Unreadable, record_of
 from winpool.decide import decide
 from winpool.snapshot import Node, NodePatch, Pool
 
@@ -32,7 +31,7 @@ def gone(*identities: str) -> Callable[[str], bool]:
 
 
 def orphan_of(node: Node, *pools: Pool, gone_: tuple[str, ...] = ("uid-of-pool", "pool")) -> NodePatch | None:
-    return release_orphan(node, pools=pools, is_vanished=gone(*gone_))
+    return release_orphan(node, pools=pools, is_vanished=gone(*gone_), rights=GUARDED).patch
 
 
 LABELS = {"team": "a"}
@@ -46,28 +45,28 @@ OWNED = conformed(BEFORE, a_pool(labels=LABELS, taints=["os=windows:NoSchedule"]
 @pytest.mark.parametrize("os", NO_WINDOWS)
 def test_a_node_that_is_not_windows_any_more_is_given_back_as_it_was(os: str | None) -> None:
     stray = relabelled(OWNED, **{OS_LABEL: os})
-    assert patched(stray, release_stray(stray)) == relabelled(BEFORE, **{OS_LABEL: os})
+    assert patched(stray, release_stray(stray, rights=GUARDED).patch) == relabelled(BEFORE, **{OS_LABEL: os})
 
 
 def test_a_windows_node_is_no_stray() -> None:
-    assert release_stray(OWNED) is None
+    assert release_stray(OWNED, rights=GUARDED).patch is None
 
 
 @pytest.mark.parametrize("os", NO_WINDOWS)
 def test_a_node_with_nothing_of_ours_is_no_stray(os: str | None) -> None:
-    assert release_stray(a_node(os=os, labels={"team": "a"})) is None
+    assert release_stray(a_node(os=os, labels={"team": "a"}), rights=GUARDED).patch is None
 
 
 def test_what_others_changed_on_a_stray_is_left() -> None:
     stray = relabelled(OWNED, team="theirs", **{OS_LABEL: "linux"})
-    assert patched(stray, release_stray(stray)).labels["team"] == "theirs"
+    assert patched(stray, release_stray(stray, rights=GUARDED).patch).labels["team"] == "theirs"
 
 
 @pytest.mark.parametrize("record", ["{", '{"v":2,"pool":"uid-of-pool","labels":{"team":{"set":"a"}}}'])
 def test_a_stray_with_an_unreadable_record_loses_our_own_keys_alone(record: str) -> None:
     labels = {"team": "a", POOL_LABEL: "pool"}
     stray = a_node(os="linux", labels=labels, annotations={APPLIED_ANNOTATION: record})
-    node = patched(stray, release_stray(stray))
+    node = patched(stray, release_stray(stray, rights=GUARDED).patch)
     assert foreign_labels(node) == foreign_labels(stray)
     assert not carries_ours(node)
 
@@ -128,7 +127,7 @@ def test_a_release_by_record_is_what_the_pool_would_have_done(
     by_pool = acted(decide(a_snapshot(deleted(pool), [owned])), {"w1": owned})["w1"]
     assert patched(owned, orphan_of(owned)) == by_pool == before
     stray = relabelled(owned, **{OS_LABEL: os})
-    assert patched(stray, release_stray(stray)) == relabelled(before, **{OS_LABEL: os})
+    assert patched(stray, release_stray(stray, rights=GUARDED).patch) == relabelled(before, **{OS_LABEL: os})
 
 
 @given(haunted_nodes(), GONE, st.sampled_from(("windows", *NO_WINDOWS)))
@@ -136,7 +135,7 @@ def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
     haunted: Node, gone_: tuple[str, ...], os: str | None
 ) -> None:
     node = relabelled(haunted, **{OS_LABEL: os})
-    patch = orphan_of(node, gone_=gone_) if os == "windows" else release_stray(node)
+    patch = orphan_of(node, gone_=gone_) if os == "windows" else release_stray(node, rights=GUARDED).patch
     after = patched(node, patch)
     free = ("zone", "agentpool", "team", "example.com/tier", "node-role.kubernetes.io/win")
     kept = {key: value for key, value in foreign_labels(node).items() if key not in free}
@@ -149,7 +148,10 @@ def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
 def test_sweeping_twice_writes_once(node: Node, gone_: tuple[str, ...]) -> None:
     assert orphan_of(patched(node, orphan_of(node, gone_=gone_)), gone_=gone_) is None
     stray = relabelled(node, **{OS_LABEL: "linux"})
-    assert release_stray(patched(stray, release_stray(stray))) is None
+    assert (
+        release_stray(patched(stray, release_stray(stray, rights=GUARDED).patch), rights=GUARDED).patch
+        is None
+    )
 
 
 def test_a_reserved_taint_in_the_record_of_an_orphan_stays() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import a_node, a_pool, a_record, deleted, unreadable
+from harness.builders import GUARDED, a_node, a_pool, a_record, deleted, unreadable
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import NodeSelector
@@ -57,7 +57,7 @@ def test_a_selector_takes_what_kubernetes_would_take(
 
 def claim_of(node: Node, pool: Pool, *rivals: Pool, vanished: tuple[str, ...] = ()) -> tuple[Claim, str]:
     """Return the claim, and who has the node where that is another pool."""
-    found = claim(node, pool=pool, rivals=rivals, vanished=vanished)
+    found = claim(node, pool=pool, rivals=rivals, vanished=vanished, rights=GUARDED)
     return found.claim, found.rival if found.claim is Claim.RIVAL else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.builders import a_node, a_taint, record_on, taints_of
+from harness.builders import GUARDED, a_node, a_taint, record_on, taints_of
 from harness.ownership import conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS
 from harness.writes import patched, retainted
@@ -117,9 +117,15 @@ def test_a_taint_that_gave_way_comes_back_with_its_time_also_after_repairs_and_e
     before = a_node(taints=(a_taint("example.com/team=blue:NoSchedule", time_added=time),))
     node = before
     for value in ("red", "green", "red"):
-        wanted = Wanted("pool", "uid-of-pool", labels={}, taints={("example.com/team", "NoSchedule"): value})
+        wanted = Wanted(
+            "pool",
+            "uid-of-pool",
+            labels={},
+            taints={("example.com/team", "NoSchedule"): value},
+            rights=GUARDED,
+        )
         node = patched(node, conform(node, wanted=wanted).patch)
         node = retainted(node)  # somebody takes it off
         node = patched(node, conform(node, wanted=wanted).patch)
-    after = patched(node, release(node, pool_uid="uid-of-pool", pool_name="pool"))
+    after = patched(node, release(node, pool_uid="uid-of-pool", pool_name="pool", rights=GUARDED).patch)
     assert after.taints == before.taints

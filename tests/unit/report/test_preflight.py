@@ -9,6 +9,7 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
 from harness.writes import patched
+from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import Decision, decide
 from winpool.snapshot import Node, Pool, Snapshot
 from winpool.survey import IntolerantPods, Misplaced, Survey, taint_key
@@ -101,7 +102,8 @@ def test_only_pods_on_nodes_that_are_to_get_the_taint_are_counted_and_named() ->
 
 
 def test_where_there_is_nothing_to_tell_no_write_comes_before_the_nodes() -> None:
-    assert not decide(meeting(a_pool(taints=[GENTLE]), [a_node()])).reports_first
+    remembered = WindowsNodePoolStatus.model_validate({"setKeys": {"taints": ["os:NoSchedule"]}})
+    assert not decide(meeting(a_pool(taints=[GENTLE], status=remembered), [a_node()])).reports_first
 
 
 def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:

@@ -1,0 +1,149 @@
+"""What an ownership record permits: a record gives the rights that it had when it was written.
+
+A kubelet may annotate its own Node, so it can write a record, and change one. The guard, an admission
+policy, keeps it from that (ADR 0011). A record that names the guard which is in force was written under it,
+and counts as it stands. Any other record may be forged, and gives less:
+
+- Only keys that its pool asks for or has set count (``Keys``). What else it names is left alone, and told.
+- What stood before us on taints, and on labels that no kubelet may set, is not believed: ours is removed.
+- Of a pool that this process has never seen it gives no right at all.
+
+So a node gains nothing by a forged record that its own kubelet could not do anyway (P3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.syntax import is_restricted_label
+from winpool.contract.record import Owned, Record, record_of
+from winpool.snapshot import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from winpool.contract.record import TaintIdentity
+    from winpool.snapshot import Node, Pool
+
+MAX_KEYS: Final = 64
+"""Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""
+
+
+NO_KEYS: Final = Keys()
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """By what records are believed.
+
+    ``guard`` is the identity of the guard that is in force, empty where none is. ``pools`` are the keys of
+    the pools that this process has seen, by UID: of those that records name, also pools that are gone.
+    """
+
+    guard: str = ""
+    pools: Mapping[str, Keys] = field(default_factory=dict)
+
+    def is_guarded(self, record: Record) -> bool:
+        """Whether ``record`` was written under the guard that is in force."""
+        return bool(self.guard) and record.guard == self.guard
+
+    def know_owner(self, record: Record) -> bool:
+        """Whether the owner that ``record`` names is, or was, a pool: a forged one can name any UID."""
+        return self.is_guarded(record) or record.pool_uid in self.pools
+
+    def believed(self, record: Record) -> Record:
+        """Return what of ``record`` counts."""
+        if self.is_guarded(record):
+            return record
+        keys = self.pools.get(record.pool_uid, NO_KEYS)
+        return replace(
+            record,
+            labels={
+                key: replace(own, before=None) if is_restricted_label(key) else own
+                for key, own in record.labels.items()
+                if key in keys.labels
+            },
+            taints={each: Owned(set=own.set) for each, own in record.taints.items() if each in keys.taints},
+        )
+
+    def doubted(self, record: Record, node: Node) -> Record:
+        """Return what of ``record`` stands on ``node`` and does not count: it is left alone."""
+        if self.is_guarded(record):
+            return Record(pool_uid=record.pool_uid)
+        keys = self.pools.get(record.pool_uid, NO_KEYS)
+        standing = {taint.identity: taint.value for taint in node.taints}
+        return Record(
+            pool_uid=record.pool_uid,
+            labels={
+                key: own
+                for key, own in record.labels.items()
+                if key not in keys.labels and node.labels.get(key) == own.set
+            },
+            taints={
+                each: own
+                for each, own in record.taints.items()
+                if each not in keys.taints and standing.get(each) == own.set
+            },
+        )
+
+
+NO_RIGHTS: Final = Rights()
+"""Without a guard, and without any pool that was ever seen."""
+
+
+def keys_of(pool: Pool) -> Keys:
+    """Return the keys that ``pool`` asks for, and those that it has set by what its status says."""
+    return asked_keys(pool) | remembered_keys(pool)
+
+
+def asked_keys(pool: Pool) -> Keys:
+    """Return the keys of the spec; none where it cannot be read."""
+    spec = pool.spec
+    if spec is None:
+        return NO_KEYS
+    return Keys(
+        frozenset(spec.labels), frozenset(each.identity for each in (*spec.taints, *spec.startup_taints))
+    )
+
+
+def remembered_keys(pool: Pool) -> Keys:
+    """Return the keys that the pool has set by its status."""
+    found = pool.status.set_keys
+    if found is None:
+        return NO_KEYS
+    taints = (text.rpartition(":") for text in found.taints)
+    return Keys(frozenset(found.labels), frozenset((key, effect) for key, _, effect in taints))
+
+
+def keys_to_remember(pool: Pool, *, nodes: Iterable[Node]) -> Keys:
+    """Return what the status is to say before nodes are written: what is remembered and what is asked for.
+
+    At most MAX_KEYS. Those of the spec have their place; of the others those go first that no record on the
+    pool's ``nodes`` names any more.
+    """
+    asked, remembered = asked_keys(pool), remembered_keys(pool)
+    rest, room = remembered - asked, MAX_KEYS - asked.count
+    if rest.count <= room:
+        return asked | remembered
+    recorded = _recorded(pool, nodes)
+    in_use, unused = _in_order(rest & recorded), _in_order(rest - recorded)
+    stay = (*in_use, *unused)[: max(0, room)]
+    return asked | Keys(
+        frozenset(key for key, effect in stay if not effect),
+        frozenset((key, effect) for key, effect in stay if effect),
+    )
+
+
+def _recorded(pool: Pool, nodes: Iterable[Node]) -> Keys:
+    records = (record_of(node) for node in nodes)
+    ours = [each for each in records if isinstance(each, Record) and each.pool_uid == pool.uid]
+    return Keys(
+        frozenset(key for each in ours for key in each.labels),
+        frozenset(identity for each in ours for identity in each.taints),
+    )
+
+
+def _in_order(keys: Keys) -> list[TaintIdentity]:
+    """Return labels, with an empty effect, and then taints, in an order that is always the same."""
+    return [*((key, "") for key in sorted(keys.labels)), *sorted(keys.taints)]
