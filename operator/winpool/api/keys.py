@@ -24,8 +24,26 @@ OS_REVISION_LABEL: Final = f"{GROUP}/os-revision"
 """Node label: the revision of Windows in decimal; absent where the node does not report one."""
 RESERVED_MEMORY_TAINT: Final = f"{GROUP}/reserved-memory-mismatch"
 """Key of the NoSchedule taint on a node whose kubelet does not reserve what the pool declares."""
+UPGRADE_STATE_LABEL: Final = f"{GROUP}/upgrade-state"
+"""Node label: how far the upgrade of the node is."""
 APPLIED_ANNOTATION: Final = f"{GROUP}/applied"
 """Node annotation: the ownership record, which labels and taints are ours and what stood there before."""
+UPGRADE_ANNOTATION: Final = f"{GROUP}/upgrade"
+"""Node annotation: what the upgrade of the node has to remember."""
+MEMORY_ANNOTATION: Final = f"{GROUP}/memory"
+"""Node annotation: evictions that were intended lately."""
+HOLD_ANNOTATION: Final = f"{GROUP}/hold"
+"""Node annotation, written by others: leave this node alone."""
+UPGRADE_REQUESTED_ANNOTATION: Final = f"{GROUP}/upgrade-requested"
+"""Node annotation, written by others: this node wants a reboot or a patch."""
+
+NODE_LABELS: Final = (POOL_LABEL, OS_VERSION_LABEL, OS_REVISION_LABEL, UPGRADE_STATE_LABEL)
+"""Every node label that only the operator and people may write."""
+NODE_ANNOTATIONS: Final = (APPLIED_ANNOTATION, UPGRADE_ANNOTATION, MEMORY_ANNOTATION)
+"""Every node annotation that only the operator and people may write."""
+REQUEST_ANNOTATIONS: Final = (HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION)
+"""Every node annotation by which others ask the operator for something."""
+
 RELEASE_FINALIZER: Final = f"{GROUP}/release-nodes"
 """Finalizer of a pool that has written to a node: deletion waits until the nodes are released."""
 KOPF_FINALIZER: Final = f"{GROUP}/kopf"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from winpool.api import crd, reference
+from winpool.api import crd, guard_file, reference
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
     ("file", "command", "render"),
     [
         pytest.param(crd.FILE, crd.COMMAND, crd.render, id="crd"),
+        pytest.param(guard_file.FILE, guard_file.COMMAND, guard_file.render, id="guard"),
         pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
     ],
 )
@@ -31,10 +32,12 @@ def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[
 
 def test_yaml_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(crd.render()) == crd.definition()
+    assert list(yaml.safe_load_all(guard_file.render())) == guard_file.documents()
 
 
-def test_kustomization_has_every_file_of_its_folder() -> None:
-    folder = ROOT / "crds"
+@pytest.mark.parametrize("place", ["crds", "deploy/base"])
+def test_kustomization_has_every_file_of_its_folder(place: str) -> None:
+    folder = ROOT / place
     listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     assert sorted(listed) == sorted(
         path.name for path in folder.glob("*.yaml") if path.name != "kustomization.yaml"

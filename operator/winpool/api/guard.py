@@ -1,0 +1,131 @@
+"""The guard: an admission policy that keeps kubelets from writing our keys on nodes.
+
+A kubelet may annotate its own Node as it likes and give itself most labels, so nothing that stands there
+under ``winpool.dev/`` would give the operator a right to do what that kubelet may not do (P3). The policy
+makes it so. It is made here from the one list of our keys; ``deploy/base`` holds it as a file
+(``guard_file``), and the operator compares what the API server has with what stands here.
+
+Two rules for the expressions (ADR 0011): keys are compared by name, never by iterating over the maps of a
+Node, or a kubelet with 20,000 labels would cost the API server seconds for each of its status reports; and
+none of them can fail on any Node, since one that fails refuses the request. Everything that the API server
+would fill in is spelled out, so that what it has is equal to what was sent.
+
+Sources: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/,
+https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import GROUP, NODE_ANNOTATIONS, NODE_LABELS, PREFIX, REQUEST_ANNOTATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GUARD_NAME: Final = "winpool-guard"
+"""Name of the policy and of its binding."""
+
+API_GROUP: Final = "admissionregistration.k8s.io"
+API_VERSION: Final = "v1"
+POLICY_KIND: Final = "ValidatingAdmissionPolicy"
+POLICIES: Final = "validatingadmissionpolicies"
+BINDING_KIND: Final = "ValidatingAdmissionPolicyBinding"
+BINDINGS: Final = "validatingadmissionpolicybindings"
+
+OPERATOR_USER: Final = "system:serviceaccount:winpool-system:winpool"
+"""Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""
+
+KUBELETS: Final = "system:nodes"
+"""The group of all kubelets: https://kubernetes.io/docs/reference/access-authn-authz/node/."""
+
+NODE_NAME_EXTRA: Final = "authentication.kubernetes.io/node-name"
+"""What a token carries that is bound to a pod, and so to the node of the pod, which can obtain it.
+https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/"""
+
+REQUESTS_RESOURCE: Final = "nodeannotations"
+REQUESTS_VERB: Final = "update"
+"""The right by which a pod may write ``hold`` or ``upgrade-requested``: this verb on a resource of the group
+winpool.dev that nobody serves, with the name of the annotation. RBAC grants it like any other right."""
+
+DENY: Final = "Deny"
+
+_IS_KUBELET: Final = f'"{KUBELETS}" in request.userInfo.?groups.orValue([])'
+_IS_OF_A_NODE: Final = (
+    f'{_IS_KUBELET} || (request.userInfo.?username.orValue("") != "{OPERATOR_USER}"'
+    f' && "{NODE_NAME_EXTRA}" in request.userInfo.?extra.orValue({{}}))'
+)
+
+
+def policy_spec() -> dict[str, Any]:
+    """Return the spec of the policy, as the API server gives it back."""
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["nodes", "nodes/status"],
+                    "scope": "*",
+                }
+            ],
+        },
+        "matchConditions": [{"name": "kubelets-and-pods-of-nodes", "expression": _IS_OF_A_NODE}],
+        "variables": [
+            _variable("annotations", "object.metadata.?annotations.orValue({})"),
+            _variable(
+                "oldAnnotations",
+                "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})",
+            ),
+            _variable("labels", "object.metadata.?labels.orValue({})"),
+            _variable("oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"),
+        ],
+        "validations": [
+            _unchanged(NODE_ANNOTATIONS, now="annotations", before="oldAnnotations"),
+            _unchanged(NODE_LABELS, now="labels", before="oldLabels"),
+            *(_requested(key) for key in REQUEST_ANNOTATIONS),
+        ],
+    }
+
+
+def binding_spec() -> dict[str, Any]:
+    """Return the spec of the binding, as the API server gives it back."""
+    return {"policyName": GUARD_NAME, "validationActions": [DENY]}
+
+
+def _variable(name: str, expression: str) -> dict[str, str]:
+    return {"name": name, "expression": expression}
+
+
+def _unchanged(keys: Sequence[str], *, now: str, before: str) -> dict[str, str]:
+    named = ", ".join(f'"{key}"' for key in keys)
+    return {
+        "expression": f"[{named}].all(key, variables.{now}[?key] == variables.{before}[?key])",
+        "message": f"kubelets and the pods of a node may not write the {now} {', '.join(keys)}",
+        "reason": "Forbidden",
+    }
+
+
+def _requested(key: str) -> dict[str, str]:
+    """Return the rule about an annotation that an account may be given the right to write.
+
+    The authorizer is asked last, and so only where the annotation changes.
+    """
+    name = key.removeprefix(PREFIX)
+    right = f'authorizer.group("{GROUP}").resource("{REQUESTS_RESOURCE}").name("{name}")'
+    return {
+        "expression": (
+            f'variables.annotations[?"{key}"] == variables.oldAnnotations[?"{key}"]'
+            f' || (!({_IS_KUBELET}) && {right}.check("{REQUESTS_VERB}").allowed())'
+        ),
+        "message": (
+            f"kubelets may not write the annotation {key}, and the pods of a node only with the right to"
+            f" {REQUESTS_VERB} {REQUESTS_RESOURCE}.{GROUP} named {name}: ClusterRole winpool-node-requester"
+        ),
+        "reason": "Forbidden",
+    }
