@@ -17,6 +17,7 @@ from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.guard import Guard
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
@@ -63,7 +64,7 @@ class App:
         self._stop = asyncio.Event()
         self._own = OwnTasks()
         clock = clock or Clock()
-        # These three tell of changes before there is a controller to be told: it is made of them.
+        # These tell of changes before there is a controller to be told: it is made of them.
         self._pools = Pools(on_change=self._pool_changed)
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
         self._nodes = NodeReflector(
@@ -72,12 +73,20 @@ class App:
             on_contact=self._control_plane.ask,
             relist_seconds=settings.node_relist_seconds,
         )
+        self._guard = Guard(
+            transport,
+            on_change=self._guard_changed,
+            others_silent_seconds=lambda: self._nodes.last_contact_seconds,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
         self._recorder = EventRecorder(transport, reporting_instance=socket.gethostname(), now=clock.now)
         self._controller = Controller(
             transport,
             pools=self._pools,
             nodes=self._nodes,
             control_plane=self._control_plane,
+            guard=self._guard,
             recorder=self._recorder,
             create_task=self._create_task,
             pool_relist_seconds=settings.pool_relist_seconds,
@@ -93,6 +102,7 @@ class App:
             transport=transport,
             pools=self._pools,
             nodes=self._nodes,
+            guard=self._guard,
             recorder=self._recorder,
             relister=self._controller.relister,
             feed=self._feed,
@@ -124,6 +134,7 @@ class App:
         tasks = [
             asyncio.create_task(self._stop.wait(), name="stop"),
             asyncio.create_task(self._nodes.run(), name="nodes"),
+            asyncio.create_task(self._guard.run(), name="guard"),
             asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._controller.pod_pass.run(), name="pods"),
@@ -172,6 +183,9 @@ class App:
 
     def _control_plane_changed(self) -> None:
         self._controller.control_plane_changed()
+
+    def _guard_changed(self) -> None:
+        self._controller.guard_changed()
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()

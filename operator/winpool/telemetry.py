@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from winpool.cluster.events import EventRecorder
+    from winpool.cluster.guard import Guard
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.transport import Transport
     from winpool.control.pod_pass import PodPassStats
@@ -39,6 +40,7 @@ class Telemetry:
         transport: Transport,
         pools: Pools,
         nodes: NodeReflector,
+        guard: Guard,
         recorder: EventRecorder,
         relister: Relister,
         feed: Feed,
@@ -48,6 +50,7 @@ class Telemetry:
         self._transport = transport
         self._pools = pools
         self._nodes = nodes
+        self._guard = guard
         self._recorder = recorder
         self._relister = relister
         self._feed = feed
@@ -87,6 +90,7 @@ class Telemetry:
                 ("windowsnodepools",): self._feed.restarts,
             },
             definitions.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
+            definitions.GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
             definitions.EVENTS_POSTED: {(): self._recorder.posted},
             definitions.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
             **of_pod_passes(self._pod_passes),

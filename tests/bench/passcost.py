@@ -19,6 +19,7 @@ from bench.tools import finish
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.guard import Guard
 from winpool.cluster.labelled import list_labelled
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
@@ -55,10 +56,18 @@ class Parts:
             now=clock.now,
             monotonic=clock.monotonic,
         )
+        self.guard = Guard(
+            transport,
+            on_change=_ignore,
+            others_silent_seconds=lambda: self.nodes.last_contact_seconds,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
         self.observer = Observer(
             pools=self.pools,
             nodes=self.nodes,
             control_plane=self.control_plane,
+            guard=self.guard,
             pods=self.pod_pass,
             now=clock.now,
         )

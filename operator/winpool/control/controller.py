@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.events import EventRecorder
+    from winpool.cluster.guard import Guard
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.transport import Transport
     from winpool.control.clock import Clock
@@ -51,6 +52,7 @@ class Controller:
         pools: Pools,
         nodes: NodeReflector,
         control_plane: ControlPlane,
+        guard: Guard,
         recorder: EventRecorder,
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         pool_relist_seconds: float,
@@ -85,6 +87,7 @@ class Controller:
             pools=pools,
             nodes=nodes,
             control_plane=control_plane,
+            guard=guard,
             pods=self.pod_pass,
             now=clock.now,
             cluster_rows=cluster_rows,
@@ -126,6 +129,10 @@ class Controller:
 
     def control_plane_changed(self) -> None:
         """Have all pools looked at: the version of the API server is another one."""
+        self._loops.wake_all()
+
+    def guard_changed(self) -> None:
+        """Have all pools looked at: the guard of our keys has come, has gone, or is another one."""
         self._loops.wake_all()
 
     async def stop(self) -> None:

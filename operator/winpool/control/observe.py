@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.cluster.control_plane import ControlPlane
+    from winpool.cluster.guard import Guard
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.patience import Patience
     from winpool.control.pod_pass import PodPass
@@ -30,6 +31,7 @@ class Observer:
         pools: Pools,
         nodes: NodeReflector,
         control_plane: ControlPlane,
+        guard: Guard,
         pods: PodPass,
         now: Callable[[], datetime],
         cluster_rows: tuple[Row, ...] = (),
@@ -37,14 +39,18 @@ class Observer:
         self._pools = pools
         self._nodes = nodes
         self._control_plane = control_plane
+        self._guard = guard
         self._pods = pods
         self._cluster_rows = cluster_rows
         self._now = now
 
     @property
     def complete(self) -> bool:
-        """Whether all nodes and all pools have been listed once: a pass before that would guess (P4)."""
-        return self._pools.synced and self._nodes.synced
+        """Whether all nodes and pools have been listed once and the guard is known of.
+
+        A pass before that would guess (P4).
+        """
+        return self._pools.synced and self._nodes.synced and self._guard.known
 
     def snapshot(
         self,
@@ -78,11 +84,13 @@ class Observer:
             contested=patience.contested,
             cluster_rows=self._cluster_rows,
             seen_pools=self._seen_pools(owners),
+            guard=self._guard.identity,
+            guard_problem=self._guard.problem,
         )
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:
         """Return by what the records on ``nodes`` are believed."""
-        return Rights(guard="", pools=self._seen_pools(owners_of(nodes)))
+        return Rights(guard=self._guard.identity, pools=self._seen_pools(owners_of(nodes)))
 
     def _seen_pools(self, owners: Iterable[str]) -> dict[str, Keys]:
         """Return what those of ``owners``, by UID, have set that were seen as pools."""

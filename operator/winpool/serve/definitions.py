@@ -166,6 +166,13 @@ EVENTS_POSTED: Final = Definition(
 EVENTS_DROPPED: Final = Definition(
     "winpool_events_dropped", "counter", ("cause",), "Events that were not posted, by cause."
 )
+GUARD_IN_FORCE: Final = Definition(
+    "winpool_guard_in_force",
+    "gauge",
+    (),
+    "1 while the admission policy stands that keeps kubelets from writing our keys on nodes, 0 while it does "
+    "not.",
+)
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
 
@@ -193,6 +200,7 @@ DEFINITIONS: Final = (
     NODES_CONTACT_AGE,
     EVENTS_POSTED,
     EVENTS_DROPPED,
+    GUARD_IN_FORCE,
     READY,
     BUILD_INFO,
 )

@@ -1,0 +1,195 @@
+"""Whether the guard of our keys is in force, by two watches: the policy's and its binding's.
+
+In force means that the API server has both, that their specs are those of ``api.guard``, and that it has had
+the time to enforce them. That is no more than what the API server says of itself: one that was started with
+the admission plugin switched off says the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.guard import (
+    API_GROUP,
+    API_VERSION,
+    BINDING_KIND,
+    BINDINGS,
+    DENY,
+    GUARD_NAME,
+    POLICIES,
+    POLICY_KIND,
+    binding_spec,
+    policy_spec,
+)
+from winpool.cluster.named import NamedObject, Target
+from winpool.cluster.named_watch import NamedWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from winpool.cluster.transport import Transport
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 5.0
+"""A guard younger than this is not in force yet: each API server learns of policies by a watch of its own and
+compiles them once a second (k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_source.go)."""
+
+START_SECONDS: Final = 10.0
+"""At the start the first passes wait this long at most for what is known of the guard."""
+
+STALE_SECONDS: Final = 90.0
+"""A guard that could not be looked at for so long, while nodes could, is not in force: more than a silent
+watch (70 s) and a list after it take."""
+
+ACTIONS: Final = "validationActions"
+NOT_YET: Final = "it has not been looked at yet"
+SETTLING: Final = f"it has stood for less than {SETTLE_SECONDS:.0f} s and may not be enforced everywhere yet"
+STALE: Final = "it cannot be looked at any more, although nodes can"
+
+_POLICY: Final = Target(
+    group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME
+)
+_BINDING: Final = Target(
+    group=API_GROUP, version=API_VERSION, resource=BINDINGS, kind=BINDING_KIND, name=GUARD_NAME
+)
+
+
+def problem_of(policy: NamedObject | None, binding: NamedObject | None) -> str:
+    """Return why these two do not guard our keys, for people; empty where they do."""
+    for found, kind in ((policy, POLICY_KIND), (binding, BINDING_KIND)):
+        if found is None:
+            return f"there is no {kind} {GUARD_NAME}"
+    assert policy is not None
+    assert binding is not None
+    if policy.spec != policy_spec():
+        return f"{POLICY_KIND} {GUARD_NAME} is not the one of this version of winpool"
+    actions = binding.spec.get(ACTIONS)
+    if not isinstance(actions, list) or DENY not in actions:
+        return f"{BINDING_KIND} {GUARD_NAME} does not deny: {ACTIONS} has no {DENY}"
+    if {**binding.spec, ACTIONS: [DENY]} != binding_spec():
+        return f"{BINDING_KIND} {GUARD_NAME} is not the one of this version of winpool"
+    return ""
+
+
+def identity_of(policy: NamedObject, binding: NamedObject) -> str:
+    """Return what tells this guard from every other one, also from itself before it was changed and put back.
+
+    The API server gives each object a UID of its own, and each change of its spec a new generation.
+    """
+    parts = (policy.uid, policy.generation, binding.uid, binding.generation)
+    return hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+class Guard:
+    """What is known of the guard while ``run`` runs.
+
+    ``identity`` names the guard in force, empty where none is, and ``problem`` then says why, for people.
+    ``known`` is False at the start, until it was looked at or it is clear that it cannot be.
+    ``on_change`` is called, synchronously, when any of the three has changed. It must not block and must not
+    raise. ``others_silent_seconds`` tells how long ago the API server was last heard of otherwise.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        others_silent_seconds: Callable[[], float],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.identity = ""
+        self.problem = NOT_YET
+        self.known = False
+        self._on_change = on_change
+        self._others_silent_seconds = others_silent_seconds
+        self._now = now
+        self._monotonic = monotonic
+        self._news = asyncio.Event()
+        self._policy, self._binding = self._watches = tuple(
+            NamedWatch(transport, target=target, on_change=self._news.set, monotonic=monotonic)
+            for target in (_POLICY, _BINDING)
+        )
+        self._started = float("-inf")
+        # The guard that stands, whether it is enforced already or not, and from when on it counts.
+        self._candidate: str | None = None
+        self._settled_at = float("-inf")
+
+    async def run(self) -> None:
+        """Watch both until cancelled. Survives everything that the API server may answer."""
+        self._started = self._monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for watch in self._watches:
+                tasks.create_task(watch.run())
+            tasks.create_task(self._judge_on())
+
+    async def _judge_on(self) -> None:
+        """Judge anew with each piece of news, and when time alone may change the judgement."""
+        while True:
+            self._news.clear()
+            self._judge()
+            now = self._monotonic()
+            due = [self._settled_at, *([] if self.known else [self._started + START_SECONDS])]
+            ahead = [moment - now for moment in due if moment > now]
+            try:
+                async with asyncio.timeout(min(ahead, default=None)):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    def _judge(self) -> None:
+        problem = self._trouble() or self._look()
+        is_starting = problem in (NOT_YET, SETTLING) and self._monotonic() < self._started + START_SECONDS
+        known = self.known or not is_starting
+        identity = "" if problem else self._candidate or ""
+        is_news = known and (not self.known or identity != self.identity)
+        if (identity, problem, known) == (self.identity, self.problem, self.known):
+            return
+        self.identity, self.problem, self.known = identity, problem, known
+        if is_news and identity:
+            log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
+        elif is_news:
+            log.warning("guard: not in force: %s; see docs/guard.md", problem)
+        self._on_change()
+
+    def _trouble(self) -> str:
+        """Say why nothing is known of the guard; empty where it was seen and is watched."""
+        now = self._monotonic()
+        for watch in self._watches:
+            if watch.refusal is not None:
+                return watch.refusal.message
+            failing_seconds = 0.0 if watch.failing is None else now - watch.failing
+            # Where nodes were not heard of since either, it is the whole API server that is away.
+            if failing_seconds > max(STALE_SECONDS, self._others_silent_seconds()):
+                return STALE
+        return "" if all(watch.watched for watch in self._watches) else NOT_YET
+
+    def _look(self) -> str:
+        """Say why the guard that was seen last is not in force; empty where it is."""
+        policy, binding = self._policy.found, self._binding.found
+        problem = problem_of(policy, binding)
+        is_first_look, self._candidate = self._candidate is None, self._candidate or ""
+        if problem or policy is None or binding is None:
+            return problem
+        identity = identity_of(policy, binding)
+        if identity != self._candidate:
+            age = self._age(policy, binding) if is_first_look else 0.0
+            self._candidate, self._settled_at = identity, self._monotonic() + SETTLE_SECONDS - age
+        return SETTLING if self._monotonic() < self._settled_at else ""
+
+    def _age(self, *parts: NamedObject) -> float:
+        """Return how long the guard has stood by its own times, between 0 and SETTLE_SECONDS.
+
+        Only a guard that stood before us is asked so: of one that changes before our eyes we know better than
+        by comparing two machines' clocks.
+        """
+        times = [each.changed for each in parts]
+        ages = [(self._now() - moment).total_seconds() for moment in times if moment is not None]
+        if len(ages) < len(times):
+            return 0.0
+        return max(0.0, min(SETTLE_SECONDS, *ages))

@@ -1,0 +1,177 @@
+"""Reading one object by its name: the requests, and its JSON into what is asked of it.
+
+Of any kind that has a spec and a generation. As with nodes, nothing that cannot be read counts as absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from winpool.cluster import wire
+from winpool.cluster.errors import ApiError, StreamGarbled, error_of
+from winpool.cluster.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DEFAULT_ERROR_STATUS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    name: str
+
+    def list_request(self) -> Request:
+        """Return the request of the list that holds this object or nothing."""
+        return self._request("list", {})
+
+    def watch_request(self, *, position: str, seconds: float) -> Request:
+        """Return the request of a watch of it from ``position`` on, to be ended after ``seconds``."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": position,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        return self._request("watch", query)
+
+    def _request(self, verb: str, more: Mapping[str, str]) -> Request:
+        # RBAC lets list and watch pass by resourceNames only with exactly this field selector:
+        # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+        query = {"fieldSelector": f"metadata.name={self.name}", **more}
+        path = f"/apis/{self.group}/{self.version}/{self.resource}?{urlencode(query, quote_via=quote)}"
+        return Request(verb=verb, resource=self.resource, path=path, name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object as the API server has it.
+
+    ``generation`` grows with each change of the spec. ``changed`` is the last time that anybody wrote any of
+    it, None where that is not told.
+    """
+
+    uid: str
+    generation: int
+    spec: Mapping[str, Any]
+    changed: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list by name: the object, None where there is none, and where to watch from."""
+
+    found: NamedObject | None
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEvent:
+    """A line of a watch. ``says`` tells whether it speaks of the object: then ``found`` is how it is now."""
+
+    resource_version: str = ""
+    says: bool = False
+    found: NamedObject | None = None
+    error: ApiError | None = None
+
+
+class _Base(msgspec.Struct, rename="camel"):
+    """Names as in JSON."""
+
+
+class _ManagedFields(_Base):
+    time: str | None = None
+
+
+class _Metadata(_Base):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    managed_fields: list[_ManagedFields] | None = None
+
+
+class _Object(_Base):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: dict[str, Any] | None = None
+    code: int | None = None
+
+
+class _List(_Base):
+    kind: str
+    metadata: wire.ListMetadata
+    items: list[_Object]
+
+
+class _Event(_Base):
+    type: str
+    object: _Object
+
+
+_list: Final = msgspec.json.Decoder(_List)
+_event: Final = msgspec.json.Decoder(_Event)
+
+
+def decode_list(body: bytes | bytearray, *, target: Target) -> Listed:
+    """Read the answer to ``list_request``. Raises StreamGarbled for anything that is not such a list."""
+    request = f"list {target.resource}"
+    try:
+        listed = _list.decode(body)
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
+    if listed.kind != f"{target.kind}List" or not listed.metadata.resource_version:
+        raise StreamGarbled(f"{request}: the answer is not a {target.kind}List with a resourceVersion")
+    named = [item for item in listed.items if item.metadata.name == target.name]
+    return Listed(_found(named[0]) if named else None, listed.metadata.resource_version)
+
+
+def decode_event(line: bytes, *, target: Target) -> NamedEvent:
+    """Read one line of a watch. Raises StreamGarbled."""
+    try:
+        event = _event.decode(line)
+    except wire.BROKEN as error:
+        raise StreamGarbled(f"watch {target.resource}: unreadable line: {error}") from None
+    metadata = event.object.metadata
+    match event.type:
+        case "ERROR":
+            status = event.object.code or _DEFAULT_ERROR_STATUS
+            body = bytes(wire.raw_event.decode(line).object)
+            return NamedEvent(error=error_of(status=status, body=body, request=f"watch {target.resource}"))
+        case "ADDED" | "MODIFIED" if metadata.name == target.name:
+            return NamedEvent(metadata.resource_version, says=True, found=_found(event.object))
+        case "DELETED" if metadata.name == target.name:
+            return NamedEvent(metadata.resource_version, says=True)
+        case _:  # BOOKMARK, and whatever a later Kubernetes may add
+            return NamedEvent(metadata.resource_version)
+
+
+def _found(item: _Object) -> NamedObject:
+    metadata = item.metadata
+    written = (metadata.creation_timestamp, *(each.time for each in metadata.managed_fields or ()))
+    times = [moment for text in written if (moment := _time(text))]
+    return NamedObject(
+        uid=metadata.uid,
+        generation=metadata.generation,
+        spec=item.spec or {},
+        changed=max(times, default=None),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

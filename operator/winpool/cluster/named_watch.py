@@ -1,0 +1,164 @@
+"""Keeps one object in memory, known by its name: by one list and then one watch.
+
+It goes on after trouble as the watch of nodes does (``recovery``): what was last seen stays until more is
+known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+from winpool.cluster.access import explained
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError, Forbidden, Gone, NotFound, StreamCut
+from winpool.cluster.named import decode_event, decode_list
+from winpool.cluster.outage import Outage
+from winpool.cluster.recovery import recovery_after
+from winpool.cluster.reflector import (
+    OVERTIME_SECONDS,
+    RELIST_JITTER,
+    RELIST_RETRY_SECONDS,
+    RELIST_SECONDS,
+    SHORT_LIFE_SECONDS,
+    SILENCE_SECONDS,
+    WATCH_SECONDS,
+)
+from winpool.cluster.versions import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.cluster.named import NamedObject, Target
+    from winpool.cluster.transport import Transport
+
+log = logging.getLogger(__name__)
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class NamedWatch:
+    """One object, kept up to date while ``run`` runs.
+
+    ``found`` is the object as last seen, None where there is none. ``watched`` tells whether it was ever
+    listed and then watched: before that, ``found`` says nothing. ``refusal`` is why it may not be looked at,
+    in words for people, None where it may: a right that is missing, or an API that is not served. ``failing``
+    tells since when (monotonic seconds) there has been any trouble, None where there is none.
+
+    ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
+    raise.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        target: Target,
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float],
+        silence_seconds: float = SILENCE_SECONDS,
+        relist_seconds: float = RELIST_SECONDS,
+    ) -> None:
+        self.found: NamedObject | None = None
+        self.watched = False
+        self.refusal: ApiError | None = None
+        self.failing: float | None = None
+        self._transport = transport
+        self._target = target
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._silence_seconds = silence_seconds
+        self._relist_seconds = relist_seconds
+        self._backoff = Backoff()
+        self._outage = Outage(
+            f"{target.kind} {target.name}",
+            logger=log,
+            monotonic=monotonic,
+            meanwhile="it is asked for again and again",
+        )
+        # The resourceVersion to go on from; "" asks for a list. When the next list is due anyway.
+        self._position = ""
+        self._relist_at = float("-inf")
+        # Whether a watch has brought anything since the trouble before, and whether that was a 410.
+        self._progressed = False
+        self._expired = False
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Survives everything that the API server may answer."""
+        while True:
+            try:
+                if not self._position or self._monotonic() >= self._relist_at:
+                    await self._list()
+                await self._watch()
+            except ApiError as error:
+                await self._recover(error)
+
+    async def _list(self) -> None:
+        self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS  # where it fails, the watch goes on
+        answer = await self._transport.request(self._target.list_request())
+        listed = decode_list(answer, target=self._target)
+        self._relist_at = self._monotonic() + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
+        self._position = listed.resource_version
+        self._see(listed.found)
+
+    async def _watch(self) -> None:
+        started = self._monotonic()
+        lines = 0
+        seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
+        request = self._target.watch_request(position=self._position, seconds=seconds)
+        async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
+            self._note_watching()
+            try:
+                async with asyncio.timeout(seconds + OVERTIME_SECONDS):
+                    async for line in stream:
+                        lines += 1
+                        self._take(line)
+            except TimeoutError:  # of ours: those of the stream are ApiErrors
+                return
+        if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
+            raise StreamCut(f"{request.label}: the API server ended it at once, without anything")
+
+    def _take(self, line: bytes) -> None:
+        """Take in one line of the watch."""
+        event = decode_event(line, target=self._target)
+        if event.error is not None:
+            raise event.error
+        self._progressed = True
+        self._backoff.reset()
+        if is_older(event.resource_version, self._position):
+            return  # a stream only goes forward: this was replayed on the way
+        if event.resource_version:
+            self._position = event.resource_version
+        if event.says:
+            self._see(event.found)
+
+    def _see(self, found: NamedObject | None) -> None:
+        if found != self.found:
+            self.found = found
+            self._on_change()
+
+    def _note_watching(self) -> None:
+        """Note that the API server is there and lets us watch."""
+        is_news = not self.watched or self.refusal is not None or self.failing is not None
+        self.watched, self.refusal, self.failing = True, None, None
+        self._outage.ended()
+        if is_news:
+            self._on_change()
+
+    async def _recover(self, error: ApiError) -> None:
+        recovery = recovery_after(error, progressed=self._progressed, expired_before=self._expired)
+        self._progressed, self._expired = False, isinstance(error, Gone)
+        if recovery.relist:
+            self._position = ""
+        if not recovery.pause:
+            return
+        told = explained(error)
+        self._outage.failed(told)
+        if isinstance(error, Forbidden | NotFound):
+            self.refusal = told
+        if self.failing is None:
+            self.failing = self._monotonic()
+        self._on_change()
+        await asyncio.sleep(self._backoff.next(asked=error.retry_after))
