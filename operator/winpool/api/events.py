@@ -56,6 +56,8 @@ class EventReason(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_WARNED = "BuildWarned"
     SUPPORT_ENDING = "SupportEnding"
+    GUARD_MISSING = "GuardMissing"
+    GUARD_RESTORED = "GuardRestored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,21 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.POOL,
         "Nodes run a build of Windows whose support ends within 180 days.",
+    ),
+    EventKind(
+        EventReason.GUARD_MISSING,
+        "CheckGuard",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The admission policy that keeps kubelets from writing the operator's keys on nodes is not in force; "
+        "the event says why.",
+    ),
+    EventKind(
+        EventReason.GUARD_RESTORED,
+        "CheckGuard",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "That policy is in force again.",
     ),
 )
 

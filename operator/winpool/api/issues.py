@@ -7,8 +7,9 @@ from typing import Final
 
 
 class IssueReason(StrEnum):
-    """What is wrong with a node, in one word for programs. What each means: ``ISSUES``."""
+    """What is wrong with a node or the pool, in one word for programs. What each means: ``ISSUES``."""
 
+    GUARD_NOT_IN_FORCE = "GuardNotInForce"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
     INTOLERANT_PODS = "IntolerantPods"
@@ -17,6 +18,7 @@ class IssueReason(StrEnum):
     OWNER_UNKNOWN = "OwnerUnknown"
     KEYS_LEFT_ALONE = "KeysLeftAlone"
     POOL_OVERLAP = "PoolOverlap"
+    SELECTOR_OPEN_TO_KUBELETS = "SelectorOpenToKubelets"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     SUPPORT_ENDED = "SupportEnded"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
@@ -35,6 +37,9 @@ class IssueReason(StrEnum):
 
 
 ISSUES: Final = {
+    IssueReason.GUARD_NOT_IN_FORCE: "Of the pool: the admission policy that keeps kubelets from writing the "
+    "operator's keys on nodes is missing, was changed, or cannot be looked at; until it is in force, less is "
+    "believed of what stands on nodes.",
     IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied cannot be read, so "
     "nothing is taken off this node but keys under winpool.dev/.",
     IssueReason.WRITE_REFUSED: "The API server, or a policy or webhook behind it, does not let the operator "
@@ -52,6 +57,9 @@ ISSUES: Final = {
     "its kubelet may have forged it, and it names labels or taints that the pool neither asks for nor has "
     "set by `status.setKeys`. They stay; the fix takes them off.",
     IssueReason.POOL_OVERLAP: "The node is selected by this pool and by another one.",
+    IssueReason.SELECTOR_OPEN_TO_KUBELETS: "Of the pool: it sets labels that no kubelet may give itself "
+    "(node-restriction.kubernetes.io, node-role.kubernetes.io) on nodes that it selects only by labels that "
+    "any kubelet can give itself.",
     IssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the node's build of Windows "
     "under this version of Kubernetes, or denies it.",
     IssueReason.SUPPORT_ENDED: "The last day of support of the node's build of Windows has passed.",

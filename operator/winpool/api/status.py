@@ -94,9 +94,12 @@ class Build(ApiModel):
 
 
 class Issue(ApiModel):
-    """Something that a person should look at on one node."""
+    """Something that a person should look at, on one node or about the pool as a whole."""
 
-    node: NodeName = Field(description="Name of the node. A string, required.")
+    node: NodeName | None = Field(
+        default=None,
+        description="Name of the node. A string, absent where it is about the pool as a whole.",
+    )
     reason: ReasonText = Field(
         description="What is wrong, in one word, such as OwnershipRecordUnreadable. A string, required."
     )

@@ -74,22 +74,24 @@ ALLOWED_LABEL_KEYS: Final = ("node.kubernetes.io/exclude-from-external-load-bala
 """Exceptions to the reserved domains, key by key."""
 
 KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-"""Under these domains NodeRestriction lets a kubelet set the labels of the two lists below and no others."""
+"""Of the labels under these domains and their subdomains a kubelet may write those below and no other."""
 
-KUBELET_LABELS: Final = (
+KUBELET_LABEL_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+"""Labels under these domains and their subdomains a kubelet may write on its own Node."""
+
+KUBELET_LABEL_KEYS: Final = (
     "kubernetes.io/hostname",
     "kubernetes.io/os",
     "kubernetes.io/arch",
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
-    "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-KUBELET_LABEL_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+"""And these. k8s.io/kubelet, pkg/apis/well_known_labels.go, as of Kubernetes 1.36."""
 
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
@@ -163,15 +165,16 @@ def is_taint_key_allowed(key: str) -> bool:
 
 
 def is_restricted_label(key: str) -> bool:
-    """Whether no kubelet may set the node label ``key`` on its own Node.
+    """Whether a kubelet may not write the node label ``key``, as long as NodeRestriction is switched on.
 
-    The rules of the admission plugin NodeRestriction (plugin/pkg/admission/noderestriction,
-    getForbiddenLabels) and the list of labels that kubelets may set (pkg/kubelet/apis/well_known_labels.go).
+    https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
     """
     domain = _domain(key)
+    if _is_under(domain, (NODE_RESTRICTION_DOMAIN,)):
+        return True
     if not _is_under(domain, KUBERNETES_DOMAINS):
         return False
-    return key not in KUBELET_LABELS and not _is_under(domain, KUBELET_LABEL_DOMAINS)
+    return key not in KUBELET_LABEL_KEYS and not _is_under(domain, KUBELET_LABEL_DOMAINS)
 
 
 def is_own(key: str) -> bool:

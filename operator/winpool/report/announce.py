@@ -49,6 +49,7 @@ def on_transition(
             yield event, now.message
     if after.misplaced_pods and not before.misplaced_pods:
         yield EventReason.MISPLACED_PODS, _message_of(after, IssueReason.MISPLACED_PODS)
+    yield from _of_guard(before, after)
     known = _endings(before).keys()
     for ending, message in _endings(after).items():
         if ending not in known:
@@ -63,6 +64,19 @@ def on_transition(
 def _message_of(status: WindowsNodePoolStatus, reason: IssueReason) -> str:
     """Return the message of the issue; where worse ones have taken its place, the reason itself."""
     return next((issue.message for issue in status.issues if issue.reason == reason), reason)
+
+
+def _of_guard(
+    before: WindowsNodePoolStatus, after: WindowsNodePoolStatus
+) -> Iterator[tuple[EventReason, str]]:
+    was, now = (
+        any(issue.reason == IssueReason.GUARD_NOT_IN_FORCE for issue in each.issues)
+        for each in (before, after)
+    )
+    if now and not was:
+        yield EventReason.GUARD_MISSING, _message_of(after, IssueReason.GUARD_NOT_IN_FORCE)
+    if was and not now:
+        yield EventReason.GUARD_RESTORED, "kubelets cannot write the keys of winpool on nodes any more"
 
 
 _OF_NODES = {
@@ -87,7 +101,7 @@ def of_issues(
         return
     uids = {each.node.name: each.node.uid for each in assessed}
     for event, issue in new:
-        if uid := uids.get(issue.node):
+        if issue.node is not None and (uid := uids.get(issue.node)):
             yield Announcement(event, f"pool {pool.name}: {issue.message}", issue.node, uid)
 
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be with ``nodes``, by their names, and what to do about it."""
+    """Something that is not as it should be, and what to do about it.
+
+    ``nodes`` are those that it is about, by their names; empty where it is about the pool as a whole.
+    """
 
     reason: IssueReason
     nodes: Sequence[str]

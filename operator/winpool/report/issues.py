@@ -1,4 +1,4 @@
-"""What a person should look at, node by node, with the fix: the worst first, at most ten."""
+"""What a person should look at, of the pool and node by node, with the fix: the worst first, at most ten."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ def issues(
     ``since`` is kept as long as the same issue of the same node goes on.
     """
     since = {_identity(issue.node, issue.reason, issue.message): issue.since for issue in pool.status.issues}
-    standing = (Finding(IssueReason(each.reason), [each.node], each.message, each.fix) for each in carried)
+    standing = (_finding_of(each) for each in carried)
     findings = chain(chain.from_iterable(map(_of_node, assessed)), judged, standing)
     found = sorted(
-        ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES]), key=_badness
+        ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES] or (None,)),
+        key=_badness,
     )
     kept = [pair for pair in found if pair[1].reason in _KEPT][:MAX_ISSUES]
     others = [pair for pair in found if pair[1].reason not in _KEPT][: MAX_ISSUES - len(kept)]
@@ -72,20 +73,31 @@ def issues(
     )
 
 
-_KEPT: Final = (*PREFLIGHT_ISSUES, IssueReason.SUPPORT_ENDING)
-"""What keeps its place: people have to be told of taints before they are written, and an end of support is
-announced once and must not come and go with the troubles of other nodes. There are a handful of them."""
+_KEPT: Final = (
+    IssueReason.GUARD_NOT_IN_FORCE,
+    IssueReason.SELECTOR_OPEN_TO_KUBELETS,
+    *PREFLIGHT_ISSUES,
+    IssueReason.SUPPORT_ENDING,
+)
+"""What keeps its place: what is true of the pool as a whole; people have to be told of taints before they are
+written; and an end of support is announced once and must not come and go with the troubles of other nodes.
+There are a handful of them."""
 
 
 _ORDER: Final = list(IssueReason)
 
 
-def _badness(pair: tuple[str, Finding]) -> tuple[int, str]:
+def _finding_of(issue: Issue) -> Finding:
+    nodes = () if issue.node is None else (issue.node,)
+    return Finding(IssueReason(issue.reason), nodes, issue.message, issue.fix)
+
+
+def _badness(pair: tuple[str | None, Finding]) -> tuple[int, str]:
     """Return what orders the issues: the worst reason first, then by node."""
-    return (_ORDER.index(pair[1].reason), pair[0])
+    return (_ORDER.index(pair[1].reason), pair[0] or "")
 
 
-def _identity(node: str, reason: str, message: str) -> tuple[str, str]:
+def _identity(node: str | None, reason: str, message: str) -> tuple[str | None, str]:
     """Return what tells an issue from others; an end of support goes on whichever node stands for it."""
     return (ending_of(message) if reason == IssueReason.SUPPORT_ENDING else node, reason)
 

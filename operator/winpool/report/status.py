@@ -14,6 +14,7 @@ from winpool.api.v1alpha1 import (
     WindowsNodePoolStatus,
 )
 from winpool.report.conditions import conditions
+from winpool.report.guard import guard_findings
 from winpool.report.issues import carried_issues, issues
 from winpool.report.os_support import builds, findings, grouped
 from winpool.report.pods import misplaced_pods, pod_findings
@@ -53,7 +54,12 @@ def status(
         groups=groups,
         judged=judged,
     )
-    found = (*judged, *pod_findings(snapshot, assessed), *reserved_findings(pool, assessed))
+    found = (
+        *guard_findings(snapshot),
+        *judged,
+        *pod_findings(snapshot, assessed),
+        *reserved_findings(pool, assessed),
+    )
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
         nodes=counts.nodes,

@@ -51,7 +51,7 @@ def issues_of(snapshot: Snapshot) -> tuple[Issue, ...]:
     return decide(snapshot).status.issues
 
 
-def reasons_of(snapshot: Snapshot) -> list[tuple[str, str]]:
+def reasons_of(snapshot: Snapshot) -> list[tuple[str, str | None]]:
     return [(issue.reason, issue.node) for issue in issues_of(snapshot)]
 
 

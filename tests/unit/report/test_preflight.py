@@ -19,7 +19,7 @@ HARSH = "os=windows:NoExecute"
 WEB = "w1/default/web"
 
 
-def told(found: Decision, reason: str) -> list[tuple[str, str, str]]:
+def told(found: Decision, reason: str) -> list[tuple[str | None, str, str]]:
     return [(each.node, each.message, each.fix) for each in found.status.issues if each.reason == reason]
 
 

@@ -28,7 +28,7 @@ def a_machine(name: str = "w1", *, gib: float = 16, reserved: float | None = 3) 
     return replace(a_node(name), memory=NodeMemory(capacity, allocatable))
 
 
-def reasons(found: Decision) -> dict[str, str]:
+def reasons(found: Decision) -> dict[str | None, str]:
     return {each.node: each.reason for each in found.status.issues}
 
 

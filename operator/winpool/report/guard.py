@@ -1,0 +1,58 @@
+"""What is to be said of the guard of our keys, and of pools whose labels a node could get by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.api.issues import IssueReason
+from winpool.api.selector import SelectorOperator
+from winpool.api.syntax import is_restricted_label
+from winpool.report.finding import Finding
+from winpool.report.tally import enumerate_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from winpool.api.v1alpha1 import NodeSelector, WindowsNodePoolSpec
+    from winpool.snapshot import Snapshot
+
+_POSITIVE = (SelectorOperator.IN, SelectorOperator.EXISTS)
+
+
+def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what concerns the pool as a whole."""
+    pool = snapshot.pool
+    if pool.deleting:
+        return
+    if snapshot.guard_problem:
+        yield Finding(
+            IssueReason.GUARD_NOT_IN_FORCE,
+            (),
+            "the admission policy that keeps kubelets from writing the keys of winpool on nodes is not in "
+            f"force: {snapshot.guard_problem}",
+            "kubectl apply -k deploy/base, of the version of the operator; see docs/guard.md",
+        )
+    if pool.spec is not None:
+        yield from _of_selector(pool.spec)
+
+
+def _of_selector(spec: WindowsNodePoolSpec) -> Iterator[Finding]:
+    given = sorted(key for key in spec.labels if is_restricted_label(key))
+    asked = sorted(_asked_for(spec.node_selector))
+    if not given or any(map(is_restricted_label, asked)):
+        return
+    by = f"only by {enumerate_names(asked)}" if asked else "by nothing that it has to carry"
+    yield Finding(
+        IssueReason.SELECTOR_OPEN_TO_KUBELETS,
+        (),
+        f"the pool gives {enumerate_names(given)}, which no kubelet may give itself, to nodes that it "
+        f"selects {by}: any kubelet could have them by labelling its node",
+        "select by a label that kubelets may not write either, such as one under "
+        "node-restriction.kubernetes.io/ that is put on when the machine is made; see docs/guard.md",
+    )
+
+
+def _asked_for(selector: NodeSelector) -> set[str]:
+    """Return the labels that a node must carry to be selected; those that it must lack keep no node out."""
+    positive = (each.key for each in selector.match_expressions if each.operator in _POSITIVE)
+    return {*selector.match_labels, *positive}
