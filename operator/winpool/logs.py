@@ -1,12 +1,18 @@
-"""Logs for people on a terminal, or one JSON object per line for programs."""
+"""Logs for people on a terminal, or one JSON object per line for programs.
+
+What is logged holds texts of others: of specs, kubelets, API servers and those who ask for metrics. None of
+them may end a line, begin one of its own, or move a terminal's cursor (CWE-117).
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pythonjsonlogger.json import JsonFormatter
+
+from winpool.api.text import printable
 
 if TYPE_CHECKING:
     from winpool.settings import Settings
@@ -16,22 +22,60 @@ KOPF_OBJECTS: Final = "kopf.objects"
 that it repeats and about its own end, at ERROR and with a page of text each time; what matters of that, that
 the feed ended and is started again, its supervisor says once."""
 
+CONTINUED: Final = "  "
+"""Begins each line of a traceback: what an exception says can hold newlines, and a line of the log
+begins with its time."""
+
+
+class TextFormatter(logging.Formatter):
+    """One printable line for each message; the lines of a traceback below it, indented."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of ``record``. What another handler made of its exception is not used."""
+        record.exc_text = None
+        return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Return the line of the message."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
+        """Return the lines of a traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the name is logging's
+        """Return the lines of a stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+class OneLineJsonFormatter(JsonFormatter):
+    """One JSON object in one line for each message, in ASCII: what does not show as itself is escaped."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s %(levelname)s %(name)s %(message)s",
+            rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
+            datefmt="%Y-%m-%dT%H:%M:%S%z",
+            json_ensure_ascii=True,
+        )
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of ``record``."""
+        # JSON leaves DEL as it is. It can only stand inside a string.
+        return super().format(record).replace("\x7f", r"\u007f")
+
+
+def _indented(lines: str) -> str:
+    return "\n".join(f"{CONTINUED}{printable(line)}" for line in lines.split("\n"))
+
 
 def configure(settings: Settings) -> None:
     """Send all logging to stderr in the wanted form. Called once, before anything is logged."""
     handler = logging.StreamHandler(sys.stderr)
-    if settings.log_format == "json":
-        handler.setFormatter(
-            JsonFormatter(
-                "%(asctime)s %(levelname)s %(name)s %(message)s",
-                rename_fields={"asctime": "time", "levelname": "level", "name": "logger"},
-                datefmt="%Y-%m-%dT%H:%M:%S%z",
-            )
-        )
-    else:
-        handler.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S")
-        )
+    handler.setFormatter(OneLineJsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel(logging.CRITICAL)
     logging.getLogger(KOPF_OBJECTS).setLevel(logging.WARNING)

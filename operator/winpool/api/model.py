@@ -26,6 +26,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from winpool.api.rules import VALIDATIONS, Validation
+from winpool.api.text import printable
 
 MAX_INT32: Final = 2**31 - 1
 MAX_SAFE_INT: Final = 2**53 - 1
@@ -94,10 +95,11 @@ def list_map(*keys: str) -> ListType:
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """Cuts a text or a list of the status to ``limit`` characters or items.
+    """Cuts a text or a list of the status to ``limit`` characters or items, and makes a text printable.
 
     The API server refuses a whole status write for one text that is too long, and what people
-    need most when something goes wrong is the status.
+    need most when something goes wrong is the status. Half of its texts are somebody else's: of a spec,
+    a kubelet, a server. So every text of the status goes through here, whoever brings it.
     """
 
     limit: int
@@ -113,8 +115,9 @@ class Clipped:
         return emitted
 
     def clip(self, value: Any) -> Any:
-        """Return ``value``, cut where it is longer than the limit; a cut text ends in '…'."""
+        """Return ``value``, printable, cut where it is longer than the limit; a cut text ends in '…'."""
         if isinstance(value, str):
+            value = printable(value)
             return value if len(value) <= self.limit else value[: self.limit - 1] + "…"
         if isinstance(value, Sequence):
             return value[: self.limit]

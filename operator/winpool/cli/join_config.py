@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from winpool.api.keys import API_VERSION, KIND
 from winpool.api.problems import InvalidSpecError
+from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.judge import judge
 from winpool.cli.kubelet_files import OUTPUTS, render
 from winpool.cli.kubelet_settings import OLDEST, notes, settings_of
 from winpool.cli.manifests import Manifest, ManifestError, read
-from winpool.cli.parsing import Exit, add_verb, printable
+from winpool.cli.parsing import Exit, add_verb
 from winpool.cli.structural import without_nulls
 from winpool.support.versions import Minor, parse_minor
 

@@ -51,8 +51,3 @@ def add_verb(
 def add_help(parser: argparse.ArgumentParser) -> None:
     """Add ``--help``, with a sentence in the voice of ours."""
     parser.add_argument("-h", "--help", action="help", help="Show this text.")
-
-
-def printable(text: str) -> str:
-    """Write out what would move a terminal's cursor: names and keys come from files of anybody."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import API_VERSION, GROUP, KIND
+from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
-from winpool.cli.parsing import Exit, add_verb, printable
+from winpool.cli.parsing import Exit, add_verb
 from winpool.cli.structural import without_nulls
 from winpool.contract.judge import contradictory_rows
 from winpool.support.matrix import built_in

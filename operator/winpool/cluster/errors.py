@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from winpool.api.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -37,8 +39,9 @@ class ApiError(Exception):
     def __init__(
         self, message: str, *, status: int | None = None, reason: str = "", retry_after: float | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        # Half of it is what a server, a proxy or a plugin said, and it is logged and served on /readyz.
+        self.message = printable(message)
+        super().__init__(self.message)
         self.status = status
         self.reason = reason or type(self).__name__
         self.retry_after = retry_after

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from winpool.api.keys import REPORTING_CONTROLLER
+from winpool.api.text import printable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,7 +35,7 @@ class EventRecord:
 
     ``uid`` is the object's real one, or ``kubectl describe`` would not show the event.
     ``reason`` says why, ``action`` what was done or tried, both in CamelCase and at most 128
-    bytes; ``note`` is for people and is cut at 1024 bytes.
+    bytes; ``note`` is for people, is made printable and cut at 1024 bytes.
     """
 
     api_version: str
@@ -95,7 +96,7 @@ class Series:
             "type": record.type,
             "reason": truncate(record.reason, REASON_BYTES),
             "action": truncate(record.action, REASON_BYTES),
-            "note": truncate(record.note, NOTE_BYTES),
+            "note": truncate(printable(record.note), NOTE_BYTES),
             "regarding": {
                 "apiVersion": record.api_version,
                 "kind": record.kind,
@@ -114,7 +115,7 @@ class Series:
 def event_name(record: EventRecord, time: datetime) -> str:
     """Name an event after its object and what it is, so that sending it twice cannot make two of it."""
     identity = "\n".join((*record.key, time.isoformat()))
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest()[:16]
     return f"{record.name[:_NAME_LIMIT].rstrip('.-')}.{digest}"
 
 

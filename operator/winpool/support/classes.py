@@ -92,7 +92,8 @@ def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
     if said.verdict is not None:
         verdict, layer, why = said.verdict
         code, judged = _ROW_VERDICTS[verdict]
-        because = f": {why}" if why else ""
+        # A block of YAML ends with a newline, which means nothing and would be written out.
+        because = f": {' '.join(why.split())}" if why.strip() else ""
         text = (
             f"A supportMatrix row of {layer.rows} says {verdict} to Windows Server {release} on Kubernetes "
         )

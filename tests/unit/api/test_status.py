@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.strategies import NASTY
+from winpool.api.status import NodeTemplate, Preflight, TemplateTaint
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_ISSUES,
@@ -37,6 +42,38 @@ def a_condition(*, at: datetime = NOON, message: str = "m") -> Condition:
         reason="UpToDate",
         message=message,
     )
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Yield every text below ``value``, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for each in value.values():
+            yield from texts_of(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_of(each)
+
+
+@given(st.text() | NASTY)
+def test_no_text_of_a_status_holds_what_does_not_show(text: str) -> None:
+    status = WindowsNodePoolStatus(
+        builds=(Build(build=text, os_version=text, nodes=1, verdict=Verdict.UNKNOWN, end_of_support=text),),
+        issues=(Issue(node=text, reason=text, since=NOON, message=text, fix=text),),
+        node_template=NodeTemplate(
+            labels={"team": text}, taints=(TemplateTaint(key=text, value=text, effect=text),)
+        ),
+        plan=Plan(
+            total_nodes=1,
+            steps=(PlanStep(node=text, action=PlanAction.UPDATE, reason=text),),
+            preflight=(Preflight(taint=text, nodes=1, intolerant_pods=1, pods=(text,), daemon_sets=(text,)),),
+        ),
+        conditions=(a_condition(message=text),),
+    )
+    assert [each for each in texts_of(status.to_object()) if not each.isprintable()] == []
+    assert WindowsNodePoolStatus.model_validate(status.to_object()) == status
 
 
 def test_counts_are_written_when_they_are_zero() -> None:

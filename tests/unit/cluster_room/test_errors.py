@@ -6,7 +6,10 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from harness.strategies import NASTY
 from winpool.cluster import errors
 from winpool.cluster.access import explain, rule_text
 from winpool.cluster.errors import Forbidden, Permission, error_of, parse_permission, parse_retry_after
@@ -55,7 +58,7 @@ def test_the_status_decides_the_type(code: int, reason: str, kind: type[errors.A
         (b"404 page not found\n", "list windowsnodepools: 404 page not found"),
         (b"<html><body>Bad Gateway</body></html>", "list windowsnodepools: 404 no explanation given"),
         (b"", "list windowsnodepools: 404 no explanation given"),
-        (b"\xff\xfe\x00", "list windowsnodepools: 404 \ufffd\ufffd\x00"),
+        (b"\xff\xfe\x00", "list windowsnodepools: 404 \ufffd\ufffd\\x00"),
         (b'{"kind":"Status"}', "list windowsnodepools: 404 no explanation given"),
         (b'{"kind":"Pod","message":"nope"}', "list windowsnodepools: 404 no explanation given"),
         (b'{"kind":"Status","message":7}', "list windowsnodepools: 404 no explanation given"),
@@ -155,3 +158,11 @@ def test_retry_after_reaches_the_error() -> None:
     told = error_of(status=503, body=b"", request="list nodes", retry_after=later).retry_after
     assert told is not None
     assert 3500 < told <= 3600
+
+
+@given(st.text() | NASTY)
+def test_what_a_server_says_is_printable_wherever_it_is_shown(text: str) -> None:
+    error = error_of(status=500, body=status(message=text), request="list nodes")
+    assert error.message.isprintable()
+    assert str(error) == error.message
+    assert errors.CredentialsError(text).message.isprintable()

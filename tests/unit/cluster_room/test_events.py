@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.strategies import NASTY
 from winpool.cluster.credentials import Connection
 from winpool.cluster.event_record import Series, event_name, micro_time, truncate
 from winpool.cluster.events import EventRecord, EventRecorder
@@ -85,6 +86,12 @@ def test_a_text_is_cut_in_bytes_but_never_within_a_character(text: str, limit: i
     assert len(cut.encode()) <= limit
     whole = text.encode(errors="replace").decode()
     assert cut == whole or (cut.endswith("…") and whole.startswith(cut[:-1]))
+
+
+@given(st.text() | NASTY)
+def test_a_note_holds_nothing_that_does_not_show(text: str) -> None:
+    body = json.loads(a_series(replace(POOL, note=text)).encode(reporting_instance="winpool-0"))
+    assert body["note"].isprintable()
 
 
 def test_long_texts_fit_the_api() -> None:

@@ -239,6 +239,18 @@ def test_a_row_of_the_pool_is_heard() -> None:
     assert found.status == "True"
 
 
+def test_a_reason_of_a_row_reaches_status_and_events_in_one_printable_line() -> None:
+    reason = "we said so\x1b[2J,\nand\u202e we\x9b meant it\n"
+    row = {"osVersion": "2019", "verdict": "Deny", "reason": reason}
+    pool = with_status(a_pool(more={"supportMatrix": [row]}), status_of(a_node()))
+    decision = decide(a_snapshot(pool, [running("w1", OLD)]))
+    told = [issue.message for issue in decision.status.issues if "we said so" in issue.message]
+    told += [each.message for each in decision.status.conditions if "we said so" in each.message]
+    assert told
+    assert [text for text in told if not text.isprintable()] == []
+    assert r"we said so\x1b[2J, and\u202e we\x9b meant it." in told[0]
+
+
 def test_a_row_for_a_release_that_nobody_knows_is_refused_with_the_ones_that_are_known() -> None:
     row = {"osVersion": "2018", "verdict": "Allow"}
     decision = decide(a_snapshot(a_pool(more={"supportMatrix": [row]}), [a_node()]))
