@@ -121,16 +121,9 @@ class App:
         unready = self._telemetry.unready
         collector = WinpoolCollector(self._telemetry, is_ready=lambda: not unready())
         server = Server(collector=collector, unready=unready)
-        host, port = self._settings.host, self._settings.port
-        try:
-            port = await server.start(host=host, port=port)
-        except OSError as error:
-            log.error(  # noqa: TRY400 - a person reads this, who is not helped by a traceback
-                "cannot serve on %s:%d: %s; choose another with --host and --port", host, port, error.strerror
-            )
+        if not await self._serve(server):
             await self._shut_down([], server)
             return 1
-        log.info("winpool %s for %s, serving on port %d", __version__, self._connection.server, port)
         tasks = [
             asyncio.create_task(self._stop.wait(), name="stop"),
             asyncio.create_task(self._nodes.run(), name="nodes"),
@@ -149,6 +142,25 @@ class App:
         finally:
             await self._shut_down(tasks, server)
         return 1 if broken else 0
+
+    async def _serve(self, server: Server) -> bool:
+        """Listen, and say where; False, with a sentence in the log, where that cannot be."""
+        host, port, health_port = self._settings.host, self._settings.port, self._settings.health_port
+        apart = health_port is not None
+        try:
+            bound = await server.start(host=host, port=port, health_port=health_port)
+        except OSError as error:
+            log.error(  # noqa: TRY400 - a person reads this, who is not helped by a traceback
+                "cannot serve on %s:%d%s: %s; choose another with --host, --port and --health-port",
+                host,
+                port,
+                f" and {host}:{health_port}" if apart else "",
+                error.strerror,
+            )
+            return False
+        also = f", health on port {server.health_port}" if apart else ""
+        log.info("winpool %s for %s, serving on port %d%s", __version__, self._connection.server, bound, also)
+        return True
 
     async def _shut_down(self, tasks: list[asyncio.Task[Any]], server: Server) -> None:
         """End everything, in well under the 2 s that a SIGTERM may take; a pass may be cut anywhere."""

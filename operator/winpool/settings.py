@@ -37,6 +37,24 @@ class Settings(BaseSettings):
         int,
         Field(ge=0, le=65535, description="Port for them; 0 takes a free one and logs it."),
     ] = 8080
+    health_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port for /healthz and /readyz alone, so that whoever floods the port of the metrics "
+            "does not fail the probes; 0 takes a free one and logs it. Default: the port of the metrics.",
+        ),
+    ] = None
+    events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100,
+            description="Events that may be written per second, about all pools and nodes together; each "
+            "pool has one a second of them at most.",
+        ),
+    ] = 5
     pool_relist_seconds: Annotated[
         int,
         Field(

@@ -33,6 +33,8 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "context": ("staging", "staging"),
     "host": ("127.0.0.9", "127.0.0.9"),
     "port": ("0", 0),
+    "health_port": ("8081", 8081),
+    "events_per_second": ("3", 3),
     "pool_relist_seconds": ("7", 7),
     "node_relist_seconds": ("9", 9),
     "pod_pass_seconds": ("13", 13),
@@ -89,6 +91,8 @@ def test_settings_cannot_be_changed_afterwards() -> None:
 
 BAD = {
     "port": ["-1", "65536", "http"],
+    "health_port": ["-1", "65536", "http"],
+    "events_per_second": ["0", "-1", "101", "1.5"],
     "log_format": ["xml"],
     "log_level": ["loud"],
     "pool_relist_seconds": ["0", "-1", "1.5", "86400"],

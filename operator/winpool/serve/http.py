@@ -7,51 +7,112 @@ lately. Neither is derived from Kopf, which calls itself ready before it has ask
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import time
+from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
-from prometheus_client.aiohttp import make_aiohttp_handler
+
+from winpool.serve.connections import MAX_CONNECTIONS, BoundedServer, Turns
+from winpool.serve.exposition import CONTENT_TYPE, Exposition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from prometheus_client.registry import Collector
 
+    Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
+
+METRICS_TURN_SECONDS: Final = 0.05
+"""Between two answers of /metrics, which may have a megabyte: twenty a second are more than all scrapers of a
+cluster ask for, and a few percent of the event loop."""
+
+HEALTH_TURN_SECONDS: Final = 0.01
+"""Between two answers of /healthz and /readyz. With MAX_CONNECTIONS that wait their turn the last one has
+waited a third of a second, and probes have a second by default."""
+
+_NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
+_SERVICE_UNAVAILABLE: Final = 503
+
 
 class Server:
-    """Serves until closed. ``unready`` returns why the operator is not ready; nothing where it is."""
+    """Serves until closed. ``unready`` returns why the operator is not ready; nothing where it is.
 
-    def __init__(self, *, collector: Collector, unready: Callable[[], Sequence[str]]) -> None:
+    ``health_port`` is, once started, where health is served: that of the metrics, or one of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        collector: Collector,
+        unready: Callable[[], Sequence[str]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.health_port = 0
         self._unready = unready
         registry = CollectorRegistry()
         registry.register(collector)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", make_aiohttp_handler(registry))
-        # A scrape under way at the end is cut: nobody waits for the last numbers of a process.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._exposition = Exposition(registry, monotonic=monotonic)
+        self._metrics_turns = Turns(METRICS_TURN_SECONDS)
+        self._health_turns = Turns(HEALTH_TURN_SECONDS)
+        self._runners: list[web.ServerRunner] = []
 
-    async def start(self, *, host: str, port: int) -> int:
-        """Listen, and return the port (a free one was taken where ``port`` is 0). Raises OSError."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        _, bound, *_ = self._runner.addresses[0]
-        return int(bound)
+    async def start(self, *, host: str, port: int, health_port: int | None = None) -> int:
+        """Listen, and return the port of the metrics (a free one was taken where ``port`` is 0).
+
+        With a ``health_port`` health is served there, and only there. Raises OSError.
+        """
+        metrics: Routes = {"/metrics": self._metrics}
+        health: Routes = {"/healthz": self._healthz, "/readyz": self._readyz}
+        if health_port is None:
+            self.health_port = await self._listen({**metrics, **health}, host=host, port=port)
+            return self.health_port
+        bound = await self._listen(metrics, host=host, port=port)
+        self.health_port = await self._listen(health, host=host, port=health_port)
+        return bound
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
-        await self._runner.cleanup()
+        for runner in self._runners:
+            await runner.cleanup()
 
-    async def _healthz(self, _: web.Request) -> web.Response:
+    async def _listen(self, routes: Routes, *, host: str, port: int) -> int:
+        # A scrape under way at the end is cut: nobody waits for the last numbers of a process.
+        runner = web.ServerRunner(BoundedServer(routes), shutdown_timeout=0.1)
+        self._runners.append(runner)
+        await runner.setup()
+        # The kernel keeps those who wait to be taken: more than there is room for need not wait.
+        await web.TCPSite(runner, host, port, backlog=MAX_CONNECTIONS).start()
+        _, bound, *_ = runner.addresses[0]
+        return int(bound)
+
+    async def _metrics(self, request: web.BaseRequest) -> web.Response:
+        await self._metrics_turns.take()
+        headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.VARY: hdrs.ACCEPT_ENCODING}
+        if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            headers[hdrs.CONTENT_ENCODING] = "gzip"
+            return web.Response(body=self._exposition.gzipped(), headers=headers)
+        return web.Response(body=self._exposition.plain(), headers=headers)
+
+    async def _healthz(self, _: web.BaseRequest) -> web.Response:
+        await self._health_turns.take()
         return web.Response(text="ok\n")
 
-    async def _readyz(self, _: web.Request) -> web.Response:
-        reasons = self._unready()
-        if reasons:
-            return web.Response(status=503, text="".join(f"not ready: {reason}\n" for reason in reasons))
+    async def _readyz(self, _: web.BaseRequest) -> web.Response:
+        await self._health_turns.take()
+        if reasons := self._unready():
+            text = "".join(f"not ready: {reason}\n" for reason in reasons)
+            return web.Response(status=_SERVICE_UNAVAILABLE, text=text)
         return web.Response(text="ok\n")
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether who sent this header wants gzip: named, and not with a weight of 0 (RFC 9110, 12.5.3)."""
+    for part in accept_encoding.lower().split(","):
+        name, _, weight = part.partition(";")
+        if name.strip() == "gzip":
+            return _NO_GZIP.fullmatch(weight.strip()) is None
+    return False

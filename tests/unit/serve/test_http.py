@@ -1,0 +1,361 @@
+"""What is served, and that those who ask cannot take the event loop, the memory or the place of others."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from harness.clock import Seconds
+from harness.virtual_time import run_virtually
+from winpool.serve import connections, http
+from winpool.serve.http import Server
+
+HOST = "127.0.0.1"
+GUARD_SECONDS = 30.0
+"""Against waiting for ever."""
+
+
+@dataclass(eq=False)
+class Counting(Collector):
+    """Counts how often it is asked, and has as many samples as it is told."""
+
+    renders: int = 0
+    samples: int = 1
+    padding: str = ""
+    unready: list[str] = field(default_factory=list)
+
+    def collect(self) -> Iterator[Metric]:
+        self.renders += 1
+        family = GaugeMetricFamily("winpool_example", "An example.", labels=["number"])
+        for number in range(self.samples):
+            family.add_metric([f"{self.padding}{number}"], self.renders)
+        yield family
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that listens."""
+
+    server: Server
+    collector: Counting
+    port: int
+
+    def url(self, path: str, *, port: int | None = None) -> str:
+        return f"http://{HOST}:{port or self.port}{path}"
+
+    async def status(self, path: str, *, port: int | None = None) -> int:
+        async with aiohttp.ClientSession() as session, session.get(self.url(path, port=port)) as answer:
+            return answer.status
+
+
+@asynccontextmanager
+async def serving(**more: int) -> AsyncIterator[Served]:
+    collector = Counting()
+    server = Server(collector=collector, unready=lambda: collector.unready)
+    port = await server.start(host=HOST, port=0, **more)
+    try:
+        async with asyncio.timeout(GUARD_SECONDS):
+            yield Served(server, collector, port)
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, path: str = "/healthz") -> int:
+    """Ask over a connection that is kept; return the status of the answer."""
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: winpool\r\n\r\n".encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    await reader.readexactly(int(length.partition(b":")[2]))
+    return int(head.split(b" ", 2)[1])
+
+
+async def until(check: Callable[[], object]) -> None:
+    """Return when ``check`` is true; the guard of ``serving`` ends the wait."""
+    while not check():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0.05)
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Read to the end, however it comes; what was sent by then does not matter."""
+    try:
+        await reader.read()
+    except ConnectionError:
+        return True
+    return reader.at_eof()
+
+
+async def test_scrapers_in_a_loop_share_one_render_a_second_and_take_turns() -> None:
+    """However many they are: what they cost the loop that reads the watches is bounded."""
+    async with serving() as served:
+        answers = 0
+        started = time.monotonic()
+
+        async def scrape_for_ever() -> None:
+            nonlocal answers
+            async with aiohttp.ClientSession() as session:
+                while time.monotonic() < started + 3:
+                    async with session.get(served.url("/metrics")) as answer:
+                        assert answer.status == 200
+                        assert "winpool_example" in await answer.text()
+                    answers += 1
+
+        async with asyncio.TaskGroup() as scrapers:
+            for _ in range(8):
+                scrapers.create_task(scrape_for_ever())
+        seconds = time.monotonic() - started
+    assert 1 <= served.collector.renders <= seconds + 1
+    assert 8 <= answers <= seconds / 0.05 + 1
+
+
+def test_turns_are_apart_and_in_order_and_those_who_leave_take_none() -> None:
+    async def run() -> list[tuple[int, float]]:
+        loop, turns, taken = asyncio.get_running_loop(), connections.Turns(10.0), list[tuple[int, float]]()
+        start = loop.time()
+
+        async def take(number: int) -> None:
+            await turns.take()
+            taken.append((number, loop.time() - start))
+
+        tasks = [asyncio.create_task(take(number)) for number in range(6)]
+        await asyncio.sleep(1)
+        for number in (1, 3):
+            tasks[number].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(60)
+        await take(6)
+        return taken
+
+    assert run_virtually(run()) == [(0, 0), (2, 10), (4, 20), (5, 30), (6, 90)]
+
+
+async def test_those_who_leave_while_they_wait_their_turn_leave_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "METRICS_TURN_SECONDS", 3600.0)
+    async with serving() as served:
+        assert await served.status("/metrics") == 200
+        before = len(asyncio.all_tasks())
+        for _ in range(3 * connections.MAX_CONNECTIONS):
+            async with connected(served.port) as (_, writer):
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: winpool\r\n\r\n")
+                await writer.drain()
+        await until(lambda: len(asyncio.all_tasks()) <= before)
+        assert await served.status("/healthz") == 200
+
+
+async def test_a_snapshot_is_served_for_a_second_and_not_longer() -> None:
+    clock, collector = Seconds(), Counting()
+    server = Server(collector=collector, unready=list, monotonic=clock)
+    port = await server.start(host=HOST, port=0)
+    seen = []
+    try:
+        async with aiohttp.ClientSession() as session:
+            for pause in (0.0, 0.9, 0.2, 3600.0):
+                clock.now += pause
+                async with session.get(f"http://{HOST}:{port}/metrics") as answer:
+                    seen.append([line for line in (await answer.text()).splitlines() if "number=" in line])
+    finally:
+        await server.close()
+    assert seen == [[f'winpool_example{{number="0"}} {n}.0'] for n in (1, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("wish", "encoding"),
+    [("gzip", "gzip"), ("br, gzip;q=0.5", "gzip"), ("identity", None), ("gzip;q=0", None), ("xgzip", None)],
+)
+async def test_the_snapshot_is_compressed_for_those_who_want_it(wish: str, encoding: str | None) -> None:
+    async with (
+        serving() as served,
+        aiohttp.ClientSession(auto_decompress=False, headers={"Accept-Encoding": wish}) as session,
+        session.get(served.url("/metrics")) as answer,
+    ):
+        body = await answer.read()
+        assert answer.headers.get("Content-Encoding") == encoding
+        assert answer.content_type == "text/plain"
+        text = (gzip.decompress(body) if encoding else body).decode()
+    assert 'winpool_example{number="0"} 1.0' in text
+    assert "process_resident_memory_bytes" in text
+
+
+async def test_compressed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed = 0
+    compress = gzip.compress
+
+    def counted(data: bytes, level: int = 9, *, mtime: float | None = None) -> bytes:
+        nonlocal compressed
+        compressed += 1
+        return compress(data, level, mtime=mtime)
+
+    monkeypatch.setattr(gzip, "compress", counted)
+    async with serving() as served:
+        started = time.monotonic()
+        await asyncio.gather(*(served.status("/metrics") for _ in range(12)))
+        assert 1 <= compressed <= time.monotonic() - started + 1
+
+
+async def test_one_connection_too_many_is_closed_at_once_and_the_others_stay() -> None:
+    async with serving() as served, AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(connected(served.port)) for _ in range(32)]
+        for each in kept:
+            assert await ask(*each) == 200
+        for _ in range(3):
+            async with connected(served.port) as (reader, _):
+                assert await is_closed(reader)
+        for each in kept:
+            assert await ask(*each) == 200
+        assert await ask(*kept[0], path="/metrics") == 200
+
+        kept[0][1].close()
+        await kept[0][1].wait_closed()
+        for _ in range(100):  # until the server has noticed
+            try:
+                assert await served.status("/healthz") == 200
+                break
+            except aiohttp.ClientError:
+                await asyncio.sleep(0.1)
+        else:
+            pytest.fail("the place of one who left is not given to another")
+
+
+async def test_a_full_port_of_metrics_leaves_a_port_for_health_alone() -> None:
+    async with serving(health_port=0) as served, AsyncExitStack() as stack:
+        health = served.server.health_port
+        assert health != served.port
+        for _ in range(connections.MAX_CONNECTIONS):
+            await ask(*await stack.enter_async_context(connected(served.port)), path="/metrics")
+        with pytest.raises(aiohttp.ClientError):
+            await served.status("/metrics")
+        for _ in range(10):
+            assert await served.status("/healthz", port=health) == 200
+            assert await served.status("/readyz", port=health) == 200
+        served.collector.unready.append("nodes: not listed yet")
+        assert await served.status("/readyz", port=health) == 503
+        assert await served.status("/metrics", port=health) == 404
+
+
+async def test_with_a_port_for_health_the_other_has_metrics_only() -> None:
+    async with serving(health_port=0) as served:
+        assert await served.status("/metrics") == 200
+        assert await served.status("/healthz") == 404
+        assert await served.status("/readyz") == 404
+
+
+async def test_without_one_all_is_on_one_port() -> None:
+    async with serving() as served:
+        assert served.server.health_port == served.port
+        assert [await served.status(path) for path in ("/metrics", "/healthz", "/readyz", "/")] == [
+            200,
+            200,
+            200,
+            404,
+        ]
+
+
+async def test_a_request_that_does_not_end_holds_its_connection_for_seconds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    async with serving() as served, connected(served.port) as (reader, writer), asyncio.TaskGroup() as group:
+        writer.write(b"GET /healthz HTTP/1.1\r\n")
+
+        async def go_on() -> None:
+            while not writer.is_closing():
+                writer.write(b"X-More: and more\r\n")
+                await asyncio.sleep(0.1)
+
+        endless = group.create_task(go_on())
+        assert await is_closed(reader)
+        endless.cancel()
+
+
+async def test_who_asks_and_does_not_read_holds_a_connection_for_seconds_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "EXCHANGE_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
+    async with serving() as served:
+        served.collector.samples, served.collector.padding = 2000, 10_000 * "x"  # more than the kernel takes
+        async with connected(served.port) as (_, writer):
+            writer.transport.pause_reading()
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: winpool\r\n\r\n")
+            await until(lambda: served.collector.renders)
+            while True:
+                try:
+                    assert await served.status("/healthz") == 200
+                    break
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.1)
+
+
+async def test_an_idle_connection_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connections.KEEP_ALIVE_SECONDS == 15
+    monkeypatch.setattr(connections, "KEEP_ALIVE_SECONDS", 0.5)
+    async with serving() as served, connected(served.port) as (reader, writer):
+        assert await ask(reader, writer) == 200
+        assert await ask(reader, writer) == 200
+        assert await is_closed(reader)
+
+
+async def test_a_body_is_not_taken() -> None:
+    async with serving() as served, connected(served.port) as (reader, writer):
+        writer.write(
+            b"POST /metrics HTTP/1.1\r\nHost: winpool\r\nContent-Length: 1000000000\r\n\r\n" + 9000 * b"x"
+        )
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+        assert await is_closed(reader)
+        assert served.collector.renders == 0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+async def test_nothing_but_reading_is_allowed(method: str) -> None:
+    async with (
+        serving() as served,
+        aiohttp.ClientSession() as session,
+        session.request(method, served.url("/metrics")) as answer,
+    ):
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_garbage_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving() as served:
+        for garbage in (
+            b"\x16\x03\x01 a TLS hello\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"GET /metrics HTTP/1.1\r\nX: " + 10_000 * b"x" + b"\r\n\r\n",
+            b"GET /metrics HTTP/1.1\r\n" + 1000 * b"X: x\r\n" + b"\r\n",
+        ):
+            async with connected(served.port) as (reader, writer):
+                writer.write(garbage)
+                assert b" 400 " in await reader.readline()
+        assert await served.status("/healthz") == 200
+    assert [record for record in caplog.records if record.name != "asyncio"] == []
+
+
+async def test_a_fault_of_ours_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving() as served:
+        monkeypatch.setattr(served.collector, "samples", json)
+        assert await served.status("/metrics") == 500
+    assert [record.levelname for record in caplog.records if record.name != "asyncio"] == ["ERROR"]
