@@ -80,7 +80,12 @@ class App:
             now=clock.now,
             monotonic=clock.monotonic,
         )
-        self._recorder = EventRecorder(transport, reporting_instance=socket.gethostname(), now=clock.now)
+        self._recorder = EventRecorder(
+            transport,
+            reporting_instance=socket.gethostname(),
+            now=clock.now,
+            per_second=settings.events_per_second,
+        )
         self._controller = Controller(
             transport,
             pools=self._pools,

@@ -51,8 +51,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=100,
-            description="Events that may be written per second, about all pools and nodes together; each "
-            "pool has one a second of them at most.",
+            description="Events that may be written per second, repetitions included, about all pools and "
+            "nodes together. New ones of a single pool are limited to one a second.",
         ),
     ] = 5
     pool_relist_seconds: Annotated[

@@ -24,12 +24,12 @@ class Budgets:
         # Name to (tokens left, when that was so); the last used at the end.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str) -> bool:
-        """Take a token; False where there is none."""
+    def take(self, name: str, *, leaving: int = 0) -> bool:
+        """Take a token; False where there is none but the last ``leaving``."""
         now = self._monotonic()
         left, when = self._left.pop(name, (self._burst, now))
         left = min(self._burst, left + (now - when) * self._per_second)
-        granted = left >= 1.0
+        granted = left >= 1.0 + leaving
         self._left[name] = (left - 1.0 if granted else left, now)
         if len(self._left) > _NAMES_KEPT:
             self._left.popitem(last=False)

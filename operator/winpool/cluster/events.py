@@ -2,8 +2,8 @@
 
 Kopf's own poster is not used: it fills ``involvedObject.namespace``, which hides events of
 cluster-scoped objects from ``kubectl describe``, and it makes a new object for each
-repetition. Event storms have filled etcd, so there is a limit on everything here: the queue,
-the rate per pool, the memory for repetitions, and the attempts. Events are a courtesy: what
+repetition. There is a limit on everything here: the queue, the rate per pool and of all together
+(``event_budget``), the memory for repetitions, and the attempts. Events are a courtesy: what
 a person must know is in the status too.
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import FIELD_MANAGER
 from winpool.cluster.backoff import Backoff
-from winpool.cluster.budgets import Budgets
 from winpool.cluster.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
+from winpool.cluster.event_budget import CLUSTER_PER_SECOND, EventBudget
 from winpool.cluster.event_record import NAMESPACE, EventRecord, Series
 from winpool.cluster.outage import Outage
 from winpool.cluster.request import MERGE_PATCH, Request
@@ -37,11 +37,6 @@ PATH: Final = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 
 QUEUE_LIMIT: Final = 1000
 """Events that wait to be sent. Each is about a kilobyte; beyond it the oldest goes, being the stalest."""
-
-PER_SECOND: Final = 1.0
-BURST: Final = 20
-"""New events per pool: what an eye can follow, and room for what comes with one edit. Every event of every
-pool in an hour (their time to live) must fit into etcd with ease."""
 
 SAME_SECONDS: Final = 120.0
 """The same event again within this time is a repetition of the first (Karpenter's dedupe has two minutes)."""
@@ -64,8 +59,9 @@ FLUSH_SECONDS: Final = 0.5
 class EventRecorder:
     """Takes records at any time without waiting, sends them one after the other while ``run`` runs.
 
-    ``posted`` counts what was written; ``dropped`` what was not, by cause: "rate_limited",
-    "queue_full", "failed", "stopped".
+    ``posted`` counts what was written; ``dropped`` what was not, by cause: "rate_limited" (of its pool),
+    "cluster_rate_limited", "queue_full", "failed", "stopped". Repetitions are not dropped but put off, and
+    count in the budget of the cluster too; half of its burst is kept for what is new.
     """
 
     def __init__(
@@ -74,6 +70,7 @@ class EventRecorder:
         *,
         reporting_instance: str,
         now: Callable[[], datetime],
+        per_second: int = CLUSTER_PER_SECOND,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.posted = 0
@@ -82,7 +79,7 @@ class EventRecorder:
         self._reporting_instance = reporting_instance
         self._now = now
         self._monotonic = monotonic
-        self._budgets = Budgets(per_second=PER_SECOND, burst=BURST, monotonic=monotonic)
+        self._budget = EventBudget(per_second=per_second, monotonic=monotonic)
         self._outage = Outage("events", logger=log, monotonic=monotonic, meanwhile="the event is dropped")
         self._queue: deque[Series] = deque()
         # Written events that have happened again since, each to be written again when it is due.
@@ -101,8 +98,8 @@ class EventRecorder:
         series = self._recent.get(event.key)
         if series is not None and now - series.last_recorded < SAME_SECONDS:
             self._repeat(series, now)
-        elif not self._budgets.take(budget or f"{event.kind}/{event.name}"):
-            self.dropped["rate_limited"] += 1
+        elif refusal := self._budget.refuse_new(budget or f"{event.kind}/{event.name}"):
+            self.dropped[refusal] += 1
         else:
             self._begin(event, now)
 
@@ -165,7 +162,7 @@ class EventRecorder:
         if self._queue:
             return self._queue.popleft()
         series = min(self._repeated, key=_due, default=None)
-        if series is None or series.due > self._monotonic():
+        if series is None or series.due > self._monotonic() or not self._budget.take_repetition():
             return None
         self._repeated.remove(series)
         return series
@@ -177,7 +174,10 @@ class EventRecorder:
             return
         next_due = min(map(_due, self._repeated), default=None)
         try:
-            async with asyncio.timeout(None if next_due is None else next_due - self._monotonic()):
+            pause = (
+                None if next_due is None else max(next_due, self._budget.repetitions_from) - self._monotonic()
+            )
+            async with asyncio.timeout(pause):
                 await self._work.wait()
         except TimeoutError:
             return

@@ -123,4 +123,6 @@ class BoundedServer(web.Server):
         end = self._ends.get(request.protocol)
         if end is not None and request.transport is not None:
             end.cancel()
-            self._ends[request.protocol] = asyncio.get_running_loop().call_later(EXCHANGE_SECONDS, request.transport.abort)
+            self._ends[request.protocol] = asyncio.get_running_loop().call_later(
+                EXCHANGE_SECONDS, request.transport.abort
+            )

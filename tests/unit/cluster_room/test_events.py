@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -13,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.strategies import NASTY
+from harness.virtual_time import run_virtually
 from winpool.cluster.credentials import Connection
 from winpool.cluster.event_record import Series, event_name, micro_time, truncate
 from winpool.cluster.events import EventRecord, EventRecorder
+from winpool.cluster.request import Request
 from winpool.cluster.tokens import FixedHeader
 from winpool.cluster.transport import Transport
 
@@ -117,6 +120,11 @@ def test_times_are_utc() -> None:
 # Bounds. What is really posted is shown against a real API server.
 
 
+NOWHERE = Connection(
+    server="https://127.0.0.1:1", ssl=ssl.create_default_context(), authorization=FixedHeader("Bearer x")
+)
+
+
 class Clock:
     """A clock that stands still until it is moved."""
 
@@ -131,10 +139,7 @@ class Clock:
 async def recorder() -> AsyncIterator[tuple[EventRecorder, Clock]]:
     """A recorder that does not run: what is recorded stays in its queue."""
     clock = Clock()
-    connection = Connection(
-        server="https://127.0.0.1:1", ssl=ssl.create_default_context(), authorization=FixedHeader("Bearer x")
-    )
-    async with Transport(connection) as transport:
+    async with Transport(NOWHERE) as transport:
         yield (
             EventRecorder(transport, reporting_instance="me", now=lambda: NOON, monotonic=clock.monotonic),
             clock,
@@ -158,7 +163,80 @@ async def test_a_budget_of_one_pool_leaves_the_others_alone(recorder: tuple[Even
     assert events.dropped == {"rate_limited": 6}
 
 
-async def test_repetitions_cost_no_budget(recorder: tuple[EventRecorder, Clock]) -> None:
+async def test_many_pools_together_have_a_budget_too(recorder: tuple[EventRecorder, Clock]) -> None:
+    events, clock = recorder
+    for number in range(300):
+        events.record(about(number), budget=f"pool-{number}")
+    assert events.dropped == {"cluster_rate_limited": 200}
+    clock.seconds += 3
+    for number in range(300, 340):
+        events.record(about(number), budget=f"pool-{number}")
+    assert events.dropped == {"cluster_rate_limited": 200 + 40 - 15}
+
+
+async def test_a_pool_without_budget_takes_nothing_of_that_of_all(
+    recorder: tuple[EventRecorder, Clock],
+) -> None:
+    events, _ = recorder
+    for number in range(1000):
+        events.record(about(number), budget="noisy")
+    for number in range(1000, 1080):
+        events.record(about(number), budget=f"pool-{number}")
+    assert events.dropped == {"rate_limited": 980}
+
+
+def writes_of_a_storm(*, per_second: int, kinds: int, seconds: int) -> tuple[list[float], EventRecorder]:
+    """Return when events were written, from the start on, while so many kinds happen every second."""
+
+    async def run() -> tuple[list[float], EventRecorder]:
+        loop = asyncio.get_running_loop()
+        written: list[float] = []
+
+        async def note(_: Request) -> bytes:
+            written.append(loop.time() - start)
+            return b"{}"
+
+        async with Transport(NOWHERE) as transport:
+            transport.request = note  # type: ignore[method-assign]
+            events = EventRecorder(
+                transport,
+                reporting_instance="me",
+                now=lambda: NOON,
+                per_second=per_second,
+                monotonic=loop.time,
+            )
+            start = loop.time()
+            running = asyncio.create_task(events.run())
+            for _ in range(seconds):
+                for number in range(kinds):
+                    events.record(about(number), budget=f"pool-{number}")
+                await asyncio.sleep(1)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            return written, events
+
+    return run_virtually(run())
+
+
+def test_repetitions_are_within_the_budget_of_the_cluster() -> None:
+    written, events = writes_of_a_storm(per_second=5, kinds=200, seconds=200)
+    assert 5 * 200 - 50 <= len(written) <= 5 * 200 + 100
+    for second in range(200):
+        assert len([each for each in written if second <= each < second + 10]) <= 100 + 5 * 10
+    assert len([each for each in written if 100 <= each < 200]) <= 5 * 100 + 1, "no burst while it goes on"
+    assert events.dropped["rate_limited"] == 0
+
+
+def test_repetitions_leave_room_for_what_is_new() -> None:
+    written, events = writes_of_a_storm(per_second=1, kinds=60, seconds=200)
+    assert events.dropped == {}
+    assert len(written) <= 100 + 200
+    for number in range(1000, 1050):
+        events.record(about(number), budget=f"pool-{number}")
+    assert events.dropped == {}
+
+
+async def test_a_repetition_is_never_dropped(recorder: tuple[EventRecorder, Clock]) -> None:
     events, clock = recorder
     for _ in range(100):
         events.record(POOL)
@@ -167,9 +245,10 @@ async def test_repetitions_cost_no_budget(recorder: tuple[EventRecorder, Clock])
 
 
 async def test_a_full_queue_loses_the_oldest_and_counts_it(recorder: tuple[EventRecorder, Clock]) -> None:
-    events, _ = recorder
+    events, clock = recorder
     for number in range(1003):
         events.record(about(number))
+        clock.seconds += 1
     assert events.dropped == {"queue_full": 3}
 
 
