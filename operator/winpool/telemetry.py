@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.guard import Guard
+    from winpool.cluster.lister import ReflectorStats
     from winpool.cluster.reflector import NodeReflector
+    from winpool.cluster.stats import RequestStats
     from winpool.cluster.transport import Transport
     from winpool.control.pod_pass import PodPassStats
     from winpool.control.pools import Pools
@@ -84,7 +86,6 @@ class Telemetry:
             definitions.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
             definitions.RECONCILE_SECONDS: {(): self._stats.seconds},
             definitions.LAST_SUCCESS: {(): self._stats.last_success},
-            definitions.API_REQUESTS: {key: n for key, n in self._transport.stats.requests.items()},  # noqa: C416 - wider keys
             definitions.WATCH_RESTARTS: {
                 ("nodes",): self._nodes.stats.restarts,
                 ("windowsnodepools",): self._feed.restarts,
@@ -93,8 +94,31 @@ class Telemetry:
             definitions.GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
             definitions.EVENTS_POSTED: {(): self._recorder.posted},
             definitions.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
+            **of_requests(self._transport.stats),
+            **of_nodes(self._nodes.stats),
             **of_pod_passes(self._pod_passes),
         }
+
+
+def of_requests(stats: RequestStats) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about requests to the API server."""
+    return {
+        definitions.API_REQUESTS: {key: n for key, n in stats.requests.items()},  # noqa: C416 - wider keys
+        definitions.API_RETRIES: {(): stats.retries},
+        definitions.API_IN_FLIGHT: {(): stats.in_flight},
+    }
+
+
+def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about the list and the watch of nodes."""
+    return {
+        definitions.NODE_LISTS: {(): stats.lists},
+        definitions.NODE_WATCHES: {(): stats.watches},
+        definitions.NODE_WATCH_EXPIRED: {(): stats.expired},
+        definitions.NODE_EVENTS: {(): stats.events},
+        definitions.NODE_STALE: {(): stats.dropped},
+        definitions.NODE_UNREADABLE: {(): stats.undecodable},
+    }
 
 
 def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:

@@ -148,11 +148,52 @@ API_REQUESTS: Final = Definition(
     "Requests to the API server, those of the Kopf feed not counted, by verb, resource and HTTP status "
     "('error' where no answer came, 'timeout' where none came in time).",
 )
+API_RETRIES: Final = Definition(
+    "winpool_api_retries",
+    "counter",
+    (),
+    "Requests to the API server that were sent again after a failure that may pass.",
+)
+API_IN_FLIGHT: Final = Definition(
+    "winpool_api_requests_in_flight",
+    "gauge",
+    (),
+    "Requests to the API server that wait for their answer now, watches and those of the Kopf feed not "
+    "counted.",
+)
 WATCH_RESTARTS: Final = Definition(
     "winpool_watch_restarts",
     "counter",
     ("resource",),
     "Times that a watch was started again after it ended, by the resource watched.",
+)
+NODE_LISTS: Final = Definition(
+    "winpool_node_lists", "counter", (), "Lists of all Windows nodes that were begun."
+)
+NODE_WATCHES: Final = Definition(
+    "winpool_node_watches", "counter", (), "Watches of nodes that the API server has opened."
+)
+NODE_WATCH_EXPIRED: Final = Definition(
+    "winpool_node_watch_expired",
+    "counter",
+    (),
+    "Times that the API server had forgotten where the watch or the list of nodes was (410), so that all "
+    "were listed anew.",
+)
+NODE_EVENTS: Final = Definition(
+    "winpool_node_watch_events", "counter", (), "Events about nodes that the watch has brought."
+)
+NODE_STALE: Final = Definition(
+    "winpool_node_stale",
+    "counter",
+    (),
+    "What was told of a node and was older than what was known, and so left aside.",
+)
+NODE_UNREADABLE: Final = Definition(
+    "winpool_node_unreadable",
+    "counter",
+    (),
+    "Times that a node came that could not be read. It is kept as last seen, and the log names it.",
 )
 NODES_CONTACT_AGE: Final = Definition(
     "winpool_node_watch_age_seconds",
@@ -164,7 +205,11 @@ EVENTS_POSTED: Final = Definition(
     "winpool_events_posted", "counter", (), "Events that the API server has taken."
 )
 EVENTS_DROPPED: Final = Definition(
-    "winpool_events_dropped", "counter", ("cause",), "Events that were not posted, by cause."
+    "winpool_events_dropped",
+    "counter",
+    ("cause",),
+    "Events that were not posted, by cause: rate_limited (its pool has too many), cluster_rate_limited (all "
+    "pools together have), queue_full, failed, stopped.",
 )
 GUARD_IN_FORCE: Final = Definition(
     "winpool_guard_in_force",
@@ -196,7 +241,15 @@ DEFINITIONS: Final = (
     PODS_SEEN,
     LAST_POD_PASS,
     API_REQUESTS,
+    API_RETRIES,
+    API_IN_FLIGHT,
     WATCH_RESTARTS,
+    NODE_LISTS,
+    NODE_WATCHES,
+    NODE_WATCH_EXPIRED,
+    NODE_EVENTS,
+    NODE_STALE,
+    NODE_UNREADABLE,
     NODES_CONTACT_AGE,
     EVENTS_POSTED,
     EVENTS_DROPPED,

@@ -1,12 +1,20 @@
-"""The operator's own numbers about its passes over all pods."""
+"""The operator's own numbers: whatever a part counts is served."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from winpool.cluster.lister import ReflectorStats
+from winpool.cluster.stats import RequestStats
 from winpool.control.pod_pass import PodPassStats
+from winpool.control.stats import ControlStats
 from winpool.serve import definitions
-from winpool.telemetry import of_pod_passes
+from winpool.telemetry import Telemetry, of_nodes, of_pod_passes, of_requests
 
 
 def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
@@ -23,3 +31,62 @@ def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
 
 def test_both_results_are_served_from_the_start() -> None:
     assert of_pod_passes(PodPassStats())[definitions.POD_PASSES] == {("success",): 0, ("error",): 0}
+
+
+def test_requests_are_served_as_they_are_counted() -> None:
+    stats = RequestStats(in_flight=3, retries=2)
+    stats.count(verb="list", resource="nodes", code="200")
+    assert of_requests(stats) == {
+        definitions.API_REQUESTS: {("list", "nodes", "200"): 1},
+        definitions.API_RETRIES: {(): 2},
+        definitions.API_IN_FLIGHT: {(): 3},
+    }
+
+
+def test_the_list_and_the_watch_of_nodes_are_served_as_they_are_counted() -> None:
+    stats = ReflectorStats(lists=1, watches=2, restarts=3, expired=4, events=5, dropped=6, undecodable=7)
+    assert of_nodes(stats) == {
+        definitions.NODE_LISTS: {(): 1},
+        definitions.NODE_WATCHES: {(): 2},
+        definitions.NODE_WATCH_EXPIRED: {(): 4},
+        definitions.NODE_EVENTS: {(): 5},
+        definitions.NODE_STALE: {(): 6},
+        definitions.NODE_UNREADABLE: {(): 7},
+    }
+
+
+SERVED_OTHERWISE = {"figures"}
+"""What of the statistics is about pools, and served with them."""
+
+
+@pytest.mark.parametrize("kind", [RequestStats, ReflectorStats, ControlStats, PodPassStats])
+def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
+    """Of each counter a value is taken that nothing else has, and looked for in what is served."""
+    made: dict[type, Any] = {
+        each: each() for each in (RequestStats, ReflectorStats, ControlStats, PodPassStats)
+    }
+    marks = {}
+    for number, each in enumerate(fields(kind)):
+        mark = 1_000_003 + number
+        if each.name in SERVED_OTHERWISE:
+            continue
+        counter = getattr(made[kind], each.name)
+        if isinstance(counter, Counter):
+            counter["list", "nodes", "200"] = mark
+            counter["success"] = mark
+        else:
+            setattr(made[kind], each.name, mark)
+        marks[each.name] = mark
+    part: Any = SimpleNamespace
+    numbers = Telemetry(
+        transport=part(stats=made[RequestStats]),
+        pools=part(),
+        nodes=part(stats=made[ReflectorStats], last_contact_seconds=0.0),
+        recorder=part(posted=0, dropped={}),
+        relister=part(),
+        feed=part(restarts=0),
+        stats=made[ControlStats],
+        pod_passes=made[PodPassStats],
+    ).numbers()
+    served = {value for samples in numbers.values() for value in samples.values()}
+    assert {name for name, mark in marks.items() if mark not in served} == set()
