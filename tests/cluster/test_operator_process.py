@@ -8,6 +8,8 @@ import re
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,73 @@ def test_it_serves_health_readiness_and_metrics_of_its_pools(world: World) -> No
     eventually(
         lambda: pool not in world.operator.get("/metrics")[1], what="the series of a deleted pool gone"
     )
+
+
+def test_health_has_a_port_of_its_own_where_asked_for(world: World) -> None:
+    operator = Operator(
+        kubeconfig=world.testbed.kubeconfig("winpool"),
+        log_file=world.directory / "health.log",
+        environment={"WINPOOL_HEALTH_PORT": "0"},
+    )
+    try:
+        operator.start(wait=False)
+        eventually(lambda: operator.get("/metrics")[0] == 200, what="metrics are served")
+        found = re.search(r"health on port (\d+)", operator.log_text())
+        assert found, operator.log_text()
+        health = int(found[1])
+        assert operator.get("/healthz")[0] == 404, "it is on the other port only"
+        eventually(lambda: answer(health, "/readyz") == 200, what="ready")
+        assert answer(health, "/healthz") == 200
+        assert answer(health, "/metrics") == 404
+        assert operator.stop(seconds=2) == 0
+    finally:
+        operator.close()
+
+
+def answer(port: int, path: str) -> int:
+    """Return the status of a GET."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_a_reason_in_a_spec_writes_no_line_of_its_own_into_log_status_or_events(world: World) -> None:
+    """A reason with a newline, an escape sequence and a change of direction is written out everywhere."""
+    world.fleet(windows=1)
+    reason = "said so\n12:00:00 ERROR forged\x1b[2J\u202e"
+    row = {"osVersion": "2022", "verdict": "Warn", "reason": reason}
+    pool = world.pool(**SPEC)
+    pool["spec"]["supportMatrix"] = [row]
+    operator = Operator(
+        kubeconfig=world.testbed.kubeconfig("winpool"),
+        log_file=world.directory / "text.log",
+        environment={"WINPOOL_LOG_FORMAT": "text"},
+    )
+    try:
+        name = world.apply(pool)
+        operator.start()
+        world.wait_up_to_date(name, nodes=1)
+
+        def told() -> dict[str, Any] | None:
+            status = world.status(name)
+            return status if "said so" in json.dumps(status) else None
+
+        status = eventually(told, what="the reason in the status")
+        assert status is not None
+        messages = [each["message"] for each in (*status["conditions"], *status["issues"])]
+        assert [text for text in messages if "said so" in text]
+        assert [text for text in messages if not text.isprintable()] == []
+        eventually(lambda: "said so" in operator.log_text(), what="the reason in the log")
+        lines = operator.log_text().removesuffix("\n").split("\n")
+        assert [line for line in lines if not line.isprintable()] == []
+        assert [line for line in lines if line.startswith("12:00:00 ERROR")] == []
+    finally:
+        operator.close()
+    notes = [each["message"] for each in world.events(kind="WindowsNodePool", name=name)]
+    assert [text for text in notes if not text.isprintable()] == []
 
 
 def test_its_json_log_parses_and_holds_no_token_even_at_debug(world: World) -> None:

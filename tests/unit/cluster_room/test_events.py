@@ -8,6 +8,8 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -196,24 +198,19 @@ def writes_of_a_storm(*, per_second: int, kinds: int, seconds: int) -> tuple[lis
             written.append(loop.time() - start)
             return b"{}"
 
-        async with Transport(NOWHERE) as transport:
-            transport.request = note  # type: ignore[method-assign]
-            events = EventRecorder(
-                transport,
-                reporting_instance="me",
-                now=lambda: NOON,
-                per_second=per_second,
-                monotonic=loop.time,
-            )
-            start = loop.time()
-            running = asyncio.create_task(events.run())
-            for _ in range(seconds):
-                for number in range(kinds):
-                    events.record(about(number), budget=f"pool-{number}")
-                await asyncio.sleep(1)
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            return written, events
+        transport: Any = SimpleNamespace(request=note)
+        events = EventRecorder(
+            transport, reporting_instance="me", now=lambda: NOON, per_second=per_second, monotonic=loop.time
+        )
+        start = loop.time()
+        running = asyncio.create_task(events.run())
+        for _ in range(seconds):
+            for number in range(kinds):
+                events.record(about(number), budget=f"pool-{number}")
+            await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return written, events
 
     return run_virtually(run())
 

@@ -296,7 +296,6 @@ async def test_who_asks_and_does_not_read_holds_a_connection_for_seconds_only(
     async with serving() as served:
         served.collector.samples, served.collector.padding = 2000, 10_000 * "x"  # more than the kernel takes
         async with connected(served.port) as (_, writer):
-            writer.transport.pause_reading()
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: winpool\r\n\r\n")
             await until(lambda: served.collector.renders)
             while True:
