@@ -2,34 +2,39 @@
 
 The loader of the client library runs a plugin once, only logs when it fails, which leaves
 requests without credentials, and has no time limit. This is the same protocol with errors.
+
+A run is a task of its own that all requests share: a request waits for it within its own limit, and
+gives up without ending it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from winpool.cluster import plugin_run
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.tokens import bearer
+from winpool.cluster.wire import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-RUN_SECONDS: Final = 60.0
-"""A plugin may talk to a cloud, which answers in seconds; one that hangs must not hang us."""
 
 RENEW_BEFORE: Final = timedelta(seconds=60)
 """Renewed this long before its expiry, so that no request carries a token that dies on the way."""
 
 PAUSE_SECONDS: Final = 10.0
 """At most one run in this time, also when the server keeps answering 401 or the plugin keeps failing."""
+
+log = logging.getLogger(__name__)
 
 _API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _STDERR_LIMIT: Final = 300
@@ -82,7 +87,17 @@ class PluginCommand:
 class ExecPlugin:
     """The Authorization header that an exec plugin answers, kept until it is about to expire."""
 
-    __slots__ = ("_command", "_error", "_expires", "_header", "_lock", "_monotonic", "_now", "_ran_at")
+    __slots__ = (
+        "_command",
+        "_context",
+        "_error",
+        "_expires",
+        "_header",
+        "_monotonic",
+        "_now",
+        "_run",
+        "_run_at",
+    )
 
     def __init__(
         self, command: PluginCommand, *, monotonic: Callable[[], float], now: Callable[[], datetime]
@@ -90,20 +105,25 @@ class ExecPlugin:
         self._command = command
         self._monotonic = monotonic
         self._now = now
-        self._lock = asyncio.Lock()
+        # Whoever asks first must not own the run: Kopf cancels what was started on its behalf.
+        self._context = copy_context()
         self._header: str | None = None
         self._expires: datetime | None = None
         self._error: CredentialsError | None = None
-        self._ran_at = float("-inf")
+        self._run: asyncio.Task[None] | None = None
+        self._run_at = float("-inf")
 
     async def header(self) -> str:
         """Give the token held, or run the plugin (one run for all who wait).
 
-        Raises CredentialsError where it fails, with the plugin's own words.
+        A token that will expire soon is given while the run for the next one goes on. Cancelling
+        this ends the wait and not the run. Raises CredentialsError where it fails, with the plugin's
+        own words.
         """
-        if self._header is None or self._is_expiring():
-            async with self._lock:
-                await self._renew()
+        if self._header is None or self._expires_within(RENEW_BEFORE):
+            run = self._running()
+            if run is not None and (self._header is None or self._expires_within(timedelta(0))):
+                await asyncio.wait({run})
         if self._header is None:
             raise self._error or CredentialsError(f"exec plugin {self._command.argv[0]} has not run")
         return self._header
@@ -113,60 +133,64 @@ class ExecPlugin:
         if header == self._header:
             self._expires = datetime.min.replace(tzinfo=UTC)
 
-    def _is_expiring(self) -> bool:
-        return self._expires is not None and self._expires - self._now() < RENEW_BEFORE
+    async def close(self) -> None:
+        """End a run that is going on, with all that it started."""
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.wait({self._run})
+
+    def _expires_within(self, time: timedelta) -> bool:
+        return self._expires is not None and self._expires <= self._now() + time
+
+    def _running(self) -> asyncio.Task[None] | None:
+        """Give the run that is going on, or begin one; None where the last was just now."""
+        if self._run is None and self._monotonic() - self._run_at >= PAUSE_SECONDS:
+            self._run_at = self._monotonic()
+            self._run = asyncio.create_task(self._renew(), name="exec plugin", context=self._context)
+            self._run.add_done_callback(self._ended)
+        return self._run
+
+    def _ended(self, run: asyncio.Task[None]) -> None:
+        self._run = None
+        self._run_at = self._monotonic()
+        if not run.cancelled() and (error := run.exception()) is not None:
+            # Not foreseen: whoever waits is told, and a later request tries again.
+            log.error("exec plugin %s", self._command.argv[0], exc_info=error)
+            self._fail(CredentialsError(f"exec plugin {self._command.argv[0]}: {type(error).__name__}"))
 
     async def _renew(self) -> None:
-        if self._monotonic() - self._ran_at < PAUSE_SECONDS:
-            return  # somebody else has just run it, or it fails all the time
-        self._ran_at = self._monotonic()
         try:
             status = await run_plugin(self._command)
             self._header = bearer(status.token or "", source=f"token of exec plugin {self._command.argv[0]}")
         except CredentialsError as error:
-            self._error = error
-            if self._expires is not None and self._expires <= self._now():
-                self._header = None  # it has expired, or the server has refused it: of no use
-            return
-        self._expires = status.expiration_timestamp
+            self._fail(error)
+        else:
+            self._expires = status.expiration_timestamp
+
+    def _fail(self, error: CredentialsError) -> None:
+        self._error = error
+        if self._expires_within(timedelta(0)):
+            self._header = None  # it has expired, or the server has refused it: of no use
 
 
 async def run_plugin(command: PluginCommand) -> _Status:
     """Run the plugin once. Raises CredentialsError; never quotes what it wrote to stdout."""
-    name = command.argv[0]
     info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
     env = {**os.environ, **command.env, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command.argv,
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+    outcome = await plugin_run.run(command.argv, env=env)
+    if outcome.exit_code != 0:
+        words = " ".join(outcome.stderr.decode(errors="replace").split())[-_STDERR_LIMIT:]
+        raise CredentialsError(
+            f"exec plugin {command.argv[0]} failed with exit code {outcome.exit_code}: {words}"
         )
-    except OSError as error:
-        raise CredentialsError(f"exec plugin {name} cannot be started: {error.strerror}") from None
-    try:
-        async with asyncio.timeout(RUN_SECONDS):
-            stdout, stderr = await process.communicate()
-    except TimeoutError:
-        raise CredentialsError(f"exec plugin {name} gave no answer within {RUN_SECONDS:.0f} s") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        words = " ".join(stderr.decode(errors="replace").split())[-_STDERR_LIMIT:]
-        raise CredentialsError(f"exec plugin {name} failed with exit code {process.returncode}: {words}")
-    return _parse(stdout, command=command)
+    return _parse(outcome.stdout, command=command)
 
 
 def _parse(stdout: bytes, *, command: PluginCommand) -> _Status:
     name = command.argv[0]
     try:
         credential = msgspec.json.decode(stdout, type=_ExecCredential)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BROKEN:
         raise CredentialsError(f"exec plugin {name} did not answer with an ExecCredential") from None
     if credential.api_version != command.api_version:
         raise CredentialsError(

@@ -40,6 +40,9 @@ class Authorization(Protocol):
         away a newer one.
         """
 
+    async def close(self) -> None:
+        """End what is still being done to get a value."""
+
 
 class FixedHeader:
     """A header that cannot be renewed: a token or password written into the kubeconfig, or none."""
@@ -55,6 +58,9 @@ class FixedHeader:
 
     def reject(self, header: str | None) -> None:
         """Do nothing: there is no other value to be had."""
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 class TokenFile:
@@ -95,6 +101,9 @@ class TokenFile:
         """Read the file at the next request, whatever the time."""
         if header == self._header:
             self._read_at = float("-inf")
+
+    async def close(self) -> None:
+        """Do nothing: the file is closed after each look."""
 
     def _read(self) -> str:
         # A kilobyte from tmpfs or a local disk, at most every ten seconds: not worth a thread.
