@@ -2,15 +2,14 @@
 
 The official client reads the files (its configuration module only: importing one of its
 typed APIs costs 580 ms and 26 MB). What it does not do is done here: a token file is read
-again, an exec plugin is run again, and missing credentials are an error instead of
-requests in the name of system:anonymous.
+again, an exec plugin is run again, certificates are read again, impersonation and proxies are
+obeyed, and missing credentials are an error instead of requests in the name of system:anonymous.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import ssl
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,13 +19,19 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, incluster_config, kube_config
+from yarl import URL
 
 from winpool.cluster.errors import CredentialsError
-from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand
+from winpool.cluster.kubeconfig import Clocks, take_user
+from winpool.cluster.proxies import Proxy, find_proxy
+from winpool.cluster.tls import Tls, TlsFiles
 from winpool.cluster.tokens import Authorization, FixedHeader, TokenFile, bearer
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
+
+    from winpool.cluster.kubeconfig import Headers
 
 log = logging.getLogger(__name__)
 
@@ -55,25 +60,25 @@ _LOADER_FAULTS: Final = (
 class Connection:
     """Where the API server is and how to be believed there.
 
-    ``server`` is a URL without a trailing slash. ``server_hostname`` is the name to expect
-    in its certificate where that is not the URL's. ``proxy`` is a URL or None.
+    ``server`` is a URL without a trailing slash. ``impersonation`` are headers that go with each
+    request. ``server_hostname`` is the name to expect in its certificate where that is not the URL's.
     """
 
     server: str
-    ssl: ssl.SSLContext = field(repr=False)
+    tls: Tls = field(repr=False)
     authorization: Authorization = field(repr=False)
+    impersonation: Headers = ()
     server_hostname: str | None = None
-    proxy: str | None = None
+    proxy: Proxy | None = None
+
+    @property
+    def ssl(self) -> ssl.SSLContext:
+        """The context for a new connection, as the files are now."""
+        return self.tls.context()
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clocks:
-    monotonic: Callable[[], float]
-    now: Callable[[], datetime]
 
 
 async def load_connection(
@@ -92,22 +97,22 @@ async def load_connection(
 
     Raises CredentialsError, naming file and fault, where there are none or they are unusable.
     """
-    clocks = _Clocks(monotonic=monotonic, now=now)
+    clocks = Clocks(monotonic=monotonic, now=now)
     paths = kubeconfig or environ.get("KUBECONFIG")
     if paths:
-        return await _from_kubeconfig(paths, context=context, clocks=clocks)
+        return await _from_kubeconfig(paths, context=context, environ=environ, clocks=clocks)
     if environ.get(incluster_config.SERVICE_HOST_ENV_NAME):
         return _from_pod(service_account_folder, environ=environ, clocks=clocks)
     home = Path(environ.get("HOME", "/")) / ".kube" / "config"
     if home.is_file():
-        return await _from_kubeconfig(str(home), context=context, clocks=clocks)
+        return await _from_kubeconfig(str(home), context=context, environ=environ, clocks=clocks)
     raise CredentialsError(
         "no credentials for the API server: give --kubeconfig, set KUBECONFIG,"
         " or run in a pod with a ServiceAccount"
     )
 
 
-def _from_pod(folder: Path, *, environ: Mapping[str, str], clocks: _Clocks) -> Connection:
+def _from_pod(folder: Path, *, environ: Mapping[str, str], clocks: Clocks) -> Connection:
     configuration = Configuration()
     loader = _InClusterConfigLoader(
         token_filename=str(folder / "token"), cert_filename=str(folder / "ca.crt"), environ=environ
@@ -116,29 +121,36 @@ def _from_pod(folder: Path, *, environ: Mapping[str, str], clocks: _Clocks) -> C
         loader.load_and_set(configuration)
     except (ConfigException, OSError) as error:
         raise CredentialsError(f"the ServiceAccount of this pod in {folder} is unusable: {error}") from None
-    return _connection(configuration, authorization=TokenFile(folder / "token", monotonic=clocks.monotonic))
+    token = TokenFile(folder / "token", monotonic=clocks.monotonic)
+    return _connection(configuration, authorization=token, environ=environ, clocks=clocks)
 
 
-async def _from_kubeconfig(paths: str, *, context: str | None, clocks: _Clocks) -> Connection:
+async def _from_kubeconfig(
+    paths: str, *, context: str | None, environ: Mapping[str, str], clocks: Clocks
+) -> Connection:
     configuration = Configuration()
     try:
         merged = _KubeConfigMerger(paths).config
         if merged is None:
             raise CredentialsError(f"kubeconfig {paths} does not exist or is empty")
         # What expires is taken out before the loader sees it, which would read or run it only once.
-        renewed = _take_renewed(merged, context=context, clocks=clocks)
+        user = take_user(merged, context=context, clocks=clocks)
         loader = _KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
     except _LOADER_FAULTS as error:
         raise CredentialsError(f"kubeconfig {paths} is unusable: {_fault(error)}") from None
     header = _fixed(configuration.api_key.get("BearerToken", ""), source=f"the token in kubeconfig {paths}")
-    if renewed is None and header is None and configuration.cert_file is None:
+    if user.authorization is None and header is None and configuration.cert_file is None:
         raise CredentialsError(
             f"kubeconfig {paths} has no credentials for its user: a token, tokenFile, exec plugin,"
             " username and password, or client certificate is needed"
         )
     return _connection(
-        configuration, authorization=renewed or FixedHeader(header.strip() if header else None)
+        configuration,
+        authorization=user.authorization or FixedHeader(header.strip() if header else None),
+        environ=environ,
+        clocks=clocks,
+        impersonation=user.impersonation,
     )
 
 
@@ -161,58 +173,48 @@ def _fault(error: Exception) -> str:
     return "it has not the shape of a kubeconfig"
 
 
-def _take_renewed(merged: Any, *, context: str | None, clocks: _Clocks) -> Authorization | None:
-    """Remove the credentials that have to be renewed from the user's entry and return them."""
-    chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
-    user_name = chosen.safe_get("user")
-    entry = merged["users"].get_with_name(user_name, safe=True) if user_name else None
-    if entry is None:
-        raise CredentialsError(f"kubeconfig has no user named {user_name!r} for its context")
-    user = entry["user"]
-    settings: dict[str, Any] = user.value
-    base = Path(user.path).absolute().parent
-    provider = settings.get("auth-provider")
-    if provider is not None:
-        raise CredentialsError(
-            f"kubeconfig user {user_name!r} has the auth-provider {provider.get('name')!r},"
-            " a form that Kubernetes removed in 1.26: use an exec plugin"
-        )
-    token_file, plugin = settings.pop("tokenFile", None), settings.pop("exec", None)
-    if plugin is not None:
-        command = PluginCommand.parse(plugin, base=base)
-        return ExecPlugin(command, monotonic=clocks.monotonic, now=clocks.now)
-    if token_file is not None:
-        # Above an inline token, which it is meant to replace (client-go: clientcmd/api AuthInfo.TokenFile).
-        return TokenFile(base / token_file, monotonic=clocks.monotonic)
-    return None
-
-
-def _connection(configuration: Configuration, *, authorization: Authorization) -> Connection:
-    server = configuration.host.rstrip("/")
-    if not server.startswith("https://"):
-        raise CredentialsError(
-            f"the API server's address {server} must begin with https://: a token goes there"
-        )
+def _connection(
+    configuration: Configuration,
+    *,
+    authorization: Authorization,
+    environ: Mapping[str, str],
+    clocks: Clocks,
+    impersonation: Headers = (),
+) -> Connection:
+    server = _server_url(configuration.host)
+    if not configuration.verify_ssl:
+        log.warning("insecure-skip-tls-verify: whoever answers at %s is believed", server)
+    files = TlsFiles(
+        ca=configuration.ssl_ca_cert,
+        certificate=configuration.cert_file,
+        key=configuration.key_file,
+        verified=configuration.verify_ssl,
+    )
     return Connection(
-        server=server,
-        ssl=_tls(configuration),
+        server=configuration.host.rstrip("/"),
+        tls=Tls(files, monotonic=clocks.monotonic),
         authorization=authorization,
+        impersonation=impersonation,
         server_hostname=configuration.tls_server_name,
-        proxy=configuration.proxy,
+        proxy=find_proxy(server, configured=configuration.proxy, environ=environ),
     )
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
+def _server_url(text: str) -> URL:
+    """Check the API server's address. Never quotes a user and password in it."""
+    if not text.startswith("https://"):
+        raise CredentialsError(
+            f"the API server's address {text} must begin with https://: a token goes there"
+        )
     try:
-        tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        if configuration.cert_file:
-            tls.load_cert_chain(configuration.cert_file, configuration.key_file)
-    except OSError as error:  # ssl.SSLError is one
-        raise CredentialsError(f"a certificate or key for the API server cannot be read: {error}") from None
-    # Python 3.13 demands extensions of RFC 5280 that CAs of clusters in the field lack; client-go does not.
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.verify_ssl:
-        log.warning("insecure-skip-tls-verify: whoever answers at %s is believed", configuration.host)
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    return tls
+        url = URL(text)
+        if not url.host or not url.port:
+            raise ValueError
+    except ValueError:
+        raise CredentialsError(f"the API server's address {text} is not a URL") from None
+    if url.user is not None or url.password is not None:
+        raise CredentialsError(
+            f"the API server's address {text} names a user: put it and its password into the kubeconfig's"
+            " user, where they are not shown"
+        )
+    return url

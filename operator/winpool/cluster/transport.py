@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Final, Self
 
 import aiohttp
 from aiohttp import hdrs
+from multidict import CIMultiDict
 from yarl import URL
 
 from winpool import __version__
 from winpool.cluster.answers import LineStream, read_body, translated
 from winpool.cluster.errors import ApiError, CredentialsError, Unavailable, error_of
+from winpool.cluster.guests import GuestCredentials
 from winpool.cluster.notices import Notices
 from winpool.cluster.request import REPLY_LIMIT
 from winpool.cluster.retry import is_worth_repeating, retrying
+from winpool.cluster.route import requests_over
 from winpool.cluster.stats import NO_ANSWER, TIMED_OUT, RequestStats
 
 if TYPE_CHECKING:
@@ -40,14 +43,13 @@ CONNECT_SECONDS: Final = 10.0
 """For TCP and TLS. In one data centre it takes milliseconds; a lost SYN is sent again after 1, 3 and 7 s."""
 
 ANSWER_SECONDS: Final = 30.0
-"""For one request and its answer. The API server's own promise is 1 s for single objects and 30 s for
-lists (its SLOs, p99); at 60 s it gives up by itself."""
+"""For one request and its answer, and for the credentials that it waits for. The API server's own promise
+is 1 s for single objects and 30 s for lists (its SLOs, p99); at 60 s it gives up by itself."""
 
 KEEP_ALIVE_SECONDS: Final = 60.0
 """How long an idle connection is kept: below the 90 s after which the API server closes it, so that a
 request does not meet a connection that is just being closed."""
 
-_LIMITS: Final = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
 _GUEST_LIMITS: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 """A guest has limits of its own; it may be watching. Our own requests always give theirs."""
 _UNAUTHORIZED: Final = 401
@@ -70,14 +72,13 @@ class Transport:
     ) -> None:
         self.stats = stats if stats is not None else RequestStats()
         self._server = connection.server
-        self._server_hostname = connection.server_hostname
-        self._proxy = connection.proxy
         self._authorization = connection.authorization
+        self._impersonation = connection.impersonation
+        self._request_class = requests_over(connection, user_agent=USER_AGENT)
+        self._guest_credentials = GuestCredentials(connection, header=self._header)
         self._notices = Notices(monotonic=monotonic)
         self._closing = asyncio.Event()
-        self._connector = aiohttp.TCPConnector(
-            ssl=connection.ssl, limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS
-        )
+        self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
         self._session = self._make_session()
 
     async def __aenter__(self) -> Self:
@@ -89,8 +90,9 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """End the pauses of requests that wait to be sent again, and close every connection."""
+        """End the pauses of requests that wait to be sent again, a run for credentials, every connection."""
         self._closing.set()
+        await self._authorization.close()
         await self._session.close()
         await self._connector.close()
 
@@ -124,10 +126,9 @@ class Transport:
         ``silence_seconds`` is how long nothing may come before it counts as dead (StreamSilent).
         Never repeated here: only the caller knows where to go on.
         """
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         with translated(request.label, seconds=ANSWER_SECONDS):
             async with asyncio.timeout(ANSWER_SECONDS):
-                response = await self._open(request, limits)
+                response = await self._open(request, silence_seconds=silence_seconds)
                 try:
                     if response.status != _OK:
                         await self._refuse(request, response)
@@ -143,9 +144,9 @@ class Transport:
         """Give a session over our connections and credentials to a library that brings its own requests.
 
         The guest may close it, ours stay open. Credentials are put on every request, and put
-        on anew once after a 401, so the guest never needs to log in again.
+        on anew once after a 401, so the guest never needs to log in again. See ``guests``.
         """
-        return self._make_session(middlewares=(self._authorize,))
+        return self._make_session(middlewares=(self._guest_credentials,))
 
     def _make_session(
         self, *, middlewares: tuple[aiohttp.ClientMiddlewareType, ...] = ()
@@ -157,7 +158,7 @@ class Transport:
             headers={hdrs.USER_AGENT: USER_AGENT, hdrs.ACCEPT_ENCODING: "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=_GUEST_LIMITS,
-            proxy=self._proxy,
+            request_class=self._request_class,
             middlewares=middlewares,
         )
 
@@ -165,34 +166,50 @@ class Transport:
         self.stats.in_flight += 1
         try:
             with translated(request.label, seconds=ANSWER_SECONDS):
-                async with await self._open(request, _LIMITS) as response:
+                async with await self._open(request) as response:
                     if response.status >= _FAILED_FROM:
                         await self._refuse(request, response)
                     return await read_body(response, limit=request.reply_limit, label=request.label)
         finally:
             self.stats.in_flight -= 1
 
-    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _open(
+        self, request: Request, *, silence_seconds: float | None = None
+    ) -> aiohttp.ClientResponse:
         """Send, and after a 401 send once more if other credentials are to be had."""
-        header = await self._authorization.header()
-        response = await self._send(request, header, limits)
+        deadline = _deadline()
+        header = await self._header(deadline)
+        response = await self._send(request, header, _limits(deadline, silence_seconds))
         if response.status != _UNAUTHORIZED:
             return response
         self._authorization.reject(header)
         try:
-            fresh = await self._authorization.header()
+            fresh = await self._header(deadline)
         except BaseException:
             response.close()
             raise
         if fresh == header:
             return response
         response.close()
-        return await self._send(request, fresh, limits)
+        return await self._send(request, fresh, _limits(deadline, silence_seconds))
+
+    async def _header(self, deadline: float | None = None) -> str | None:
+        """Get the credentials in the time that a request has for everything. Raises CredentialsError."""
+        try:
+            async with asyncio.timeout_at(deadline or _deadline()):
+                return await self._authorization.header()
+        except TimeoutError:
+            raise CredentialsError(
+                f"no credentials within {ANSWER_SECONDS:.0f} s: what gives them has not answered yet"
+            ) from None
 
     async def _send(
         self, request: Request, header: str | None, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        headers = {hdrs.ACCEPT: request.accept}
+        if self._closing.is_set():
+            raise _closing_error()
+        headers = CIMultiDict(self._impersonation)
+        headers[hdrs.ACCEPT] = request.accept
         if header is not None:
             headers[hdrs.AUTHORIZATION] = header
         if request.body is not None:
@@ -205,7 +222,6 @@ class Transport:
                 headers=headers,
                 data=request.body,
                 allow_redirects=False,  # the token is for this server and no other
-                server_hostname=self._server_hostname,
                 timeout=limits,
             )
             code = str(response.status)
@@ -228,31 +244,6 @@ class Transport:
             retry_after=response.headers.get(hdrs.RETRY_AFTER),
         )
 
-    async def _authorize(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Put credentials on a guest's request."""
-        request.server_hostname = self._server_hostname
-        header = await self._authorize_once(request)
-        response = await handler(request)
-        if response.status != _UNAUTHORIZED:
-            return response
-        self._authorization.reject(header)
-        if await self._authorize_once(request) == header:
-            return response
-        response.close()
-        return await handler(request)
-
-    async def _authorize_once(self, request: aiohttp.ClientRequest) -> str | None:
-        try:
-            header = await self._authorization.header()
-        except CredentialsError as error:
-            # In the guest's vocabulary: a failure that may pass.
-            raise aiohttp.ClientConnectionError(error.message) from None
-        if header is not None:
-            request.headers[hdrs.AUTHORIZATION] = header
-        return header
-
     async def _pause(self, seconds: float) -> None:
         """Wait before an attempt; closing the transport ends the wait and the request."""
         try:
@@ -260,7 +251,25 @@ class Transport:
                 await self._closing.wait()
         except TimeoutError:
             return
-        raise Unavailable("the connection to the API server is being closed", reason="Closing")
+        raise _closing_error()
 
     def _count_retry(self) -> None:
         self.stats.retries += 1
+
+
+def _deadline() -> float:
+    """Return the time of the event loop at which a request that begins now has to be done."""
+    return asyncio.get_running_loop().time() + ANSWER_SECONDS
+
+
+def _limits(deadline: float, silence_seconds: float | None) -> aiohttp.ClientTimeout:
+    """Give a request the time that is left, or a watch as long as it is not silent."""
+    if silence_seconds is not None:
+        return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+    left = deadline - asyncio.get_running_loop().time()
+    # Nothing left is not 0, which to aiohttp is no limit.
+    return aiohttp.ClientTimeout(total=max(left, 0.001), sock_connect=CONNECT_SECONDS)
+
+
+def _closing_error() -> Unavailable:
+    return Unavailable("the connection to the API server is being closed", reason="Closing")

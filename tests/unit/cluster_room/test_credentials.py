@@ -12,9 +12,11 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from yarl import URL
 
 from winpool.cluster.credentials import Connection, load_connection
 from winpool.cluster.errors import CredentialsError
+from winpool.cluster.proxies import Proxy
 
 SERVER = "https://127.0.0.1:6443"
 
@@ -123,12 +125,18 @@ async def test_what_a_cluster_may_say_about_tls_and_proxies(tmp_path: Path) -> N
         "insecure-skip-tls-verify": True,
     }
     found = await load(a_kubeconfig(tmp_path, user={"token": "t"}, cluster=cluster))
-    assert (found.server, found.server_hostname, found.proxy) == (
-        SERVER,
-        "kubernetes",
-        "http://127.0.0.1:3128",
-    )
+    assert (found.server, found.server_hostname) == (SERVER, "kubernetes")
+    assert found.proxy == Proxy(URL("http://127.0.0.1:3128"))
     assert found.ssl.verify_mode is ssl.CERT_NONE
+
+
+async def test_a_field_that_is_not_known_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = {"proxy-uri": "http://p:1", "disable-compression": True, "extensions": []}
+    await load(a_kubeconfig(tmp_path, user={"token": "t", "as-group": ["dev"]}, cluster=cluster))
+    assert caplog.messages == [
+        "kubeconfig user 'u': the field 'as-group' is not known and does nothing",
+        "kubeconfig cluster 'c': the field 'proxy-uri' is not known and does nothing",
+    ]
 
 
 async def test_an_exec_plugin_is_run_when_a_token_is_needed_and_not_before(tmp_path: Path) -> None:
@@ -156,6 +164,30 @@ async def test_an_exec_plugin_is_run_when_a_token_is_needed_and_not_before(tmp_p
         ({"user": {"token": "t"}, "cluster": {"certificate-authority": "missing.crt"}}, "missing.crt"),
         ({"user": {"token": "t"}, "cluster": {"certificate-authority-data": "bm8="}}, "certificate"),
         ({"user": {"token": "s3cret"}, "users": [{"name": "u", "token": "s3cret"}]}, "Expected key user"),
+        ({"user": {"token": "t", "as-groups": ["admins"]}}, "but no `as`: name the user to act as"),
+        ({"user": {"token": "t", "as-uid": "1"}}, "but no `as`: name the user to act as"),
+        ({"user": {"token": "t", "as-user-extra": {"k": ["v"]}}}, "but no `as`: name the user to act as"),
+        ({"user": {"token": "t", "as": "jane\r\nX: y"}}, "Impersonate-User is not a line of text"),
+        ({"user": {"token": "t", "as": ["jane"]}}, "Impersonate-User is not a line of text"),
+        ({"user": {"token": "t", "as": "jane", "as-groups": "dev"}}, "as-groups is a list of names"),
+        ({"user": {"token": "t", "as": "jane", "as-user-extra": {"k": "v"}}}, "has a list for each key"),
+        *(
+            ({"user": {"token": "t"}, "cluster": {"server": server}}, problem)
+            for server, problem in (
+                ("https://u:s3cret@127.0.0.1:6443", "names a user: put it and its password"),
+                ("https://s3cret@127.0.0.1:6443", "names a user: put it and its password"),
+                ("http://u:s3cret@127.0.0.1:8080", "must begin with https://"),
+                ("https://u:s3cret@127.0.0.1:port", "is not a URL"),
+                ("https://u:p/s3cret@127.0.0.1", "is not a URL"),
+                ("https://:6443", "is not a URL"),
+                ("https://[::1", "is not a URL"),
+                ("https://127.0.0.1:99999", "is not a URL"),
+            )
+        ),
+        (
+            {"user": {"token": "t"}, "cluster": {"proxy-url": "socks5://u:s3cret@127.0.0.1:1080"}},
+            "asks for a SOCKS proxy",
+        ),
     ],
 )
 async def test_an_unusable_kubeconfig_says_what_is_wrong_and_shows_no_secret(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -21,6 +20,7 @@ from winpool.cluster.credentials import Connection
 from winpool.cluster.event_record import Series, event_name, micro_time, truncate
 from winpool.cluster.events import EventRecord, EventRecorder
 from winpool.cluster.request import Request
+from winpool.cluster.tls import Tls, TlsFiles
 from winpool.cluster.tokens import FixedHeader
 from winpool.cluster.transport import Transport
 
@@ -123,7 +123,9 @@ def test_times_are_utc() -> None:
 
 
 NOWHERE = Connection(
-    server="https://127.0.0.1:1", ssl=ssl.create_default_context(), authorization=FixedHeader("Bearer x")
+    server="https://127.0.0.1:1",
+    tls=Tls(TlsFiles(), monotonic=time.monotonic),
+    authorization=FixedHeader("Bearer x"),
 )
 
 

@@ -1,0 +1,87 @@
+"""Credentials on the requests of a library that brings its own session, and nowhere else.
+
+A session follows redirects by itself, and asks us again for each step; and libraries log errors whole,
+with the request inside. So the token goes to our server only, a redirect is an error, and no error
+that carries a request gets through.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from winpool.cluster.answers import describe
+from winpool.cluster.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from winpool.cluster.credentials import Connection
+
+_UNAUTHORIZED: Final = 401
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+"""What aiohttp follows."""
+
+
+class GuestCredentials:
+    """Middleware for a guest's session. What fails does so in its words: as a failure that may pass."""
+
+    def __init__(self, connection: Connection, *, header: Callable[[], Awaitable[str | None]]) -> None:
+        """Make the middleware; ``header`` gives the credentials in bounded time, or a CredentialsError."""
+        self._origin = URL(connection.server).origin()
+        self._authorization = connection.authorization
+        self._impersonation = connection.impersonation
+        self._header = header
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send ``request``, and after a 401 send it once more if other credentials are to be had."""
+        origin = request.url.origin()
+        if origin != self._origin:
+            raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
+        request.headers.extend(self._impersonation)
+        header = await self._authorize(request)
+        response = await _answer(request, handler)
+        if response.status != _UNAUTHORIZED:
+            return response
+        self._authorization.reject(header)
+        try:
+            fresh = await self._authorize(request)
+        except BaseException:
+            response.close()
+            raise
+        if fresh == header:
+            return response
+        response.close()
+        return await _answer(request, handler)
+
+    async def _authorize(self, request: aiohttp.ClientRequest) -> str | None:
+        try:
+            header = await self._header()
+        except CredentialsError as error:
+            raise aiohttp.ClientConnectionError(error.message) from None
+        if header is not None:
+            request.headers[hdrs.AUTHORIZATION] = header
+        return header
+
+
+async def _answer(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    try:
+        response = await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ClientResponseError) as error:
+        # The headers of the request are in these, or the proxy's. Others must pass as they are: by them
+        # a session knows that it may send a request again.
+        raise aiohttp.ClientConnectionError(describe(error)) from None
+    if response.status in _REDIRECTS:
+        response.close()
+        raise aiohttp.ClientConnectionError(
+            f"the API server answered {response.status}, a redirect, which is not followed:"
+            " the token is for this server and no other"
+        )
+    return response
