@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from cluster.door import a_node_manifest, a_reflector, a_transport, until
+from harness.clock import Seconds
 from harness.world import World
 from winpool.cluster.access import explain
+from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError, Forbidden, Unauthorized
 from winpool.cluster.request import Request
+from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
 
 LIST = Request(verb="list", resource="nodes", path="/api/v1/nodes?limit=1")
+WHO_AM_I = Request(
+    verb="create",
+    resource="selfsubjectreviews",
+    path="/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    body=b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}',
+)
 EXPIRED_SECONDS = -3600.0
 """Well beyond the leeway of about a minute that the API server grants."""
 
@@ -123,3 +135,45 @@ async def test_rights_that_come_late_are_enough(world: World, nobody: str) -> No
         await asyncio.to_thread(world.kubectl, *binding, "--clusterrole=winpool", f"--user={nobody}")
         await until(lambda: reflector.synced and reflector.last_error is None, what="it works")
         await Writer(transport).list_pools()
+
+
+async def who_we_are(transport: Transport) -> dict[str, Any]:
+    """Return as whom the API server knows us."""
+    answer: dict[str, Any] = json.loads(await transport.request(WHO_AM_I))
+    user: dict[str, Any] = answer["status"]["userInfo"]
+    return user
+
+
+async def test_a_client_certificate_that_is_renewed_is_shown_without_a_restart(world: World) -> None:
+    name, clock = f"renewed-{world.suffix}", Seconds()
+    kubeconfig = world.testbed.user_kubeconfig(name, groups=["before"])
+    connection = await load_connection(kubeconfig=str(kubeconfig), monotonic=clock)
+    async with Transport(connection) as transport:
+        assert set((await who_we_are(transport))["groups"]) == {"before", "system:authenticated"}
+        world.testbed.user_kubeconfig(name, groups=["after"])
+        clock.now += 10
+        assert set((await who_we_are(transport))["groups"]) == {"after", "system:authenticated"}
+
+
+async def test_a_kubeconfig_that_says_as_makes_us_somebody_else(world: World, tmp_path: Path) -> None:
+    config = yaml.safe_load(world.testbed.kubeconfig("admin").read_text())
+    config["users"][0]["user"] |= {
+        "as": "jane",
+        "as-uid": "u-1",
+        "as-groups": ["dev", "ops"],
+        "as-user-extra": {"example.com/50%": ["a", "b"]},
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    async with a_transport(path) as transport:
+        told = await who_we_are(transport)
+        assert (told["username"], told["uid"]) == ("jane", "u-1")
+        assert set(told["groups"]) == {"dev", "ops", "system:authenticated"}
+        assert told["extra"]["example.com/50%"] == ["a", "b"]
+        with pytest.raises(Forbidden, match='User "jane" cannot list'):
+            await transport.request(LIST)
+        async with (
+            transport.guest_session() as guest,
+            guest.get(f"{world.testbed.server}/api/v1/nodes") as answer,
+        ):
+            assert answer.status == 403
