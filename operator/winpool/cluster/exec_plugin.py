@@ -113,17 +113,22 @@ class ExecPlugin:
         self._run: asyncio.Task[None] | None = None
         self._run_at = float("-inf")
 
-    async def header(self) -> str:
+    async def header(self, *, within: float | None = None) -> str:
         """Give the token held, or run the plugin (one run for all who wait).
 
-        A token that will expire soon is given while the run for the next one goes on. Cancelling
-        this ends the wait and not the run. Raises CredentialsError where it fails, with the plugin's
-        own words.
+        A token that will expire soon is given while the run for the next one goes on. The end of
+        the wait, by ``within`` or by being cancelled, is not the end of the run. Raises
+        CredentialsError where it fails, with the plugin's own words.
         """
         if self._header is None or self._expires_within(RENEW_BEFORE):
             run = self._running()
             if run is not None and (self._header is None or self._expires_within(timedelta(0))):
-                await asyncio.wait({run})
+                _, going_on = await asyncio.wait({run}, timeout=within)
+                if going_on:
+                    raise CredentialsError(
+                        f"exec plugin {self._command.argv[0]} has not answered within {within:.0f} s"
+                        " and is waited for"
+                    )
         if self._header is None:
             raise self._error or CredentialsError(f"exec plugin {self._command.argv[0]} has not run")
         return self._header

@@ -17,8 +17,6 @@ from winpool.cluster.answers import describe
 from winpool.cluster.errors import CredentialsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from winpool.cluster.credentials import Connection
 
 _UNAUTHORIZED: Final = 401
@@ -29,12 +27,12 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 class GuestCredentials:
     """Middleware for a guest's session. What fails does so in its words: as a failure that may pass."""
 
-    def __init__(self, connection: Connection, *, header: Callable[[], Awaitable[str | None]]) -> None:
-        """Make the middleware; ``header`` gives the credentials in bounded time, or a CredentialsError."""
+    def __init__(self, connection: Connection, *, seconds: float) -> None:
+        """Make the middleware; a request waits ``seconds`` for credentials."""
         self._origin = URL(connection.server).origin()
         self._authorization = connection.authorization
         self._impersonation = connection.impersonation
-        self._header = header
+        self._seconds = seconds
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -61,7 +59,7 @@ class GuestCredentials:
 
     async def _authorize(self, request: aiohttp.ClientRequest) -> str | None:
         try:
-            header = await self._header()
+            header = await self._authorization.header(within=self._seconds)
         except CredentialsError as error:
             raise aiohttp.ClientConnectionError(error.message) from None
         if header is not None:

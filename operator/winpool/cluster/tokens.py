@@ -27,10 +27,11 @@ does not wait for them."""
 class Authorization(Protocol):
     """Where the value of the Authorization header comes from."""
 
-    async def header(self) -> str | None:
+    async def header(self, *, within: float | None = None) -> str | None:
         """Give the value to send now; None where a TLS client certificate speaks for us.
 
-        Raises CredentialsError where there is none: a request is never sent as anonymous.
+        Raises CredentialsError where there is none ``within`` that many seconds (None: as long as it
+        takes): a request is never sent as anonymous.
         """
 
     def reject(self, header: str | None) -> None:
@@ -52,7 +53,7 @@ class FixedHeader:
     def __init__(self, header: str | None) -> None:
         self._header = header
 
-    async def header(self) -> str | None:
+    async def header(self, *, within: float | None = None) -> str | None:  # noqa: ARG002 - it is at hand
         """Give the value; None for TLS client certificates."""
         return self._header
 
@@ -79,7 +80,7 @@ class TokenFile:
         self._read_at = float("-inf")
         self._complained = False
 
-    async def header(self) -> str:
+    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - a file does not wait
         """Give "Bearer <token>", from the file if the last look is REREAD_SECONDS ago."""
         now = self._monotonic()
         if self._header is not None and now - self._read_at < REREAD_SECONDS:

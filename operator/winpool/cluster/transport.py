@@ -18,7 +18,7 @@ from yarl import URL
 
 from winpool import __version__
 from winpool.cluster.answers import LineStream, read_body, translated
-from winpool.cluster.errors import ApiError, CredentialsError, Unavailable, error_of
+from winpool.cluster.errors import ApiError, Unavailable, error_of
 from winpool.cluster.guests import GuestCredentials
 from winpool.cluster.notices import Notices
 from winpool.cluster.request import REPLY_LIMIT
@@ -75,7 +75,7 @@ class Transport:
         self._authorization = connection.authorization
         self._impersonation = connection.impersonation
         self._request_class = requests_over(connection, user_agent=USER_AGENT)
-        self._guest_credentials = GuestCredentials(connection, header=self._header)
+        self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
         self._notices = Notices(monotonic=monotonic)
         self._closing = asyncio.Event()
         self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
@@ -177,14 +177,14 @@ class Transport:
         self, request: Request, *, silence_seconds: float | None = None
     ) -> aiohttp.ClientResponse:
         """Send, and after a 401 send once more if other credentials are to be had."""
-        deadline = _deadline()
-        header = await self._header(deadline)
+        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        header = await self._authorization.header(within=ANSWER_SECONDS)
         response = await self._send(request, header, _limits(deadline, silence_seconds))
         if response.status != _UNAUTHORIZED:
             return response
         self._authorization.reject(header)
         try:
-            fresh = await self._header(deadline)
+            fresh = await self._authorization.header(within=_seconds_until(deadline))
         except BaseException:
             response.close()
             raise
@@ -192,16 +192,6 @@ class Transport:
             return response
         response.close()
         return await self._send(request, fresh, _limits(deadline, silence_seconds))
-
-    async def _header(self, deadline: float | None = None) -> str | None:
-        """Get the credentials in the time that a request has for everything. Raises CredentialsError."""
-        try:
-            async with asyncio.timeout_at(deadline or _deadline()):
-                return await self._authorization.header()
-        except TimeoutError:
-            raise CredentialsError(
-                f"no credentials within {ANSWER_SECONDS:.0f} s: what gives them has not answered yet"
-            ) from None
 
     async def _send(
         self, request: Request, header: str | None, limits: aiohttp.ClientTimeout
@@ -257,18 +247,16 @@ class Transport:
         self.stats.retries += 1
 
 
-def _deadline() -> float:
-    """Return the time of the event loop at which a request that begins now has to be done."""
-    return asyncio.get_running_loop().time() + ANSWER_SECONDS
+def _seconds_until(deadline: float) -> float:
+    # Nothing left is not 0, which to aiohttp is no limit.
+    return max(deadline - asyncio.get_running_loop().time(), 0.001)
 
 
 def _limits(deadline: float, silence_seconds: float | None) -> aiohttp.ClientTimeout:
     """Give a request the time that is left, or a watch as long as it is not silent."""
     if silence_seconds is not None:
         return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
-    left = deadline - asyncio.get_running_loop().time()
-    # Nothing left is not 0, which to aiohttp is no limit.
-    return aiohttp.ClientTimeout(total=max(left, 0.001), sock_connect=CONNECT_SECONDS)
+    return aiohttp.ClientTimeout(total=_seconds_until(deadline), sock_connect=CONNECT_SECONDS)
 
 
 def _closing_error() -> Unavailable:

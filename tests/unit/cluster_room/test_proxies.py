@@ -210,8 +210,8 @@ async def test_a_proxy_that_refuses_is_named_without_its_password(tmp_path: Path
 async def test_a_failure_behind_the_proxy_does_not_show_its_password(tmp_path: Path) -> None:
     ca, other = an_authority(tmp_path, "ca"), an_authority(tmp_path, "other")
     async with proxied(tmp_path, ca) as (_, proxy):
-        environ = {"HTTPS_PROXY": f"http://user:s3cret@127.0.0.1:{proxy.port}"}
-        connection = await load(tmp_path, ca=other, environ=environ)
+        url = f"http://user:s3cret@127.0.0.1:{proxy.port}"
+        connection = await load(tmp_path, ca=other, environ={}, **{"proxy-url": url})
         async with Transport(connection) as door, door.guest_session() as guest:
             with pytest.raises(Unavailable, match="certificate is not believed") as ours:
                 await door.request(GET)
