@@ -21,6 +21,7 @@ import kopf
 
 from winpool.api.keys import CRD_NAME, GROUP, KOPF_FINALIZER, PLURAL, VERSION
 from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import without_passwords
 from winpool.cluster.outage import Outage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class FeedEndedError(Exception):
     def __init__(self, cause: BaseException | None) -> None:
         # Kopf's API errors hold the server's words in ``message``; as a text they are a whole Status object.
         said = getattr(cause, "message", None) or str(cause or "")
-        super().__init__(f"the watch ended: {said or 'Kopf gave no reason'}")
+        super().__init__(f"the watch ended: {without_passwords(said) or 'Kopf gave no reason'}")
         self.reason = type(cause).__name__
 
 

@@ -73,7 +73,7 @@ async def _answer(
     try:
         response = await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ClientResponseError) as error:
-        # The headers of the request are in these, or the proxy's. Others must pass as they are: by them
+        # In these may be the headers that the proxy was sent. Others must pass as they are: by them
         # a session knows that it may send a request again.
         raise aiohttp.ClientConnectionError(describe(error)) from None
     if response.status in _REDIRECTS:

@@ -5,16 +5,19 @@ One class of request for our own session and for those of guests, which do not k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 from aiohttp import hdrs
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 
 if TYPE_CHECKING:
     from yarl import URL
 
     from winpool.cluster.credentials import Connection
+
+
+_NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
 
 
 def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.ClientRequest]:
@@ -30,6 +33,11 @@ def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.Cl
             if proxy is not None:
                 options.update(proxy=proxy.url, proxy_headers=proxy_headers())
             super().__init__(method, url, **options)
+
+        @property
+        def request_info(self) -> aiohttp.RequestInfo:
+            """What errors and answers say of the request: not its headers, in which the token is."""
+            return aiohttp.RequestInfo(self.url, self.method, _NO_HEADERS, self.original_url)
 
     def proxy_headers() -> CIMultiDict[str]:
         # New for each request: aiohttp adds to them.

@@ -15,6 +15,7 @@ from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
+from winpool.handlers import FeedEndedError
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 TOKEN = "s3cret.t0ken"
@@ -80,6 +81,21 @@ async def test_the_errors_of_a_guest_hold_no_token(tmp_path: Path, answer: bytes
         assert TOKEN in server.heads[0]
     assert TOKEN not in repr(caught.value)
     assert TOKEN not in str(caught.value)
+
+
+async def test_the_errors_of_an_answer_to_a_guest_hold_no_token(tmp_path: Path) -> None:
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\n{}"
+    async with a_door(tmp_path, answer=lambda _: page) as (server, door), door.guest_session() as guest:
+        async with guest.get(f"{server.url}/apis") as response:
+            with pytest.raises(aiohttp.ContentTypeError) as caught:
+                await response.json()
+        assert TOKEN in server.heads[0]
+    assert TOKEN not in repr(caught.value)
+
+
+def test_the_end_of_the_feed_is_told_without_passwords() -> None:
+    error = FeedEndedError(aiohttp.InvalidURL("http://u:s3cret@proxy:port"))
+    assert str(error) == "the watch ended: http://proxy:port"
 
 
 async def test_whom_to_act_as_is_told_by_us_and_by_guests(tmp_path: Path) -> None:
