@@ -89,7 +89,7 @@ def decide(snapshot: Snapshot) -> Decision:
         missing_permission=snapshot.missing_permission or pods_permission,
         set_keys=set_keys,
     )
-    reports_first = bool(patches) and not pool.deleting and _has_to_tell_first(pool, reported)
+    reports_first = bool(patches) and _is_status_due(pool, reported)
     return Decision(
         finalizers=finalizers,
         reports_first=reports_first,
@@ -102,21 +102,11 @@ def decide(snapshot: Snapshot) -> Decision:
         },
         status=reported,
         pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
-        keeps_status=not reports_first and _keeps_status(snapshot, assessed),
+        keeps_status=_keeps_status(snapshot, assessed) and (bool(pool.status_problem) or not reports_first),
         needs_pods=not pool.deleting and _needs_pods(snapshot, assessed, may_write=may_write),
         look_again=min((moment for each in assessed if (moment := each.startup.look_again)), default=None),
         figures=Figures() if pool.deleting else figures_of(assessed),
     )
-
-
-def _has_to_tell_first(pool: Pool, reported: WindowsNodePoolStatus) -> bool:
-    """Whether the status has to be written before any node.
-
-    It says what the taints will meet, and for which keys records count that no guard vouches for: with the
-    node first, a crash between the two could leave a key there for ever (P8).
-    """
-    is_remembered = not asked_keys(pool) - remembered_keys(pool)
-    return not is_remembered or is_untold(reported, pool.status)
 
 
 def _refusal(snapshot: Snapshot) -> Refusal:
@@ -153,12 +143,27 @@ def _keeps_status(snapshot: Snapshot, assessed: Sequence[Assessment]) -> bool:
 
     One that tells of this very spec: each start of the operator would take back, for a moment, what is known
     of pods that are in the way. And that of a dry run: its plan would leave out what waits for the look.
+    One that cannot be read is not rebuilt without it either: what it said of pods was not nothing.
     """
     pool = snapshot.pool
+    is_coming = snapshot.survey is None and not snapshot.pods_problem
+    if pool.status_problem:
+        return is_coming and pool.spec is not None and not pool.deleting
     is_dry_run = pool.spec is not None and pool.spec.mode is Mode.DRY_RUN
     is_known = is_dry_run or pool.status.observed_generation == pool.generation
-    is_coming = snapshot.survey is None and not snapshot.pods_problem
     return is_known and is_coming and not pool.deleting and any(each.needs_pods for each in assessed)
+
+
+def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus) -> bool:
+    """Whether the status has to be written before any node.
+
+    The next pass goes by what stands there. It says what the taints will meet, and for which keys records
+    count that no guard vouches for: with the node first, a crash in between could leave a key there for ever
+    (P8).
+    """
+    if pool.status_problem or pool.deleting:
+        return bool(pool.status_problem)
+    return bool(asked_keys(pool) - remembered_keys(pool)) or is_untold(reported, pool.status)
 
 
 def _needs_pods(snapshot: Snapshot, assessed: Sequence[Assessment], *, may_write: bool) -> bool:
@@ -197,6 +202,8 @@ def _pool_events(
             return ()
         note = "nothing is left on any node that an ownership record names as the pool's"
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
+    if pool.status_problem:
+        return ()  # nobody knows what has been told
     of_pool = (
         Announcement(reason, note, pool.name, pool.uid)
         for reason, note in on_transition(

@@ -77,6 +77,7 @@ __all__ = [
     "WindowsNodePoolSpec",
     "WindowsNodePoolStatus",
     "read_status",
+    "status_and_problem",
 ]
 
 _M = TypeVar("_M", bound=ApiModel)
@@ -143,10 +144,15 @@ class WindowsNodePool(ApiModel):
 
 def read_status(obj: Mapping[str, Any]) -> WindowsNodePoolStatus:
     """Read the status of ``obj``; one that cannot be read counts as not yet written."""
+    return status_and_problem(obj)[0]
+
+
+def status_and_problem(obj: Mapping[str, Any]) -> tuple[WindowsNodePoolStatus, str]:
+    """Read the status of ``obj``; where it cannot be read, return an empty one and say why, for people."""
     try:
-        return WindowsNodePoolStatus.model_validate(obj.get("status") or {})
-    except ValidationError:
-        return WindowsNodePoolStatus()
+        return WindowsNodePoolStatus.model_validate(obj.get("status") or {}), ""
+    except ValidationError as error:
+        return WindowsNodePoolStatus(), "; ".join(describe(error, at="status"))
 
 
 def _read(model: type[_M], content: Any, *, at: str = "") -> _M:

@@ -151,6 +151,24 @@ class Writer:
         )
         return _decode_pool(answer, name=name)
 
+    async def clear_pool_status(self, *, name: str, resource_version: str) -> dict[str, Any]:
+        """Take off the whole status of a pool, whoever wrote it, and give the pool as it now stands.
+
+        Raises Conflict where the pool is not as it was read, NotFound where it is gone.
+        """
+        answer = await self._transport.request(
+            Request(
+                verb="patch",
+                resource=f"{PLURAL}/status",
+                name=name,
+                path=f"{POOLS_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}",
+                body=_encode({"metadata": {"resourceVersion": resource_version}, "status": None}),
+                content_type=MERGE_PATCH,
+                guarded=True,
+            )
+        )
+        return _decode_pool(answer, name=name)
+
     async def list_pools(self) -> PoolList:
         """List all pools, complete or not at all.
 

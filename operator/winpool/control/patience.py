@@ -130,6 +130,13 @@ class Patience:
             | self._conflicts.held_back(nodes)
         )
 
+    def seconds_to_newer_state(self) -> float | None:
+        """Return how long until to look for the newer state of nodes that were written too late, or None.
+
+        Such looks come later and later by themselves.
+        """
+        return self._conflicts.seconds_to_next()
+
     def seconds_to_next(self) -> float | None:
         """Return how long until a node that has to wait is worth another look; None where none waits.
 

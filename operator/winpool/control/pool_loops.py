@@ -94,6 +94,7 @@ class PoolLoops:
                     seconds = NOT_YET_SECONDS
                     continue
                 await asyncio.sleep(GATHER_SECONDS)
+                wake.clear()  # the pass looks before it awaits anything, so nothing comes in between
                 seconds = await self._pass(name, reconciler, backoff, outage)
         finally:
             del self._wakes[name]

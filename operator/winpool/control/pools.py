@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, read_status
+from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, status_and_problem
 from winpool.cluster.versions import is_older, newer_of
 from winpool.contract.rights import keys_of
 from winpool.snapshot import Keys, Pool
@@ -41,6 +41,7 @@ def read_pool(body: Mapping[str, Any]) -> Pool:
         spec = WindowsNodePool.from_object(body).spec
     except InvalidSpecError as error:
         refusal = str(error)
+    status, status_problem = status_and_problem(body)
     return Pool(
         name=metadata.name,
         uid=metadata.uid,
@@ -51,7 +52,8 @@ def read_pool(body: Mapping[str, Any]) -> Pool:
         finalizers=metadata.finalizers,
         spec=spec,
         refusal=refusal,
-        status=read_status(body),
+        status=status,
+        status_problem=status_problem,
         written_status=body.get("status", {}),
     )
 

@@ -13,21 +13,23 @@ The order within a pass is what makes it safe to be killed anywhere:
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.access import explain
-from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
 from winpool.contract.assess import rights_of
 from winpool.contract.conform import release
 from winpool.control.announcer import Announcer
+from winpool.control.next_look import NOTHING_LEFT, UNFINISHED, NextLook
+from winpool.control.overtaken import Overtaken
 from winpool.control.patience import Advice, Patience
 from winpool.control.status import StatusWriter
 from winpool.decide import decide
 from winpool.report.announce import about_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from datetime import datetime
 
     from winpool.cluster.events import EventRecorder
@@ -91,11 +93,12 @@ class Reconciler:
         self._note_figures = note_figures
         self._clock = clock
         self._patience = Patience(monotonic=clock.monotonic)
-        self._after_conflict = Backoff()
+        self._conflicts = Overtaken(ask_for_pools=relister.ask)
         self._intent = ("", 0)
-        self._overtaken = ""
         self._written_generation = 0
         self._missing_permission = ""
+        self._status_problem = ""
+        self._has_tried_nodes = False
 
     async def run(self) -> float | None:
         """Do one pass; return in how many seconds to look again, None for not before something changes.
@@ -108,58 +111,86 @@ class Reconciler:
         self._begin_anew_with(pool)
         snapshot = self._look()
         assert snapshot is not None, "nothing was awaited since the pool was there"
+        left = await self._perform(snapshot)
+        held = self._pools.get(self._pool_name)
+        has_news = held is not None and held.resource_version != pool.resource_version
+        return left.seconds(has_progressed=has_news or self._has_tried_nodes)
+
+    async def _perform(self, snapshot: Snapshot) -> NextLook:
         try:
-            seconds = await self._act(snapshot, self._decide(snapshot))
+            left = await self._act(snapshot, self._decide(snapshot))
         except Conflict:  # on the pool itself
-            return self._wait_for_pool(snapshot.pool)
+            return NextLook(paced=self._conflicts.note(snapshot.pool))
         except NotFound:
             self._relister.ask()
-            return None
+            return NOTHING_LEFT
         except Forbidden as error:
             self._missing_permission = explain(error)
-            await self._report(snapshot.pool, even_at_the_end=True)
+            with self._before_raising():
+                await self._report(snapshot.pool, even_at_the_end=True)
             raise
-        self._after_conflict.reset()
-        self._overtaken = ""
-        return seconds
+        self._conflicts.forget()
+        return left
 
-    async def _act(self, snapshot: Snapshot, decision: Decision) -> float | None:
+    async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         pool = snapshot.pool
         if not decision.patches and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
-            written = await self._status.write(snapshot, decision)
-            return _soonest(written, self._patience.seconds_to_next(), self._seconds_to(decision.look_again))
+            return self._left(decision, reported=await self._status.write(snapshot, decision))
         if decision.finalizers is not None:
             if decision.releases_pool:
                 return await self._let_go(snapshot, decision)
             await self._write_finalizers(pool, decision)
         if decision.reports_first:
             # What was just written to the pool is in the next look, and the status goes on top of that.
-            return 0 if decision.finalizers is not None else await self._report_first(snapshot, decision)
+            return (
+                UNFINISHED
+                if decision.finalizers is not None
+                else await self._report_first(snapshot, decision)
+            )
         # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
         failing = self._patience.failing
         patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
         outcome = await self._executor.run(patches, is_wanted=lambda: self._is_latest(pool))
+        self._has_tried_nodes = bool(outcome.written or outcome.stopped)
         self._follow_up(decision, outcome)
         if outcome.written:
             self._written_generation = pool.generation
         if outcome.error is not None:
-            await self._report(pool)  # a fault that lasts must not leave people with an old status
+            with self._before_raising():
+                await self._report(pool)  # a fault that lasts must not leave people with an old status
             raise outcome.error
         self._missing_permission = ""
-        reported = await self._report(pool)
-        if outcome.is_halted:
-            return HALTED_SECONDS
-        return _soonest(
-            reported,
-            0 if outcome.remaining else None,
-            self._patience.seconds_to_next(),
-            self._seconds_to(decision.look_again),
-        )
+        left = await self._report(pool)
+        return NextLook(paced=HALTED_SECONDS) if outcome.is_halted else left
 
-    async def _report_first(self, snapshot: Snapshot, decision: Decision) -> float:
+    async def _report_first(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         """Write the status before any node, and begin anew: it is the next pass that writes them."""
-        return await self._status.write(snapshot, decision) or 0.0
+        early = await self._status.write(snapshot, decision)
+        if decision.keeps_status:
+            return NOTHING_LEFT  # the look at all pods that it waits for wakes us
+        return UNFINISHED if early is None else NextLook(paced=early)
+
+    @contextmanager
+    def _before_raising(self) -> Iterator[None]:
+        """Let nothing that goes wrong within take the place of the error that is about to be raised.
+
+        That one says how long to stay away, and what is in the way.
+        """
+        try:
+            yield
+        except ApiError as error:
+            log.debug("pool %s: nor could that be reported: %s", self._pool_name, error)
+
+    def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
+        """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
+        is_due = bool(decision.patches) or decision.finalizers is not None
+        awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
+        return NextLook(
+            is_unfinished=is_due and not awaits_status,
+            paced=_soonest(reported, self._patience.seconds_to_newer_state()),
+            time=_soonest(self._patience.seconds_to_next(), self._seconds_to(decision.look_again)),
+        )
 
     def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)
@@ -169,23 +200,24 @@ class Reconciler:
         return decision
 
     def _seconds_to(self, moment: datetime | None) -> float | None:
-        return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
+        return None if moment is None else (moment - self._clock.now()).total_seconds()
 
-    async def _let_go(self, snapshot: Snapshot, decision: Decision) -> float | None:
+    async def _let_go(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
         pool = snapshot.pool
         try:
             if not await self._is_labelled_anywhere(snapshot):
                 await self._write_finalizers(pool, decision)
-                return None
+                return NOTHING_LEFT
         except (Conflict, NotFound, Forbidden):
             raise
         except ApiError:
-            await self._status.write(snapshot, decision, even_at_the_end=True)
+            with self._before_raising():
+                await self._status.write(snapshot, decision, even_at_the_end=True)
             raise
         self._ask_for_nodes()
         await self._status.write(snapshot, decision, even_at_the_end=True)
-        return STILL_LABELLED_SECONDS
+        return NextLook(paced=STILL_LABELLED_SECONDS)
 
     def _is_latest(self, pool: Pool) -> bool:
         held = self._pools.get(pool.name)
@@ -207,17 +239,6 @@ class Reconciler:
                     (about_refusal(patch.node, pool=self._pool_name, why=error.message),)
                 )
 
-    def _wait_for_pool(self, pool: Pool) -> float:
-        """Return in how many seconds to look again after a conflict on the pool itself.
-
-        Its watch event wakes us, mostly within milliseconds. Where it does not come, and the same state
-        conflicts again, all pools are listed.
-        """
-        if self._overtaken == pool.resource_version:
-            self._relister.ask()
-        self._overtaken = pool.resource_version
-        return self._after_conflict.next()
-
     async def _is_labelled_anywhere(self, snapshot: Snapshot) -> bool:
         pool, rights = snapshot.pool, rights_of(snapshot)
         labelled = await self._list_labelled(pool.name)
@@ -227,6 +248,14 @@ class Reconciler:
 
     def _begin_anew_with(self, pool: Pool) -> None:
         """Forget all pauses for a changed spec or a deletion: they are between writes of the same."""
+        self._has_tried_nodes = False
+        if pool.status_problem and not self._status_problem:
+            log.warning(
+                "pool %s: its status cannot be read, so it is written anew before any node: %s",
+                pool.name,
+                pool.status_problem,
+            )
+        self._status_problem = pool.status_problem
         if (pool.uid, pool.generation) != self._intent:
             self._intent = (pool.uid, pool.generation)
             self._written_generation = 0
@@ -254,17 +283,19 @@ class Reconciler:
         else:
             self._pools.accept(body)
 
-    async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> float | None:
+    async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
         """Look again, since things were done, and write what is true now.
 
         Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
         """
         snapshot = self._look()
         if snapshot is None:
-            return None
+            return NOTHING_LEFT
         if not self._is_latest(pool):
-            return 0
-        return await self._status.write(snapshot, self._decide(snapshot), even_at_the_end=even_at_the_end)
+            return UNFINISHED
+        decision = self._decide(snapshot)
+        written = await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
+        return self._left(decision, reported=written)
 
 
 def _soonest(*waits: float | None) -> float | None:

@@ -29,3 +29,7 @@ class Wake:
         except TimeoutError:
             pass
         self._event.clear()
+
+    def clear(self) -> None:
+        """Take back what was asked for up to now: a pass that looks at this very moment serves it."""
+        self._event.clear()

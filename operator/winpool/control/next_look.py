@@ -1,0 +1,45 @@
+"""When a pool is looked at again although nothing has changed: the one place where that is settled.
+
+A rule that names a moment can be wrong about it (one that has passed already, and does not move). So no
+moment is taken as it comes: passes that time alone leads to are LEAST_SECONDS apart at the least, and one
+follows another at once only where that one has got something done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+LEAST_SECONDS: Final = 1.0
+"""Between two passes with nothing but time between them. Nothing that time alone decides is more urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextLook:
+    """What a pass leaves behind.
+
+    ``is_unfinished``: something is left that could be written now. ``paced``: in how many seconds something
+    may be written, where whatever holds it up sees to it that such waits have an end (the second between two
+    statuses, a backoff). ``time``: in how many seconds time alone may lead to another decision. None: never.
+    """
+
+    is_unfinished: bool = False
+    paced: float | None = None
+    time: float | None = None
+
+    def seconds(self, *, has_progressed: bool) -> float | None:
+        """Return in how many seconds to look again; None for not before something changes.
+
+        ``has_progressed`` says that the pass has tried to write nodes, each of which has pauses of its own,
+        or that the pool is another than it was: what is left may then be done at once.
+        """
+        waits = (
+            (0.0 if has_progressed else LEAST_SECONDS) if self.is_unfinished else None,
+            self.paced,
+            None if self.time is None else max(LEAST_SECONDS, self.time),
+        )
+        return min((wait for wait in waits if wait is not None), default=None)
+
+
+NOTHING_LEFT: Final = NextLook()
+UNFINISHED: Final = NextLook(is_unfinished=True)

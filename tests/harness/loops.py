@@ -1,0 +1,409 @@
+"""The loops of one operator on a cluster in memory, in virtual time: for what is about loops, not Kubernetes.
+
+The loops, the passes, the looks at pods and what they go by are the real ones. The cluster keeps objects and
+compares resourceVersions, no more: nothing that is about Kubernetes may be tested on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from harness.builders import CONTROL_PLANE, NOON, Object
+from harness.writes import patched
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.cluster.control_plane import ControlPlane
+from winpool.cluster.errors import ApiError, Conflict, NotFound
+from winpool.cluster.event_record import EventRecord
+from winpool.cluster.events import EventRecorder
+from winpool.cluster.pod_lister import ListedPods
+from winpool.cluster.reflector import NodeReflector
+from winpool.cluster.store import NodeStore
+from winpool.cluster.writer import PoolList, Writer
+from winpool.contract.pods import Pod
+from winpool.contract.questions import question_of
+from winpool.control.clock import Clock
+from winpool.control.dispatch import Dispatcher
+from winpool.control.executor import Executor
+from winpool.control.observe import Observer
+from winpool.control.pod_pass import PodPass
+from winpool.control.pool_loops import PoolLoops
+from winpool.control.pools import Pools
+from winpool.control.reconcile import Reconciler
+from winpool.control.relist import Relister
+from winpool.control.stats import ControlStats
+from winpool.snapshot import Node, NodePatch
+from winpool.survey import PoolQuestion
+
+NEVER = 1e9
+"""Seconds between the regular lists: what happens here has another cause."""
+
+_TICK = 1e-6
+
+
+@dataclass
+class Trouble:
+    """What goes wrong now. ``lag`` is how late watches are, ``deaf`` whether they tell nothing at all."""
+
+    latency: float = 0.01
+    lag: float = 0.02
+    deaf: bool = False
+    writes: ApiError | None = None
+    statuses: ApiError | None = None
+    nodes: dict[str, ApiError] = field(default_factory=dict)
+    pods: ApiError | None = None
+    pods_seconds: float = 0.5
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that was asked for, and when: of what kind, to which object."""
+
+    at: float
+    kind: str
+    name: str
+
+
+class MemoryCluster:
+    """Nodes, pools and pods as they stand. Each change is told to whoever ``listens``."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.bodies: dict[str, Object] = {}
+        self.pods: list[Pod] = []
+        self.trouble = Trouble()
+        self.writes: list[Write] = []
+        self.changes: list[float] = []
+        self.listeners: list[MemoryOperator] = []
+        self._loop = asyncio.get_running_loop()
+        self._begun = self._loop.time()
+        self._told_at: dict[str, float] = {}
+        self._version = 1
+
+    @property
+    def time(self) -> float:
+        """Seconds since the beginning."""
+        return self._loop.time() - self._begun
+
+    def now(self) -> datetime:
+        """Return what the clock on the wall shows."""
+        return NOON + timedelta(seconds=self.time)
+
+    def next_version(self) -> str:
+        """Return the resourceVersion of the next write."""
+        self._version += 1
+        return str(self._version)
+
+    # What others do
+
+    def put_node(self, node: Node) -> None:
+        """Create or change a node, as others do."""
+        self.changes.append(self.time)
+        self._put_node(node)
+
+    def drop_node(self, name: str) -> None:
+        """Delete a node, as others do."""
+        if node := self.nodes.pop(name, None):
+            self.changes.append(self.time)
+            gone = replace(node, resource_version=self.next_version())
+            self._tell("nodes", lambda operator: operator.store.remove(gone))
+
+    def put_pool(self, body: Object) -> None:
+        """Create or change a pool, as others do; its status too."""
+        self.changes.append(self.time)
+        self._put_pool(body)
+
+    def edit_pool(self, name: str, **changes: Any) -> None:
+        """Change the spec of a pool, as others do."""
+        body = self.bodies[name]
+        generation = body["metadata"]["generation"] + 1
+        self.put_pool(
+            {
+                **body,
+                "metadata": {**body["metadata"], "generation": generation},
+                "spec": {**body["spec"], **changes},
+            }
+        )
+
+    def delete_pool(self, name: str) -> None:
+        """Delete a pool, as others do: it stays as long as it has a finalizer."""
+        body = self.bodies[name]
+        metadata = {**body["metadata"], "deletionTimestamp": "2026-11-01T12:00:00Z"}
+        metadata["generation"] += 1
+        self.put_pool({**body, "metadata": metadata})
+
+    # What the API server does
+
+    async def asked(self, kind: str, name: str) -> None:
+        """Take a write of the operator's: it takes its time, and may be refused."""
+        self.writes.append(Write(self.time, kind, name))
+        await asyncio.sleep(self.trouble.latency)
+        error = self.trouble.writes or (self.trouble.statuses if kind == "status" else None)
+        if error := error or self.trouble.nodes.get(name):
+            raise error
+
+    def _put_node(self, node: Node) -> Node:
+        written = replace(node, resource_version=self.next_version())
+        self.nodes[node.name] = written
+        self._tell("nodes", lambda operator: operator.store.put(written))
+        return written
+
+    def _put_pool(self, body: Object) -> Object:
+        metadata = {**body["metadata"], "resourceVersion": self.next_version()}
+        written = {**body, "metadata": metadata}
+        name = metadata["name"]
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            self.bodies.pop(name, None)
+            gone = {"name": name, "uid": metadata["uid"], "version": metadata["resourceVersion"]}
+            self._tell("pools", lambda operator: operator.pools.forget(**gone))
+        else:
+            self.bodies[name] = written
+            self._tell("pools", lambda operator: operator.pools.accept(written))
+        return written
+
+    def _tell(self, kind: str, what: Callable[[MemoryOperator], object]) -> None:
+        if self.trouble.deaf:
+            return
+        # In order, as each watch is.
+        at = max(self._loop.time() + self.trouble.lag, self._told_at.get(kind, 0) + _TICK)
+        self._told_at[kind] = at
+        for operator in self.listeners:
+            self._loop.call_at(at, operator.hear, what)
+
+    def held(self, name: str, version: str) -> Object:
+        """Return the pool of that name; as the API server, for a write, answers 404 and 409."""
+        body = self.bodies.get(name)
+        if body is None:
+            raise NotFound(f"patch windowsnodepools {name}: 404", status=404)
+        if body["metadata"]["resourceVersion"] != version:
+            raise Conflict(f"patch windowsnodepools {name}: 409", status=409)
+        return body
+
+
+class MemoryWriter(Writer):
+    """Writes to a cluster in memory."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    async def patch_node(self, patch: NodePatch) -> Node:
+        cluster, name = self._cluster, patch.node.name
+        await cluster.asked("node", name)
+        node = cluster.nodes.get(name)
+        if node is None or node.uid != patch.node.uid:
+            raise NotFound(f"patch nodes {name}: 404", status=404)
+        if node.resource_version != patch.node.resource_version:
+            raise Conflict(f"patch nodes {name}: 409", status=409)
+        return cluster._put_node(patched(node, patch))
+
+    async def patch_pool_finalizers(
+        self, *, name: str, resource_version: str, finalizers: Sequence[str]
+    ) -> dict[str, Any]:
+        await self._cluster.asked("finalizers", name)
+        body = self._cluster.held(name, resource_version)
+        return self._cluster._put_pool(
+            {**body, "metadata": {**body["metadata"], "finalizers": list(finalizers)}}
+        )
+
+    async def apply_pool_status(
+        self, *, name: str, resource_version: str, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        await self._cluster.asked("status", name)
+        body = self._cluster.held(name, resource_version)
+        return body if body.get("status") == status else self._cluster._put_pool({**body, "status": status})
+
+    async def clear_pool_status(self, *, name: str, resource_version: str) -> dict[str, Any]:
+        await self._cluster.asked("clear", name)
+        body = dict(self._cluster.held(name, resource_version))
+        body.pop("status", None)
+        return self._cluster._put_pool(body)
+
+    async def list_pools(self) -> PoolList:
+        await asyncio.sleep(self._cluster.trouble.latency)
+        return PoolList(tuple(self._cluster.bodies.values()), str(self._cluster._version))
+
+
+class _Told:
+    """What the recorder of events was told."""
+
+    def __init__(self) -> None:
+        self.events: list[EventRecord] = []
+
+    def record(self, event: EventRecord, **_: object) -> None:
+        self.events.append(event)
+
+
+class _Seen:
+    """What the reflector knows."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self.nodes = nodes
+        self.synced = True
+
+
+class _Version:
+    version = CONTROL_PLANE
+
+
+class _Counted:
+    """A reconciler whose passes are noted."""
+
+    def __init__(self, name: str, reconciler: Reconciler, operator: MemoryOperator) -> None:
+        self._name = name
+        self._reconciler = reconciler
+        self._operator = operator
+
+    async def run(self) -> float | None:
+        self._operator.passes.append((self._operator.cluster.time, self._name))
+        return await self._reconciler.run()
+
+
+class MemoryOperator:
+    """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        loop = asyncio.get_running_loop()
+        self.cluster = cluster
+        self.passes: list[tuple[float, str]] = []
+        self.wakes: list[tuple[float, str]] = []
+        self._told = _Told()
+        self._clock = Clock(now=cluster.now, monotonic=loop.time)
+        self._is_alive = True
+        self._loops: PoolLoops | None = None
+        self.pools = Pools(on_change=self._pool_changed)
+        self.store = NodeStore(self._node_changed)
+        self._writer = MemoryWriter(cluster)
+        self._executor = Executor(
+            writer=self._writer,
+            known=self.store.nodes,
+            accept_written=lambda node: self._is_alive and self.store.accept_written(node),
+            monotonic=loop.time,
+        )
+        self.pod_pass = PodPass(
+            list_pods=self._list_pods,
+            questions=self._questions,
+            on_surveyed=self._wake_all,
+            period_seconds=NEVER,
+            now=cluster.now,
+            monotonic=loop.time,
+        )
+        self._observer = Observer(
+            pools=self.pools,
+            nodes=cast(NodeReflector, _Seen(self.store.nodes)),
+            control_plane=cast(ControlPlane, _Version()),
+            pods=self.pod_pass,
+            now=cluster.now,
+        )
+        self._relister = Relister(
+            writer=self._writer,
+            pools=self.pools,
+            period_seconds=NEVER,
+            orphan_grace_seconds=0,
+            after=self._wake_all,
+            monotonic=loop.time,
+        )
+        self._loops = PoolLoops(
+            pools=self.pools,
+            observer=self._observer,
+            make_reconciler=lambda name: cast(Reconciler, _Counted(name, self._reconciler(name), self)),
+            create_task=self._create_task,
+            stats=ControlStats(),
+        )
+        self._dispatcher = Dispatcher(pools=self.pools, wake=self._wake)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """Reason and object of each event, in order."""
+        return [(event.reason, event.name) for event in self._told.events]
+
+    def start(self) -> None:
+        """List everything, begin to watch and to act."""
+        self.list_nodes()
+        self.cluster.listeners.append(self)
+        for work in (self._relister.run(), self.pod_pass.run()):
+            self._tasks.append(self._create_task(work, "loop"))
+
+    async def stop(self) -> None:
+        """End, wherever it is."""
+        self._is_alive = False
+        self.cluster.listeners.remove(self)
+        assert self._loops is not None
+        await self._loops.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hear(self, what: Callable[[MemoryOperator], object]) -> None:
+        """Take in what a watch brings."""
+        if self._is_alive:
+            what(self)
+
+    def list_nodes(self) -> None:
+        """List all nodes anew."""
+        nodes = self.cluster.nodes
+        for node in list(nodes.values()):
+            if node.labels.get(OS_LABEL) == OS_WINDOWS:
+                self.store.put(node)
+        self.store.keep_only(list(nodes), resource_version=str(self.cluster._version))
+
+    def _reconciler(self, name: str) -> Reconciler:
+        return Reconciler(
+            name,
+            observer=self._observer,
+            pools=self.pools,
+            executor=self._executor,
+            writer=self._writer,
+            recorder=cast(EventRecorder, self._told),
+            relister=self._relister,
+            list_labelled=self._list_labelled,
+            ask_for_nodes=lambda: self._soon(self.list_nodes),
+            ask_for_pods=self.pod_pass.ask,
+            note_figures=lambda *_: None,
+            clock=self._clock,
+        )
+
+    async def _list_labelled(self, pool: str) -> list[Node]:
+        await asyncio.sleep(self.cluster.trouble.latency)
+        return [node for node in self.cluster.nodes.values() if node.labels.get(POOL_LABEL) == pool]
+
+    async def _list_pods(self, *, see: Callable[[Pod], None]) -> ListedPods:
+        await asyncio.sleep(self.cluster.trouble.pods_seconds)
+        if self.cluster.trouble.pods:
+            raise self.cluster.trouble.pods
+        for pod in self.cluster.pods:
+            see(pod)
+        return ListedPods(count=len(self.cluster.pods), pages=1)
+
+    def _questions(self) -> list[PoolQuestion]:
+        if not self._observer.complete:
+            return []
+        nodes = tuple(self.store.nodes.values())
+        asked = (question_of(pool, nodes, now=self.cluster.now()) for pool in self.pools.all())
+        return [question for question in asked if question is not None]
+
+    def _soon(self, what: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(0.5, lambda: self._is_alive and what())
+
+    def _create_task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work, name=name)
+
+    def _wake(self, name: str) -> None:
+        if self._loops and self._is_alive:
+            self.wakes.append((self.cluster.time, name))
+            self._loops.wake(name)
+
+    def _wake_all(self) -> None:
+        for pool in self.pools.all():
+            self._wake(pool.name)
+
+    def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
+        if self._loops:
+            self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if self._loops:
+            self._dispatcher.node_changed(old, new)

@@ -1,0 +1,269 @@
+"""When a pool is looked at: on a loop of virtual time, with the real loops, on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from harness.builders import NOON, Object, a_body, a_node
+from harness.loops import MemoryCluster, MemoryOperator
+from harness.pods import a_pod, an_agent
+from harness.virtual_time import run_virtually
+from harness.writes import relabelled
+from winpool.cluster.errors import TooManyRequests, Unavailable
+from winpool.control.pool_loops import GATHER_SECONDS
+from winpool.snapshot import Node
+
+LABELS = {"labels": {"team": "payments"}}
+STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+DOWN = Unavailable("list pods: 503", status=503)
+
+Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
+
+
+def on_stage(
+    scene: Scene,
+    *nodes: Node,
+    cluster_of: type[MemoryCluster] = MemoryCluster,
+    status: Object | None = None,
+    **spec: object,
+) -> None:
+    """Play ``scene`` with an operator that has just been started for one pool and ``nodes``."""
+
+    async def play() -> None:
+        cluster = cluster_of()
+        for node in nodes:
+            cluster.put_node(node)
+        body = a_body()
+        cluster.put_pool({**body, "spec": {**body["spec"], **spec}, "status": status or {}})
+        operator = MemoryOperator(cluster)
+        operator.start()
+        try:
+            await scene(cluster, operator)
+        finally:
+            for each in tuple(cluster.listeners):
+                await each.stop()
+
+    run_virtually(play())
+
+
+def passes_since(operator: MemoryOperator, at: float) -> list[float]:
+    return [time for time, _ in operator.passes if time >= at]
+
+
+def status_of(cluster: MemoryCluster, kind: str) -> tuple[str, str]:
+    conditions: list[Object] = cluster.bodies["pool"]["status"]["conditions"]
+    [found] = [each for each in conditions if each["type"] == kind]
+    return found["status"], found["reason"]
+
+
+def a_joining_node(name: str = "w1", *, age: float = 60) -> Node:
+    since = NOON - timedelta(seconds=age)
+    return replace(a_node(name), created=since, ready_since=since)
+
+
+def test_a_burst_of_changes_takes_one_pass() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        begun = cluster.time
+        for number in range(5):
+            moment = NOON + timedelta(seconds=number)  # something that is looked at, and changes nothing
+            cluster.put_node(replace(cluster.nodes["w1"], ready_since=moment))
+            await asyncio.sleep(0.004)
+        await asyncio.sleep(30)
+        assert [name for at, name in operator.wakes if at >= begun] == ["pool"] * 5
+        assert passes_since(operator, begun) == [pytest.approx(begun + cluster.trouble.lag + GATHER_SECONDS)]
+
+    on_stage(scene, a_node("w1"), **LABELS)
+
+
+def test_what_comes_after_the_look_is_not_lost() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        cluster.trouble.latency = 0.2
+        cluster.put_node(relabelled(cluster.nodes["w1"], team=None))
+        # The pass writes w1 when w2 changes.
+        await asyncio.sleep(0.2)
+        assert cluster.writes[-1].name == "w1"
+        cluster.put_node(relabelled(cluster.nodes["w2"], team=None))
+        await asyncio.sleep(5)
+        assert [cluster.nodes[name].labels["team"] for name in ("w1", "w2")] == ["payments"] * 2
+
+    on_stage(scene, a_node("w1"), a_node("w2"), **LABELS)
+
+
+@pytest.mark.parametrize("seconds_of_a_look", [20.0, 1e6])
+def test_a_restart_with_a_node_whose_time_for_validation_is_over_waits_for_the_look(
+    seconds_of_a_look: float,
+) -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        cluster.pods = [an_agent(node="w1", is_ready=False)]
+        await asyncio.sleep(700)
+        assert status_of(cluster, "Stalled") == ("True", "ValidationTimedOut")
+        await operator.stop()
+        cluster.trouble.pods_seconds = seconds_of_a_look
+        cluster.writes.clear()
+
+        again = MemoryOperator(cluster)
+        again.start()
+        begun = cluster.time
+        await asyncio.sleep(3)
+        assert len(passes_since(again, begun)) <= 5
+        await asyncio.sleep(300)
+        assert cluster.writes == []
+        assert len(passes_since(again, begun)) <= 310
+
+    on_stage(scene, a_joining_node(), **STARTUP)
+
+
+def test_a_retry_after_is_honoured_also_where_the_report_meets_a_conflict() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        cluster.trouble.latency = 0.3
+        cluster.trouble.nodes["w1"] = TooManyRequests("patch nodes w1: 429", status=429, retry_after=40)
+        cluster.trouble.lag = 5  # the watch of pools is behind, so that the report is
+        body = cluster.bodies["pool"]
+        cluster.put_pool({**body, "metadata": {**body["metadata"], "labels": {"a": "b"}}})
+        cluster.trouble.lag = 0.02
+        cluster.put_node(relabelled(cluster.nodes["w1"], team=None))
+        await asyncio.sleep(2)
+        first = next(write.at for write in cluster.writes if write.at > 30)
+        cluster.trouble.nodes.clear()
+        assert [write.kind for write in cluster.writes if write.at > 30] == ["node", "status"]
+        await asyncio.sleep(60)
+        _, second, *_ = [write.at for write in cluster.writes if write.at > 30 and write.kind == "node"]
+        assert second - first >= 40
+
+    on_stage(scene, a_node("w1"), **LABELS)
+
+
+def test_a_pool_of_which_nothing_changes_is_not_looked_at() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        begun = cluster.time
+        await asyncio.sleep(7200)
+        assert passes_since(operator, begun) == []
+
+    on_stage(scene, a_node("w1"), a_node("w2"), **LABELS)
+
+
+UNREADABLE: Object = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "Perhaps"}]}
+
+
+class Shared(MemoryCluster):
+    """Somebody else has put a condition there that nobody can read, and an apply leaves what others put."""
+
+    def _put_pool(self, body: Object) -> Object:
+        status = body.get("status")
+        if status and "Perhaps" in str(self.bodies.get("pool", {}).get("status")):
+            conditions = [*status["conditions"], *UNREADABLE["conditions"]]
+            body = {**body, "status": {**status, "conditions": conditions}}
+        return super()._put_pool(body)
+
+
+def test_a_status_that_cannot_be_read_is_rebuilt_before_any_node_and_nothing_is_told_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        cluster.pods = [a_pod(node="w1", os="linux")]
+        await asyncio.sleep(30)
+        assert cluster.bodies["pool"]["status"]["misplacedPods"] == 1
+        known, told = cluster.bodies["pool"]["status"], list(operator.events)
+        assert ("MisplacedPods", "pool") in told
+        cluster.put_pool({**cluster.bodies["pool"], "status": UNREADABLE})
+        begun = cluster.time
+        await asyncio.sleep(30)
+        assert [write.kind for write in cluster.writes if write.at >= begun] == ["status"]
+        assert cluster.bodies["pool"]["status"].keys() == known.keys()
+        assert cluster.bodies["pool"]["status"]["misplacedPods"] == 1
+        assert operator.events == told
+
+        cluster.put_pool({**cluster.bodies["pool"], "status": UNREADABLE})
+        cluster.put_node(relabelled(cluster.nodes["w1"], team=None))
+        begun = cluster.time
+        await asyncio.sleep(30)
+        done = [write.kind for write in cluster.writes if write.at >= begun]
+        assert done[:2] == ["status", "node"]
+
+    on_stage(scene, a_node("w1"), **LABELS)
+    said = [each.message for each in caplog.records if "cannot be read" in each.message]
+    assert len(said) == 2, "once each time"
+    assert "status.conditions[0]" in said[0]
+
+
+def test_after_a_restart_the_rebuilt_status_waits_for_the_first_look_and_nodes_for_the_status() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        cluster.pods = [a_pod(node="w1", os="linux")]
+        await asyncio.sleep(30)
+        await operator.stop()
+        cluster.put_pool({**cluster.bodies["pool"], "status": UNREADABLE})
+        cluster.put_node(relabelled(cluster.nodes["w1"], team=None))
+        cluster.writes.clear()
+        cluster.trouble.pods_seconds = 20
+        again = MemoryOperator(cluster)
+        again.start()
+        begun = cluster.time
+        await asyncio.sleep(15)
+        assert cluster.writes == []
+        assert len(again.passes) <= 5
+        await asyncio.sleep(30)
+        assert [write.kind for write in cluster.writes][:2] == ["status", "node"]
+        assert cluster.writes[0].at - begun == pytest.approx(20, abs=1)
+        assert cluster.bodies["pool"]["status"]["misplacedPods"] == 1
+        assert "MisplacedPods" not in {reason for reason, _ in again.events}
+
+    on_stage(scene, a_node("w1"), **LABELS)
+
+
+def test_a_status_that_others_keep_unreadable_is_taken_off_whole() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        cluster.put_pool({**cluster.bodies["pool"], "status": UNREADABLE})
+        cluster.put_node(relabelled(cluster.nodes["w1"], team=None))
+        begun = cluster.time
+        await asyncio.sleep(600)
+        done = [write.kind for write in cluster.writes if write.at >= begun]
+        assert done[:4] == ["status", "clear", "status", "node"]
+        assert len(done) <= 6
+        assert status_of(cluster, "Ready") == ("True", "UpToDate")
+
+    on_stage(scene, a_node("w1"), cluster_of=Shared, **LABELS)
+
+
+def test_a_pool_under_deletion_keeps_its_nodes_until_its_unreadable_status_is_rebuilt() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        cluster.put_pool({**cluster.bodies["pool"], "status": UNREADABLE})
+        cluster.delete_pool("pool")
+        begun = cluster.time
+        await asyncio.sleep(30)
+        done = [write.kind for write in cluster.writes if write.at >= begun]
+        assert done[:2] == ["status", "node"]
+        assert cluster.bodies == {}
+        assert "team" not in cluster.nodes["w1"].labels
+
+    on_stage(scene, a_node("w1"), **LABELS)
+
+
+def test_a_status_that_is_never_kept_holds_up_nodes_and_burns_nothing() -> None:
+    """Something in between takes out what we write: no pass after it is a step forward."""
+
+    class Forgetful(MemoryCluster):
+        def _put_pool(self, body: Object) -> Object:
+            held = self.bodies.get("pool")
+            if held and body.get("status") != held.get("status"):
+                return held
+            return super()._put_pool(body)
+
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        begun = cluster.time
+        await asyncio.sleep(60)
+        assert len(passes_since(operator, begun)) <= 65
+        assert cluster.nodes["w1"].labels.get("team") is None
+
+    on_stage(scene, a_node("w1"), cluster_of=Forgetful, status=UNREADABLE, **LABELS)
