@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.guarding import Guard
 from harness.faulty import through_proxy
 from harness.streams import Stage, Theatre
 from harness.world import World
@@ -29,6 +30,26 @@ def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 def world(testbed: Testbed, tmp_path: Path) -> Iterator[World]:
     """A corner of the cluster for one test; what it leaves there fails it."""
     mine = World(testbed, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        mine.close()
+
+
+@pytest.fixture(scope="module")
+def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
+    """A control plane of a file's own, in which tests take the guard of our keys away and put it back."""
+    with Testbed.up(
+        directory=tmp_path_factory.mktemp("guard"), apply=[ROOT / "crds", ROOT / "deploy" / "base"]
+    ) as running:
+        yield Guard(running)
+
+
+@pytest.fixture
+def unguarded(guard: Guard, tmp_path: Path) -> Iterator[World]:
+    """A world in that control plane, without the guard at the start."""
+    guard.lift()
+    mine = World(guard.testbed, directory=tmp_path)
     try:
         yield mine
     finally:
