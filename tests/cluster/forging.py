@@ -94,6 +94,7 @@ def rewrite(world: World, node: str, record: str) -> None:
 
 
 def uid_of(world: World, pool: str) -> str:
+    """Return the UID of a pool."""
     return str(world.get("wnp", pool)["metadata"]["uid"])
 
 
@@ -104,11 +105,16 @@ def guard_of(node: Object) -> str:
 
 def claims_of_ours(world: World, pool: str, **more: object) -> str:
     """Return a record that gives to the pool what it has set, and what ``restrict`` puts on."""
+    return claims_on(uid_of(world, pool), **more)
+
+
+def claims_on(pool_uid: str, **more: object) -> str:
+    """Return the record of ``claims_of_ours`` for a pool by its UID."""
     labels: dict[str, tuple[str, str | None]] = {
         "example.com/tier": ("gold", None),
         TENANT: ("bank", "shop"),
     }
-    return a_record(uid_of(world, pool), labels=labels, taints={DEDICATED: None}, **more)
+    return a_record(pool_uid, labels=labels, taints={DEDICATED: None}, **more)
 
 
 def await_guarded(world: World, *, other_than: str = "") -> str:

@@ -8,9 +8,20 @@ from typing import Final
 
 import pytest
 
-from cluster.forging import await_guarded, claims_of_ours, forge, guard_of, is_restricted, patched, restrict
+from cluster.forging import (
+    await_guarded,
+    claims_of_ours,
+    claims_on,
+    forge,
+    guard_of,
+    is_restricted,
+    patched,
+    restrict,
+    uid_of,
+)
 from cluster.guarding import Guard
-from harness.waiting import holds
+from cluster.patient import PatientKubelet
+from harness.waiting import eventually, holds
 from harness.world import World
 
 INTERRUPTIONS: Final[dict[str, tuple[Callable[[Guard], None], Callable[[Guard], None]]]] = {
@@ -74,5 +85,27 @@ def test_while_the_guard_is_away_its_name_gives_no_right(guard: Guard, unguarded
     holds(lambda: unguarded.operator.running, seconds=2)  # time to write once too often
     assert patched(unguarded, since=start).count(honest) == 1
     assert is_restricted(unguarded, forger)
+    unguarded.delete(pool)
+    assert unguarded.carried() == before
+
+
+def test_a_kubelet_that_forges_as_soon_as_it_learns_the_name_of_a_new_guard_is_too_late(
+    guard: Guard, unguarded: World
+) -> None:
+    """API servers take a policy up a second after it is there, and each of them at its own time."""
+    (name,) = unguarded.fleet(windows=1)
+    restrict(unguarded, [name])
+    before = unguarded.carried()
+    pool = unguarded.apply(unguarded.pool(labels={"example.com/tier": "gold"}))
+    unguarded.operator.start()
+    unguarded.wait_up_to_date(pool, nodes=1)
+    uid = uid_of(unguarded, pool)
+    with PatientKubelet(unguarded, name, forge=lambda guard: claims_on(uid, guard=guard)) as kubelet:
+        guard.install()
+        await_guarded(unguarded)
+        eventually(lambda: kubelet.tries, what="the kubelet has tried")
+    unguarded.apply(unguarded.pool(labels={"example.com/tier": "silver"}))
+    unguarded.wait_up_to_date(pool, nodes=1)
+    assert is_restricted(unguarded, name)
     unguarded.delete(pool)
     assert unguarded.carried() == before
