@@ -11,11 +11,12 @@ from harness.waiting import eventually, holds
 from harness.world import World
 
 SILENCE = timedelta(seconds=60)
-WATCHES = {"windowsnodepools": 2, "nodes": 2, "customresourcedefinitions": 2}
+GUARD = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+WATCHES = {"windowsnodepools": 2, "nodes": 2, "customresourcedefinitions": 2, **dict.fromkeys(GUARD, 2)}
 """How often each may be watched anew in a minute: watches end after 70 s without a word, or 290 s at most."""
-LISTS = {"windowsnodepools": 1, "nodes": 2, "pods": 1}
+LISTS = {"windowsnodepools": 1, "nodes": 2, "pods": 1, **dict.fromkeys(GUARD, 1)}
 """Re-lists that P2 allows: pools every 5 minutes, nodes every 10, of these once Windows and once the rest,
-and one look at all pods in 10 minutes."""
+one look at all pods in 10 minutes, and in as many the guard, by name."""
 
 
 def test_a_converged_fleet_of_12_is_silent_for_a_minute_while_heartbeats_go_on(world: World) -> None:

@@ -1,0 +1,201 @@
+"""Whether the guard is in force, as the operator tells it while somebody takes the guard away and puts it back."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from harness.identity import Caller
+from harness.waiting import eventually
+from harness.world import World
+from testbed.cluster import Testbed
+from winpool.api.guard import BINDINGS, GUARD_NAME, POLICIES
+from winpool.api.keys import HOLD_ANNOTATION
+
+Object = dict[str, Any]
+
+ROOT: Final = Path(__file__).parents[2]
+BASE: Final = ROOT / "deploy" / "base"
+METRIC: Final = "winpool_guard_in_force"
+HARMS: Final = {
+    "policy deleted": ("delete", POLICIES, GUARD_NAME),
+    "binding deleted": ("delete", BINDINGS, GUARD_NAME),
+    "binding audits": (
+        *("patch", BINDINGS, GUARD_NAME, "--type=merge", "-p"),
+        json.dumps({"spec": {"validationActions": ["Audit"]}}),
+    ),
+    "validations changed": (
+        *("patch", POLICIES, GUARD_NAME, "--type=json", "-p"),
+        json.dumps([{"op": "replace", "path": "/spec/validations/0/expression", "value": "true"}]),
+    ),
+}
+"""What may happen to a guard, by kubectl."""
+
+TRIES: Final = 9
+LABELS: Final = 20_000
+TIMES_THE_COST: Final = 2.0
+"""At most. A policy that iterates over the labels takes 2.5 to 6 times as long, and with more labels more."""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A testbed whose guard these tests may take away."""
+    with Testbed.up(directory=tmp_path_factory.mktemp("testbed"), apply=[ROOT / "crds", BASE]) as running:
+        yield running
+
+
+@pytest.fixture
+def lab(own: Testbed, tmp_path: Path) -> Iterator[World]:
+    """A corner of that testbed; at its end the guard stands again."""
+    mine = World(own, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        put_back(mine)
+        mine.close()
+
+
+def put_back(world: World) -> None:
+    world.kubectl("apply", "-k", str(BASE))
+
+
+def said_in_log(world: World) -> list[str]:
+    """Return what the operator has logged of the guard, in order."""
+    lines = [str(line.get("message", "")) for line in world.operator.log_lines()]
+    return [line for line in lines if line.startswith("guard: ")]
+
+
+def identities(world: World) -> list[str]:
+    found = [re.search(r"in force \((\w+)\)", line) for line in said_in_log(world)]
+    return [match[1] for match in found if match]
+
+
+def issues(world: World, pool: str) -> list[Object]:
+    return [each for each in world.status(pool).get("issues", []) if each["reason"] == "GuardNotInForce"]
+
+
+def in_force(world: World, pool: str) -> bool:
+    return world.operator.metric(METRIC) == 1 and not issues(world, pool)
+
+
+def events(world: World, pool: str) -> list[str]:
+    found = world.own_events(kind="WindowsNodePool", name=pool)
+    return sorted(each["reason"] for each in found if each["reason"].startswith("Guard"))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: World, harm: str) -> None:
+    pool = lab.apply(lab.pool())
+    lab.operator.start()
+    eventually(lambda: lab.operator.metric(METRIC) == 1 and lab.status(pool), what="the guard in force")
+    assert issues(lab, pool) == []
+    assert events(lab, pool) == []
+
+    lab.kubectl(*HARMS[harm])
+    [issue] = eventually(lambda: issues(lab, pool), what="an issue")
+    assert "node" not in issue
+    assert GUARD_NAME in issue["message"]
+    assert "kubectl apply -k deploy/base" in issue["fix"]
+    assert lab.operator.metric(METRIC) == 0
+    eventually(lambda: events(lab, pool) == ["GuardMissing"], what="the event")
+
+    put_back(lab)
+    eventually(lambda: in_force(lab, pool), what="the guard in force again")
+    eventually(
+        lambda: events(lab, pool) == ["GuardMissing", "GuardRestored"], what="the event that it is back"
+    )
+    first, second = identities(lab)
+    assert first != second
+    told = said_in_log(lab)
+    assert [line.partition(" (")[0].partition(": there")[0][:20] for line in told] == [
+        "guard: in force",
+        "guard: not in force:",
+        "guard: in force",
+    ]
+
+
+def test_a_restart_of_the_operator_leaves_its_identity(lab: World) -> None:
+    pool = lab.apply(lab.pool())
+    for _ in range(2):
+        lab.operator.start()
+        eventually(lambda: in_force(lab, pool), what="the guard in force")
+        lab.operator.kill()
+    first, second = identities(lab)
+    assert first == second
+    assert events(lab, pool) == []
+
+
+def test_without_the_right_to_look_it_says_which_is_missing_and_goes_on(lab: World) -> None:
+    names = lab.fleet(windows=1)
+    role = json.loads(lab.kubectl("get", "clusterrole", "winpool", "-o", "json"))
+    role["rules"] = [rule for rule in role["rules"] if POLICIES not in rule["resources"]]
+    lab.kubectl("replace", "-f", "-", stdin=json.dumps(role))
+    pool = lab.apply(lab.pool(labels={"example.com/team": "payments"}))
+    lab.operator.start()
+    lab.wait_up_to_date(pool, nodes=len(names))
+    [issue] = eventually(lambda: issues(lab, pool), what="an issue")
+    assert f'resources: ["{POLICIES}"]' in issue["message"]
+    assert "admissionregistration.k8s.io" in issue["message"]
+    assert lab.operator.metric(METRIC) == 0
+    put_back(lab)
+    eventually(lambda: in_force(lab, pool), what="the guard in force", seconds=120)
+
+
+def test_a_pool_of_trusted_labels_that_nodes_could_get_by_themselves_is_told_so(lab: World) -> None:
+    pool = lab.apply(lab.pool(labels={"node-restriction.kubernetes.io/payments": "yes"}))
+    lab.operator.start()
+
+    def reasons() -> list[str]:
+        return [each["reason"] for each in lab.status(pool).get("issues", []) if "node" not in each]
+
+    eventually(lambda: reasons() == ["SelectorOpenToKubelets"], what="the issue")
+    restricted = {**lab.selector, "node-restriction.kubernetes.io/zone": "trusted"}
+    lab.kubectl(
+        *("patch", "wnp", pool, "--type=merge", "-p"),
+        json.dumps({"spec": {"nodeSelector": {"matchLabels": restricted}}}),
+    )
+    eventually(lambda: not reasons(), what="no issue any more")
+
+
+def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(own: Testbed) -> None:
+    name = "stuffed"
+    labels = {f"l.example.com/k{number:05d}": "v" for number in range(LABELS)}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    own.kubectl("create", "-f", "-", stdin=json.dumps(node))
+    try:
+        with Caller.kubelet(own, name) as kubelet:
+            guarded = [*reports(kubelet, name)]
+            assert refuses(kubelet, name)
+            own.kubectl(*HARMS["policy deleted"])
+            eventually(lambda: not refuses(kubelet, name), what="no policy", every=1)
+            bare = [*reports(kubelet, name)]
+            own.kubectl("apply", "-k", str(BASE))
+            eventually(lambda: refuses(kubelet, name), what="the policy again", every=1)
+            guarded += reports(kubelet, name)
+    finally:
+        own.kubectl("apply", "-k", str(BASE))
+        own.kubectl("delete", "node", name)
+    assert statistics.median(guarded) <= TIMES_THE_COST * statistics.median(bare), (guarded, bare)
+
+
+def refuses(kubelet: Caller, node: str) -> bool:
+    """Whether the guard is enforced now."""
+    held = {"metadata": {"annotations": {HOLD_ANNOTATION: f"{time.monotonic()}"}}}
+    return kubelet.patch(f"/api/v1/nodes/{node}", held)[0] == 403
+
+
+def reports(kubelet: Caller, node: str) -> Iterator[float]:
+    """Yield how long each of some ordinary status reports takes, in seconds."""
+    for number in range(TRIES):
+        condition = {"type": "DiskPressure", "status": "False", "reason": f"Try{number}"}
+        started = time.perf_counter()
+        answer = kubelet.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [condition]}})
+        yield time.perf_counter() - started
+        assert answer[0] == 200, answer

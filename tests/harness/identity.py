@@ -1,0 +1,71 @@
+"""Requests to the API server as somebody else: a kubelet, or who a token says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final, Self
+from urllib.parse import quote, urlsplit
+
+from testbed.cluster import Testbed
+from testbed.winsim.identities import node_identity
+
+Object = dict[str, Any]
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+ANSWER_SECONDS: Final = 60.0
+
+
+class Caller:
+    """One connection to the API server on which all requests are made by one identity; close it."""
+
+    def __init__(
+        self, testbed: Testbed, headers: Mapping[str, str], *, client: tuple[Any, Any] | None = None
+    ) -> None:
+        self._headers = dict(headers)
+        tls = ssl.create_default_context(cafile=testbed.ca_file)
+        if client:
+            tls.load_cert_chain(*client)
+        server = urlsplit(testbed.server)
+        self._connection = http.client.HTTPSConnection(
+            server.hostname or "", server.port, context=tls, timeout=ANSWER_SECONDS
+        )
+
+    @classmethod
+    def named(cls, testbed: Testbed, user: str, *groups: str, extra: Mapping[str, str] | None = None) -> Self:
+        """Return somebody that the front proxy vouches for, with at most one group."""
+        more = {f"X-Remote-Extra-{quote(key, safe='')}": value for key, value in (extra or {}).items()}
+        headers = {"X-Remote-User": user, "X-Remote-Group": ",".join(groups), **more}
+        return cls(testbed, headers, client=testbed.front_proxy)
+
+    @classmethod
+    def kubelet(cls, testbed: Testbed, node: str) -> Self:
+        """Return the kubelet of a node, as the simulated nodes are: Node authorizer, NodeRestriction."""
+        return cls(testbed, node_identity(node).headers, client=testbed.front_proxy)
+
+    @classmethod
+    def bearer(cls, testbed: Testbed, token: str) -> Self:
+        """Return whoever the token says."""
+        return cls(testbed, {"Authorization": f"Bearer {token}"})
+
+    def ask(
+        self, method: str, path: str, body: Object | None = None, *, kind: str = "application/json"
+    ) -> tuple[int, Object]:
+        """Send a request; return status and answer."""
+        text = None if body is None else json.dumps(body)
+        self._connection.request(method, path, body=text, headers={**self._headers, "Content-Type": kind})
+        answer = self._connection.getresponse()
+        found: Object = json.loads(answer.read())
+        return answer.status, found
+
+    def patch(self, path: str, body: Object) -> tuple[int, Object]:
+        """Send a merge patch."""
+        return self.ask("PATCH", path, body, kind=MERGE_PATCH)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
