@@ -20,6 +20,7 @@ from winpool.contract.record import MAX_BYTES, fits
 from winpool.contract.rights import asked_keys, keys_to_remember, remembered_keys
 from winpool.report.announce import Announcement, about_node, of_issues, on_transition
 from winpool.report.figures import Figures, figures_of
+from winpool.report.pods import overdue_at
 from winpool.report.preflight import is_untold
 from winpool.report.reserved_memory import too_large
 from winpool.report.status import status
@@ -104,7 +105,7 @@ def decide(snapshot: Snapshot) -> Decision:
         pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
         keeps_status=_keeps_status(snapshot, assessed) and (bool(pool.status_problem) or not reports_first),
         needs_pods=not pool.deleting and _needs_pods(snapshot, assessed, may_write=may_write),
-        look_again=min((moment for each in assessed if (moment := each.startup.look_again)), default=None),
+        look_again=_look_again(assessed, reported, now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(assessed),
     )
 
@@ -172,6 +173,14 @@ def _needs_pods(snapshot: Snapshot, assessed: Sequence[Assessment], *, may_write
         return False
     waiting = (each for each in assessed if each.needs_pods and each.node.uid not in snapshot.held_back)
     return current_survey(snapshot) is None or (may_write and any(waiting))
+
+
+def _look_again(
+    assessed: Sequence[Assessment], reported: WindowsNodePoolStatus, *, now: datetime
+) -> datetime | None:
+    """Return the next moment that a rule names. One that has passed has had its say in this decision."""
+    moments = (*(each.startup.look_again for each in assessed), overdue_at(reported.issues))
+    return min((moment for moment in moments if moment and moment > now), default=None)
 
 
 def _finalizers(pool: Pool, *, due: bool) -> tuple[str, ...] | None:

@@ -21,6 +21,11 @@ CONDITIONS: Final = (
             ),
             Meaning(
                 "True",
+                Reason.POD_LIST_FAILING,
+                "Enough nodes are available; some wait for a look at all pods, which fails.",
+            ),
+            Meaning(
+                "True",
                 Reason.TAINTS_HELD,
                 "Enough nodes are available; from some a NoExecute taint is held back: see Stalled.",
             ),
@@ -104,6 +109,11 @@ CONDITIONS: Final = (
                 Reason.WRITE_REFUSED,
                 "All that is left are nodes that the API server, or a policy behind it, does not let be "
                 "changed: see status.issues.",
+            ),
+            Meaning(
+                "False",
+                Reason.POD_LIST_FAILING,
+                "Some nodes wait for a look at all pods, and pods cannot be listed: the message says why.",
             ),
             Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
             Meaning(
@@ -199,6 +209,11 @@ CONDITIONS: Final = (
             Meaning("True", Reason.VALIDATING_NODES, "Nodes that joined are being validated."),
             Meaning(
                 "True",
+                Reason.POD_LIST_FAILING,
+                "All that is left waits for a look at all pods, which fails; it is tried again.",
+            ),
+            Meaning(
+                "True",
                 Reason.RELEASING_NODES,
                 "The pool is being deleted and what it put on nodes is taken off.",
             ),
@@ -220,6 +235,12 @@ CONDITIONS: Final = (
                 "A NoExecute taint is held back from nodes with pods that do not tolerate it.",
             ),
             Meaning("True", Reason.VALIDATION_TIMED_OUT, "Nodes have not passed validation in time."),
+            Meaning(
+                "True",
+                Reason.POD_LIST_FAILING,
+                "All that is left has waited for five minutes for a look at all pods, and pods cannot be "
+                "listed.",
+            ),
             Meaning(
                 "True",
                 Reason.WRITE_REFUSED,

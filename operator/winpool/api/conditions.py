@@ -42,6 +42,7 @@ class Reason(StrEnum):
     OWNER_UNKNOWN = "OwnerUnknown"
     PAUSED = "Paused"
     PAUSED_BY_SPEC = "PausedBySpec"
+    POD_LIST_FAILING = "PodListFailing"
     POOL_OVERLAP = "PoolOverlap"
     RELEASING_NODES = "ReleasingNodes"
     RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"

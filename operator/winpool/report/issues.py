@@ -31,7 +31,10 @@ def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
     pool = snapshot.pool
     if snapshot.survey is not None or pool.deleting or pool.status.observed_generation != pool.generation:
         return ()
-    return tuple(issue for issue in pool.status.issues if issue.reason in POD_ISSUES)
+    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods_problem else ""
+    return tuple(
+        issue for issue in pool.status.issues if issue.reason in POD_ISSUES and issue.reason != known_anew
+    )
 
 
 def issues(
@@ -78,10 +81,11 @@ _KEPT: Final = (
     IssueReason.SELECTOR_OPEN_TO_KUBELETS,
     *PREFLIGHT_ISSUES,
     IssueReason.SUPPORT_ENDING,
+    IssueReason.POD_LIST_FAILING,
 )
 """What keeps its place: what is true of the pool as a whole; people have to be told of taints before they are
-written; and an end of support is announced once and must not come and go with the troubles of other nodes.
-There are a handful of them."""
+written; an end of support is announced once and must not come and go with the troubles of other nodes; and the
+time since pods cannot be listed is counted. There are a handful of them."""
 
 
 _ORDER: Final = list(IssueReason)
@@ -98,7 +102,9 @@ def _badness(pair: tuple[str | None, Finding]) -> tuple[int, str]:
 
 
 def _identity(node: str | None, reason: str, message: str) -> tuple[str | None, str]:
-    """Return what tells an issue from others; an end of support goes on whichever node stands for it."""
+    """Return what tells an issue from others; some go on whichever node stands for them."""
+    if reason == IssueReason.POD_LIST_FAILING:
+        return ("", reason)
     return (ending_of(message) if reason == IssueReason.SUPPORT_ENDING else node, reason)
 
 

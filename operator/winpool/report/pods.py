@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.contract.membership import Claim
@@ -12,13 +13,24 @@ from winpool.report.tally import count_nodes, count_pods, enumerate_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
+    from winpool.api.v1alpha1 import Issue
     from winpool.contract.assess import Assessment
     from winpool.snapshot import Snapshot
     from winpool.survey import Survey
 
-POD_ISSUES = (*PREFLIGHT_ISSUES, IssueReason.MISPLACED_PODS, IssueReason.PODS_UNREADABLE)
+POD_ISSUES = (
+    *PREFLIGHT_ISSUES,
+    IssueReason.MISPLACED_PODS,
+    IssueReason.PODS_UNREADABLE,
+    IssueReason.POD_LIST_FAILING,
+)
 """What is known from a look at all pods only."""
+
+FAILING_SECONDS: Final = 300.0
+"""How long nodes may wait for a look at all pods that fails before a person has to see to it: an API server
+that is restarted or too busy lists pods again within minutes."""
 
 
 def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
@@ -39,6 +51,16 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
         return
     ours = {each.node.name for each in assessed if each.claim is Claim.OURS}
     yield from preflight_findings(snapshot, pool.spec, assessed, ours=ours)
+    asking = [each.node.name for each in assessed if each.needs_pods]
+    if asking and snapshot.pods_problem and not snapshot.pods_forbidden:
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            asking[:1],
+            f"{count_nodes(len(asking))} ({enumerate_names(asking)}) cannot be gone on with before all pods "
+            f"have been looked at, and that fails: {snapshot.pods_problem}",
+            "see to the API server, or to what stands between it and the operator; the operator tries again "
+            "by itself",
+        )
     if survey is None:
         return
     if there := sorted(survey.misplaced_on.keys() & ours):
@@ -61,6 +83,15 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
             "NoExecute taint is put there",
             "see the log of the operator for the pods and what is wrong with them",
         )
+
+
+def overdue_at(issues: Iterable[Issue]) -> datetime | None:
+    """Return when a person has to see to it that pods cannot be listed; None where nothing waits for that.
+
+    Counted from what stands in the status, so that a restart does not begin anew (P8).
+    """
+    since = (each.since for each in issues if each.reason == IssueReason.POD_LIST_FAILING)
+    return min((each + timedelta(seconds=FAILING_SECONDS) for each in since), default=None)
 
 
 def _of_pool(snapshot: Snapshot) -> Survey | None:

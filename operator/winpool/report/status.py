@@ -17,7 +17,7 @@ from winpool.report.conditions import conditions
 from winpool.report.guard import guard_findings
 from winpool.report.issues import carried_issues, issues
 from winpool.report.os_support import builds, findings, grouped
-from winpool.report.pods import misplaced_pods, pod_findings
+from winpool.report.pods import misplaced_pods, overdue_at, pod_findings
 from winpool.report.preflight import preflight
 from winpool.report.reserved_memory import reserved_findings
 from winpool.report.tally import tally
@@ -45,20 +45,23 @@ def status(
     pool, counts = snapshot.pool, tally(assessed)
     groups = grouped(assessed)
     judged = findings(groups, today=snapshot.now.date())
+    found = (
+        *guard_findings(snapshot),
+        *judged,
+        *pod_findings(snapshot, assessed),
+        *reserved_findings(pool, assessed),
+    )
+    standing = issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now)
+    overdue = overdue_at(standing)
     view = View(
         pool=pool,
         tally=counts,
         refusal=refusal,
         missing_permission=missing_permission,
         pods_problem=snapshot.pods_problem,
+        is_overdue=overdue is not None and overdue <= snapshot.now,
         groups=groups,
         judged=judged,
-    )
-    found = (
-        *guard_findings(snapshot),
-        *judged,
-        *pod_findings(snapshot, assessed),
-        *reserved_findings(pool, assessed),
     )
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
@@ -69,7 +72,7 @@ def status(
         available_nodes=counts.available,
         misplaced_pods=misplaced_pods(snapshot, assessed),
         builds=builds(groups),
-        issues=issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now),
+        issues=standing,
         set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_template(snapshot) if view.accepted else None,
         plan=_plan(snapshot, assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,

@@ -21,11 +21,12 @@ NAMES_SHOWN: Final = 3
 class Tally:
     """How many nodes are in which state.
 
-    ``outstanding`` names those that a patch is due for, ``refused`` those of them that the API server does
-    not let us write. ``held`` names those that the brake keeps a taint from, ``waiting`` those for which a
-    look at all pods has to come first, ``validating`` those that carry startup taints and ``timed_out`` those
-    of them whose time is over. ``foreign`` are selected and another pool's, ``unknown`` and nobody knows
-    whose.
+    ``outstanding`` names those that a patch is due for, ``writable`` those of them that nothing has to
+    come first for, ``refused`` those that the API server does not let us write. ``held`` names those that
+    the brake keeps a taint from, ``waiting`` those for which a look at all pods has to come first,
+    ``validating`` those that carry startup taints and ``timed_out`` those of them whose time is over.
+    ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
+    another pool's, ``unknown`` and nobody knows whose.
     """
 
     nodes: int
@@ -34,11 +35,13 @@ class Tally:
     up_to_date_and_ready: int
     available: int
     outstanding: tuple[str, ...]
+    writable: tuple[str, ...]
     refused: tuple[str, ...]
     held: tuple[str, ...]
     waiting: tuple[str, ...]
     validating: tuple[str, ...]
     timed_out: tuple[str, ...]
+    asking: tuple[str, ...]
     foreign: int
     unknown: int
 
@@ -51,6 +54,7 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
     """
     nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = unknown = 0
     outstanding: list[str] = []
+    writable: list[str] = []
     refused: list[str] = []
     held: list[str] = []
     waiting: list[str] = []
@@ -61,6 +65,8 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
         node, whose = each.node, each.claim
         if each.patch is not None:
             outstanding.append(node.name)
+            if each.may_be_written:
+                writable.append(node.name)
             if each.refused:
                 refused.append(node.name)
         if whose is Claim.OURS or whose is Claim.LEFT:
@@ -84,11 +90,13 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
         up_to_date_and_ready=up_to_date_and_ready,
         available=available,
         outstanding=tuple(outstanding),
+        writable=tuple(writable),
         refused=tuple(refused),
         held=tuple(held),
         waiting=tuple(waiting),
         validating=tuple(validating),
         timed_out=tuple(timed_out),
+        asking=tuple(each.node.name for each in assessed if each.needs_pods),
         foreign=foreign,
         unknown=unknown,
     )

@@ -40,8 +40,8 @@ class View:
     """What the conditions of a pool are computed from.
 
     ``missing_permission`` says which rule is missing, ``pods_problem`` why the pods could not be looked at;
-    both are empty where all is well. ``groups`` are the pool's nodes as the support matrix judges them,
-    ``judged`` is what it has against them.
+    both are empty where all is well. ``is_overdue`` says that nodes have waited too long for such a look.
+    ``groups`` are the pool's nodes as the support matrix judges them, ``judged`` is what it has against them.
     """
 
     pool: Pool
@@ -49,6 +49,7 @@ class View:
     refusal: Refusal
     missing_permission: str
     pods_problem: str
+    is_overdue: bool
     groups: Sequence[Group]
     judged: Sequence[Finding]
 
@@ -64,12 +65,24 @@ class View:
         return bool(tally.outstanding) and tally.outstanding == tally.refused and not tally.waiting
 
     @property
+    def is_blind(self) -> bool:
+        """Whether there are nodes that cannot be gone on with, since pods cannot be looked at."""
+        return bool(self.pods_problem and self.tally.asking)
+
+    @property
+    def can_be_written(self) -> frozenset[str]:
+        """The nodes to be written that wait for nothing but their turn."""
+        return frozenset(self.tally.writable).difference(self.tally.refused)
+
+    @property
     def is_at_work(self) -> bool:
         """Whether the operator will go on by itself: it writes, or waits for what will come."""
         tally = self.tally
         may_write = self.accepted and self.mode is Mode.ACTIVE
         if not may_write or self.is_stuck:
             return False
+        if self.is_blind and self.is_overdue:
+            return bool(self.can_be_written)
         if tally.outstanding or tally.waiting:
             return True
         return bool(tally.validating) and not (tally.held or tally.timed_out)

@@ -18,8 +18,8 @@ from winpool.cluster.errors import TooManyRequests, Unavailable
 from winpool.control.pool_loops import GATHER_SECONDS
 from winpool.snapshot import Node
 
-LABELS = {"labels": {"team": "payments"}}
-STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+LABELS: Object = {"labels": {"team": "payments"}}
+STARTUP: Object = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
 DOWN = Unavailable("list pods: 503", status=503)
 
 Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
@@ -29,8 +29,8 @@ def on_stage(
     scene: Scene,
     *nodes: Node,
     cluster_of: type[MemoryCluster] = MemoryCluster,
+    spec: Object,
     status: Object | None = None,
-    **spec: object,
 ) -> None:
     """Play ``scene`` with an operator that has just been started for one pool and ``nodes``."""
 
@@ -78,7 +78,7 @@ def test_a_burst_of_changes_takes_one_pass() -> None:
         assert [name for at, name in operator.wakes if at >= begun] == ["pool"] * 5
         assert passes_since(operator, begun) == [pytest.approx(begun + cluster.trouble.lag + GATHER_SECONDS)]
 
-    on_stage(scene, a_node("w1"), **LABELS)
+    on_stage(scene, a_node("w1"), spec=LABELS)
 
 
 def test_what_comes_after_the_look_is_not_lost() -> None:
@@ -93,7 +93,7 @@ def test_what_comes_after_the_look_is_not_lost() -> None:
         await asyncio.sleep(5)
         assert [cluster.nodes[name].labels["team"] for name in ("w1", "w2")] == ["payments"] * 2
 
-    on_stage(scene, a_node("w1"), a_node("w2"), **LABELS)
+    on_stage(scene, a_node("w1"), a_node("w2"), spec=LABELS)
 
 
 @pytest.mark.parametrize("seconds_of_a_look", [20.0, 1e6])
@@ -115,9 +115,9 @@ def test_a_restart_with_a_node_whose_time_for_validation_is_over_waits_for_the_l
         assert len(passes_since(again, begun)) <= 5
         await asyncio.sleep(300)
         assert cluster.writes == []
-        assert len(passes_since(again, begun)) <= 310
+        assert len(passes_since(again, begun)) <= 10
 
-    on_stage(scene, a_joining_node(), **STARTUP)
+    on_stage(scene, a_joining_node(), spec=STARTUP)
 
 
 def test_a_retry_after_is_honoured_also_where_the_report_meets_a_conflict() -> None:
@@ -138,7 +138,7 @@ def test_a_retry_after_is_honoured_also_where_the_report_meets_a_conflict() -> N
         _, second, *_ = [write.at for write in cluster.writes if write.at > 30 and write.kind == "node"]
         assert second - first >= 40
 
-    on_stage(scene, a_node("w1"), **LABELS)
+    on_stage(scene, a_node("w1"), spec=LABELS)
 
 
 def test_a_pool_of_which_nothing_changes_is_not_looked_at() -> None:
@@ -148,7 +148,7 @@ def test_a_pool_of_which_nothing_changes_is_not_looked_at() -> None:
         await asyncio.sleep(7200)
         assert passes_since(operator, begun) == []
 
-    on_stage(scene, a_node("w1"), a_node("w2"), **LABELS)
+    on_stage(scene, a_node("w1"), a_node("w2"), spec=LABELS)
 
 
 UNREADABLE: Object = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "Perhaps"}]}
@@ -189,7 +189,7 @@ def test_a_status_that_cannot_be_read_is_rebuilt_before_any_node_and_nothing_is_
         done = [write.kind for write in cluster.writes if write.at >= begun]
         assert done[:2] == ["status", "node"]
 
-    on_stage(scene, a_node("w1"), **LABELS)
+    on_stage(scene, a_node("w1"), spec=LABELS)
     said = [each.message for each in caplog.records if "cannot be read" in each.message]
     assert len(said) == 2, "once each time"
     assert "status.conditions[0]" in said[0]
@@ -216,7 +216,7 @@ def test_after_a_restart_the_rebuilt_status_waits_for_the_first_look_and_nodes_f
         assert cluster.bodies["pool"]["status"]["misplacedPods"] == 1
         assert "MisplacedPods" not in {reason for reason, _ in again.events}
 
-    on_stage(scene, a_node("w1"), **LABELS)
+    on_stage(scene, a_node("w1"), spec=LABELS)
 
 
 def test_a_status_that_others_keep_unreadable_is_taken_off_whole() -> None:
@@ -231,7 +231,7 @@ def test_a_status_that_others_keep_unreadable_is_taken_off_whole() -> None:
         assert len(done) <= 6
         assert status_of(cluster, "Ready") == ("True", "UpToDate")
 
-    on_stage(scene, a_node("w1"), cluster_of=Shared, **LABELS)
+    on_stage(scene, a_node("w1"), cluster_of=Shared, spec=LABELS)
 
 
 def test_a_pool_under_deletion_keeps_its_nodes_until_its_unreadable_status_is_rebuilt() -> None:
@@ -246,7 +246,7 @@ def test_a_pool_under_deletion_keeps_its_nodes_until_its_unreadable_status_is_re
         assert cluster.bodies == {}
         assert "team" not in cluster.nodes["w1"].labels
 
-    on_stage(scene, a_node("w1"), **LABELS)
+    on_stage(scene, a_node("w1"), spec=LABELS)
 
 
 def test_a_status_that_is_never_kept_holds_up_nodes_and_burns_nothing() -> None:
@@ -266,4 +266,4 @@ def test_a_status_that_is_never_kept_holds_up_nodes_and_burns_nothing() -> None:
         assert len(passes_since(operator, begun)) <= 65
         assert cluster.nodes["w1"].labels.get("team") is None
 
-    on_stage(scene, a_node("w1"), cluster_of=Forgetful, status=UNREADABLE, **LABELS)
+    on_stage(scene, a_node("w1"), cluster_of=Forgetful, status=UNREADABLE, spec=LABELS)

@@ -23,8 +23,9 @@ from harness.builders import (
     deleted,
     edited,
     unreadable,
+    with_status,
 )
-from harness.writes import settled
+from harness.writes import retainted, settled
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
@@ -131,6 +132,15 @@ def too_large() -> Snapshot:
     return a_snapshot(pool, [replace(a_node(), memory=NodeMemory(16 * 2**30, 14 * 2**30))])
 
 
+def without_pods(*, minutes: float = 0) -> Snapshot:
+    """A taint that was taken off waits for a look at all pods, which has been failing for so many minutes."""
+    pool, nodes = settled(a_pool(taints=[HARSH]), three())
+    survey, bare = a_survey(pool, nodes.values()), [retainted(node) for node in nodes.values()]
+    now = NOON + 10 * MINUTE
+    blind = a_snapshot(pool, bare, survey=survey, pods_problem="list pods: 503", now=now)
+    return replace(blind, pool=with_status(pool, decide(blind).status), now=now + minutes * MINUTE)
+
+
 WORLDS: dict[str, Callable[[], Snapshot]] = {
     "up to date": up_to_date,
     "rollout": rollout,
@@ -153,6 +163,8 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "held": held,
     "validating": validating,
     "validation timed out": lambda: validating(minutes=10),
+    "pods not listed": without_pods,
+    "pods not listed for long": lambda: without_pods(minutes=5),
     "too much reserved": too_large,
     "support ended": lambda: replace(up_to_date(), now=datetime(2031, 10, 15, tzinfo=UTC)),
     "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),

@@ -1,0 +1,158 @@
+"""Pods that cannot be listed: what the status says of nodes that wait for a look at them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_status
+from harness.writes import retainted, settled
+from winpool.api.v1alpha1 import Condition
+from winpool.decide import Decision, decide
+from winpool.report.pods import FAILING_SECONDS
+from winpool.snapshot import Node, Pool, Snapshot
+
+HARSH = "os=windows:NoExecute"
+STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+DOWN = "list pods: 503 the server is out of order"
+HOUR = timedelta(hours=1)
+
+
+def stale(*, since: datetime | None = None, now: datetime = NOON + HOUR, problem: str = DOWN) -> Snapshot:
+    """A NoExecute taint was taken off; the last look at all pods is an hour old, and no new one comes."""
+    pool = a_pool(taints=[HARSH])
+    pool, nodes = settled(pool, {"w1": a_node("w1"), "w2": a_node("w2")})
+    survey = a_survey(pool, nodes.values())
+    drifted = [retainted(nodes["w1"]), nodes["w2"]]
+    return reported_since(a_snapshot(pool, drifted, survey=survey, pods_problem=problem, now=now), since)
+
+
+def joining(*, since: datetime | None = None, now: datetime = NOON + HOUR, problem: str = DOWN) -> Snapshot:
+    """A node carries startup taints, has long been Ready, and was never seen with its pods."""
+    young = replace(a_node("w1"), created=NOON, ready_since=NOON)
+    pool, nodes = settled(a_pool(more=STARTUP), {"w1": young})
+    survey = a_survey(pool, nodes.values(), now=NOON - MINUTE)
+    return reported_since(a_snapshot(pool, nodes, survey=survey, pods_problem=problem, now=now), since)
+
+
+def unsettled(*, since: datetime | None = None, now: datetime = NOON + HOUR, problem: str = DOWN) -> Snapshot:
+    """A node has just joined, and nobody knows what runs there."""
+    young = replace(a_node("w1"), created=now - MINUTE)
+    pool = a_pool(more=STARTUP)
+    snapshot = a_snapshot(pool, [young], survey=a_survey(pool, []), pods_problem=problem, now=now)
+    return reported_since(snapshot, since)
+
+
+def reported_since(snapshot: Snapshot, since: datetime | None) -> Snapshot:
+    """Return the snapshot with a status that was written at ``since``, of the same world."""
+    if since is None:
+        return snapshot
+    earlier = decide(replace(snapshot, now=since)).status
+    return replace(snapshot, pool=with_status(snapshot.pool, earlier))
+
+
+def conditions(decision: Decision) -> dict[str, Condition]:
+    return {each.type: each for each in decision.status.conditions}
+
+
+def told(decision: Decision) -> dict[str, tuple[str, str]]:
+    kinds = ("Ready", "NodesUpToDate", "Reconciling", "Stalled")
+    found = conditions(decision)
+    return {kind: (found[kind].status, found[kind].reason) for kind in kinds}
+
+
+FAILING = "PodListFailing"
+WAITERS = pytest.mark.parametrize("world", [stale, joining, unsettled])
+
+
+@WAITERS
+def test_nodes_that_wait_for_pods_that_cannot_be_listed_are_told_with_the_reason(world: object) -> None:
+    assert callable(world)
+    found = decide(world())
+    assert told(found) == {
+        "Ready": ("True", FAILING),
+        "NodesUpToDate": ("False", FAILING),
+        "Reconciling": ("True", FAILING),
+        "Stalled": ("False", "NotStalled"),
+    }
+    for kind in ("Ready", "NodesUpToDate", "Reconciling"):
+        assert DOWN in conditions(found)[kind].message
+        assert "w1" in conditions(found)[kind].message
+    [issue] = [each for each in found.status.issues if each.reason == FAILING]
+    assert (issue.node, DOWN in issue.message) == ("w1", True)
+
+
+@WAITERS
+def test_after_five_minutes_a_person_has_to_see_to_it(world: object) -> None:
+    assert callable(world)
+    now = NOON + HOUR
+    begun = now - timedelta(seconds=FAILING_SECONDS)
+    early = decide(world(since=begun + timedelta(seconds=1)))
+    assert told(early)["Stalled"] == ("False", "NotStalled")
+    assert early.look_again == now + timedelta(seconds=1)
+    found = decide(world(since=begun))
+    assert told(found) == {
+        "Ready": ("True", FAILING),
+        "NodesUpToDate": ("False", FAILING),
+        "Reconciling": ("False", "Settled"),
+        "Stalled": ("True", FAILING),
+    }
+    assert DOWN in conditions(found)["Stalled"].message
+
+
+@WAITERS
+def test_once_pods_are_listed_again_nothing_of_it_is_left(world: object) -> None:
+    assert callable(world)
+    found = decide(world(problem="", since=NOON))
+    assert FAILING not in {reason for _, reason in told(found).values()}
+    assert FAILING not in {each.reason for each in found.status.issues}
+
+
+def test_the_time_is_counted_on_whichever_node_waits() -> None:
+    """It stands in the status: neither a restart nor another node that waits begins it anew (P8)."""
+    began = NOON + HOUR - timedelta(seconds=FAILING_SECONDS)
+    standing = stale(since=began)
+    nodes = tuple(retainted(node) if node.name == "w2" else _whole(node, standing) for node in standing.nodes)
+    found = decide(replace(standing, nodes=nodes))
+    [issue] = [each for each in found.status.issues if each.reason == FAILING]
+    assert (issue.node, issue.since) == ("w2", began)
+    assert told(found)["Stalled"] == ("True", FAILING)
+
+
+def test_after_a_restart_what_was_told_stays_until_pods_are_listed() -> None:
+    began = NOON + 10 * MINUTE
+    standing = stale(since=began)
+    found = decide(replace(standing, survey=None, pods_problem=""))
+    assert found.keeps_status
+    failing = decide(replace(standing, survey=None))
+    [issue] = [each for each in failing.status.issues if each.reason == FAILING]
+    assert issue.since == began
+
+
+def test_nodes_that_can_be_written_all_the_same_keep_the_operator_at_work() -> None:
+    pool = a_pool(taints=[HARSH], labels={"team": "a"})
+    pool, nodes = settled(pool, {"w1": a_node("w1")})
+    survey = a_survey(pool, nodes.values())
+    other = a_node("w2")
+    late = a_snapshot(
+        pool, [retainted(nodes["w1"]), other], survey=survey, pods_problem=DOWN, now=NOON + HOUR
+    )
+    found = decide(reported_since(late, NOON))
+    assert [patch.node.name for patch in found.patches] == ["w2"]
+    assert told(found)["NodesUpToDate"] == ("False", FAILING)
+    assert told(found)["Reconciling"] == ("True", "RolloutInProgress")
+    assert told(found)["Stalled"] == ("False", "NotStalled")
+
+
+def test_pools_that_wait_for_no_pods_do_not_mind() -> None:
+    pool, nodes = settled(a_pool(taints=[HARSH]), {"w1": a_node("w1")})
+    found = decide(a_snapshot(pool, nodes, pods_problem=DOWN, now=NOON + HOUR))
+    assert told(found)["Ready"] == ("True", "UpToDate")
+    assert found.status.issues == ()
+
+
+def _whole(node: Node, snapshot: Snapshot) -> Node:
+    pool: Pool = snapshot.pool
+    return settled(pool, {node.name: retainted(node)}, survey=a_survey(pool, [node]))[1][node.name]
