@@ -44,6 +44,7 @@ check-imports: $(INSTALLED)
 test: check ## Everything: the fast half, then the alerts on promtool and the tests on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.promtool
+	@WINPOOL_WORLDS=10000 $(BIN)/pytest -q -n 2 tests/unit/control/test_quiet_worlds.py
 	@$(BIN)/pytest -q tests/alerts
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
 

@@ -279,7 +279,7 @@ class MemoryOperator:
         self._executor = Executor(
             writer=self._writer,
             known=self.store.nodes,
-            accept_written=lambda node: self._is_alive and self.store.accept_written(node),
+            accept_written=self._accept_written,
             monotonic=loop.time,
         )
         self.pod_pass = PodPass(
@@ -350,6 +350,11 @@ class MemoryOperator:
                 self.store.put(node)
         self.store.keep_only(list(nodes), resource_version=str(self.cluster._version))
 
+    def list_everything(self) -> None:
+        """List nodes and pools anew, as after a watch that was lost."""
+        self.list_nodes()
+        self._relister.ask()
+
     def _reconciler(self, name: str) -> Reconciler:
         return Reconciler(
             name,
@@ -386,10 +391,14 @@ class MemoryOperator:
         return [question for question in asked if question is not None]
 
     def _soon(self, what: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(0.5, lambda: self._is_alive and what())
+        asyncio.get_running_loop().call_later(0.5, self.hear, lambda _: what())
 
     def _create_task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work, name=name)
+
+    def _accept_written(self, node: Node) -> None:
+        if self._is_alive:
+            self.store.accept_written(node)
 
     def _wake(self, name: str) -> None:
         if self._loops and self._is_alive:

@@ -1,0 +1,104 @@
+"""Thousands of random worlds through the real loops in virtual time: none is busy, and each gets quiet (P2).
+
+WINPOOL_WORLDS says how many, WINPOOL_FIRST_WORLD with which to begin: each is made from its own number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from bisect import bisect_left
+from collections import Counter
+
+import pytest
+
+from harness.restless import RestlessWorld
+from harness.virtual_time import run_virtually
+from winpool.cluster import backoff
+from winpool.control import pod_pass, relist
+
+WORLDS = int(os.environ.get("WINPOOL_WORLDS", "500"))
+FIRST = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
+CHUNK = 50
+"""Worlds that share a loop, one after the other."""
+
+WINDOW_SECONDS = 3.0
+IDLE_PASSES = 6
+"""In a window, of one pool, where nothing happened: one a second, and looks that come later and later."""
+
+SETTLE_SECONDS = 2400.0
+"""Longer than validation takes, and than a conflict over a node is remembered."""
+
+QUIET_SECONDS = 86400.0
+
+LASTING_SECONDS = 600.0
+"""How long a world is watched in which something goes on failing."""
+
+
+@pytest.fixture
+def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all chance come from the number of the world."""
+    for module in (pod_pass, relist):
+        monkeypatch.setattr(module, "_uniform", random.uniform)
+    defaults = backoff.Backoff.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "uniform", random.uniform)
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + WORLDS, CHUNK))
+@pytest.mark.usefixtures("rolled")
+def test_no_world_is_busy_and_each_gets_quiet(first: int) -> None:
+    async def play() -> None:
+        for number in range(first, min(first + CHUNK, FIRST + WORLDS)):
+            random.seed(number)
+            world = RestlessWorld(random.Random(number))
+            try:
+                await world.play()
+                since = world.cluster.time + SETTLE_SECONDS
+                await asyncio.sleep(SETTLE_SECONDS + QUIET_SECONDS if world.is_healed else LASTING_SECONDS)
+            finally:
+                await world.stop()
+            said = f"world {number}:\n{world}"
+            check_not_busy(world, said)
+            check_few_writes(world, said)
+            if world.is_healed:
+                check_quiet(world, since, said)
+
+    run_virtually(play())
+
+
+def check_not_busy(world: RestlessWorld, said: str) -> None:
+    """Passes follow changes and our own writes; there are no more than those, and few beside."""
+    for operator in world.operators:
+        for pool in {name for _, name in operator.passes}:
+            passes = [at for at, name in operator.passes if name == pool]
+            news = sorted(
+                [at for at, name in operator.wakes if name == pool]
+                + [write.at for write in world.cluster.writes]
+            )
+            for number, begin in enumerate(passes):
+                end = begin + WINDOW_SECONDS
+                found = bisect_left(passes, end) - number
+                since = passes[number - 1] if number else 0
+                reasons = bisect_left(news, end) - bisect_left(news, since)
+                assert found <= IDLE_PASSES + reasons, f"{pool} at {begin:.2f}: {found} passes; {said}"
+
+
+def check_few_writes(world: RestlessWorld, said: str) -> None:
+    """A status a second, and a node as often as it was changed, and a few times more."""
+    writes, changes = world.cluster.writes, world.cluster.changes
+    begun = [write.at for write in writes]
+    for number, begin in enumerate(begun):
+        end = begin + WINDOW_SECONDS
+        there = writes[number : bisect_left(begun, end)]
+        happened = bisect_left(changes, end) - bisect_left(changes, begin - WINDOW_SECONDS)
+        for (kind, name), count in Counter((each.kind, each.name) for each in there).items():
+            assert count <= 5 + 3 * happened, f"{count} x {kind} {name} at {begin:.2f}; {said}"
+
+
+def check_quiet(world: RestlessWorld, since: float, said: str) -> None:
+    """Nothing happens any more, so nothing is done: not even a look, where there is nothing to wait for."""
+    passes = [at for operator in world.operators for at, _ in operator.passes if at >= since]
+    writes = [write for write in world.cluster.writes if write.at >= since]
+    assert (passes, writes) == ([], []), said
