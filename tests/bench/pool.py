@@ -10,7 +10,7 @@ from urllib.parse import quote
 from bench.api import Api
 from bench.errors import BenchError
 from winpool.api.keys import API_VERSION, KIND
-from winpool.cluster.writer import POOLS_PATH
+from winpool.cluster.pool_list import POOLS_PATH
 from winpool.contract.conform import Wanted
 from winpool.contract.rights import Rights
 

@@ -12,7 +12,7 @@ import pytest
 from cluster.door import a_reflector, a_transport, until
 from harness.world import World
 from testbed.faults import FaultProxy, answer, cut_stream, on, stall
-from winpool.api.keys import PLURAL
+from winpool.api.keys import API_VERSION, KIND, PLURAL
 from winpool.cluster.errors import StreamGarbled
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
@@ -78,7 +78,8 @@ async def test_a_list_of_pools_with_an_item_that_cannot_be_read_is_not_used_at_a
 
     def list_of(*items: dict[str, Any]) -> bytes:
         metadata = {"resourceVersion": listed.resource_version}
-        return json.dumps({"kind": "WindowsNodePoolList", "metadata": metadata, "items": items}).encode()
+        body = {"kind": f"{KIND}List", "apiVersion": API_VERSION, "metadata": metadata, "items": items}
+        return json.dumps(body).encode()
 
     with proxy.add(on("list", PLURAL), answer(200, body=list_of(*listed.items, {"metadata": METADATA}))):
         assert len((await writer.list_pools()).items) == len(listed.items) + 1, "this one can be read"

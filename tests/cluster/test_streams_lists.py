@@ -8,12 +8,20 @@ import pytest
 
 from harness.streams import POOLS, Stage
 from testbed.faults import answer, delay, on, rewrite
+from winpool.api.keys import API_VERSION, KIND
 
 BROKEN_LISTS: Final = {
     "empty-object": "{}",
-    "no-version": '{"kind":"%s","metadata":{},"items":[]}',
-    "old": '{"kind":"%s","metadata":{"resourceVersion":"1"},"items":[]}',
+    "no-version": '{"kind":"%s","apiVersion":"%s","metadata":{},"items":[]}',
+    "no-items": '{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"999999999"}}',
+    "other": '{"kind":"%s","apiVersion":"%s9","metadata":{"resourceVersion":"999999999"},"items":[]}',
+    "old": '{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"1"},"items":[]}',
 }
+
+
+def broken(text: str, kind: str, api_version: str) -> bytes:
+    """Return a broken list that says it is of this kind and version."""
+    return (text % (kind, api_version) if "%s" in text else text).encode()
 
 
 def test_a_continue_token_that_expired_begins_the_list_anew(stage: Stage) -> None:
@@ -30,7 +38,7 @@ def test_a_continue_token_that_expired_begins_the_list_anew(stage: Stage) -> Non
 @pytest.mark.parametrize("kind", BROKEN_LISTS)
 def test_a_broken_list_of_nodes_takes_nothing_away(stage: Stage, kind: str) -> None:
     name = stage.quiet.pop()
-    body = BROKEN_LISTS[kind].replace("%s", "NodeList").encode()
+    body = broken(BROKEN_LISTS[kind], "NodeList", "v1")
     with stage.unshaken(drifted=[name]):
         stage.proxy.add(on("list", "nodes"), answer(200, body=body), first=1)
         stage.proxy.add(on(["list", "watch"], "nodes"), delay(0.5))  # to give a wrong conclusion time to show
@@ -44,8 +52,8 @@ def test_broken_lists_of_pools_take_nothing_away(stage: Stage) -> None:
     name = stage.quiet.pop()
     with stage.unshaken(drifted=[name]):
         for number, text in enumerate(BROKEN_LISTS.values(), start=1):
-            body = text.replace("%s", "WindowsNodePoolList").encode()
+            body = broken(text, f"{KIND}List", API_VERSION)
             stage.proxy.add(on("list", POOLS), answer(200, body=body), nth=number)
-        broken = on("list", POOLS, where=lambda each: bool(each.actions) and each.done)
-        stage.proxy.wait_for(broken, count=len(BROKEN_LISTS))
+        answered = on("list", POOLS, where=lambda each: bool(each.actions) and each.done)
+        stage.proxy.wait_for(answered, count=len(BROKEN_LISTS))
         stage.drift(name)

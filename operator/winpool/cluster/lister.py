@@ -10,9 +10,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.cluster.errors import StreamGarbled, TooLarge
-from winpool.cluster.node_requests import PAGE_LIMIT, WINDOWS_SELECTOR, list_request
-from winpool.cluster.nodes import decode_page
+from winpool.cluster.node_requests import WINDOWS_SELECTOR, listing_of
+from winpool.cluster.pager import Pager, PageTooLarge
 from winpool.cluster.rewind import Rewind
 
 if TYPE_CHECKING:
@@ -60,54 +59,43 @@ class NodeLister:
         on_page: Callable[[], None],
         monotonic: Callable[[], float],
     ) -> None:
-        self._transport = transport
         self._store = store
         self._stats = stats
         self._on_page = on_page
-        self._page_limit = PAGE_LIMIT
+        self._pager = Pager(transport.request, listing_of(WINDOWS_SELECTOR))
         self._rewind = Rewind("nodes", monotonic=monotonic)
 
     async def list(self, *, seen: str) -> str:
         """Take in all nodes there are and give the resourceVersion of the list.
 
         ``seen`` is the latest resourceVersion known from before: an older list is refused
-        (StreamGarbled), until it has come several times in a row (see ``rewind``).
-        Raises ApiErrors; what came in before stays taken in.
+        (StreamGarbled), until it has come several times in a row (see ``rewind``). Begins anew where a page
+        was too large. Raises ApiErrors; what came in before stays taken in.
         """
         while True:
             try:
                 return await self._list(seen=seen)
-            except TooLarge as error:
-                if self._page_limit == 1:
-                    raise
-                self._page_limit = max(1, self._page_limit // 5)
-                log.warning("%s; asking for %d nodes at a time", error, self._page_limit)
+            except PageTooLarge:
+                continue
 
     async def _list(self, *, seen: str) -> str:
         self._stats.lists += 1
-        page = await self._page("")
-        rewound = self._rewind.check(page.resource_version, seen=seen)
         names: set[str] = set()
-        while True:
+        rewound: bool | None = None
+
+        def take(page: NodePage) -> None:
+            nonlocal rewound
+            self._on_page()
+            if rewound is None:
+                rewound = self._rewind.check(page.resource_version, seen=seen)
             self._take(page, names, even_older=rewound)
-            token = page.continue_token
-            if not token:
-                break
-            page = await self._page(token)
-            if page.continue_token == token:
-                raise StreamGarbled("list nodes: a page that continues with itself")
+
+        version = await self._pager.show(take)
         # A node of which not even the name could be read may be any that seems to be gone.
         if "" not in names:
-            self._store.keep_only(names, resource_version=page.resource_version, even_newer=rewound)
+            self._store.keep_only(names, resource_version=version, even_newer=bool(rewound))
         self._rewind.done()
-        return page.resource_version
-
-    async def _page(self, token: str) -> NodePage:
-        request = list_request(selector=WINDOWS_SELECTOR, limit=self._page_limit, token=token)
-        answer = await self._transport.request(request)
-        page = decode_page(answer)
-        self._on_page()
-        return page
+        return version
 
     def _take(self, page: NodePage, names: set[str], *, even_older: bool) -> None:
         """Take in a page; ``names`` gets what is on it, "" for a node without a readable name."""

@@ -1,4 +1,4 @@
-"""The requests by which nodes are read: a page of a list, and a watch."""
+"""How nodes are asked for: a list of them, page by page, and a watch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
+from winpool.cluster.nodes import NodePage, decode_page
+from winpool.cluster.pager import Listing
 from winpool.cluster.request import Request
 
 NODES_PATH: Final = "/api/v1/nodes"
@@ -18,6 +20,26 @@ event loop stands still."""
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
 pages are asked for."""
+
+MOST: Final = 50_000
+"""Nodes of a list, ten times as many as Kubernetes is made for. Each takes some 2 kB for as long as it is
+there. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
+
+def listing_of(selector: str) -> Listing[NodePage]:
+    """Return how the nodes that ``selector`` selects are listed."""
+
+    def request(limit: int, token: str) -> Request:
+        return list_request(selector=selector, limit=limit, token=token)
+
+    return Listing(
+        resource="nodes",
+        request=request,
+        decode=decode_page,
+        page_limit=PAGE_LIMIT,
+        page_bytes=PAGE_BYTES,
+        most=MOST,
+    )
 
 
 def list_request(*, selector: str, limit: int = PAGE_LIMIT, token: str = "") -> Request:

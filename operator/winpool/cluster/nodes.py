@@ -12,30 +12,20 @@ nothing at all, neither that there are nodes nor that there are none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.keys import PREFIX
-from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
+from winpool.cluster.envelope import ListReader
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.snapshot import Node, NodeMemory, NodeVersions, Taint
+from winpool.cluster.node_texts import annotations_of, memory_of, ready_of, time_of, versions_of
+from winpool.snapshot import Node, Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import msgspec
 
     from winpool.snapshot import NodePatch
 
-_READY: Final = "Ready"
-_NOT_SAID: Final = wire.Condition(type=_READY)
-
-_VERSIONS_KEPT: Final = 1024
-"""More combinations than any cluster runs at once; each has about 100 bytes."""
-
-_held_once: Final = lru_cache(maxsize=_VERSIONS_KEPT)(NodeVersions)
+_list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api_version="v1")
 
 
 class UndecodableNodeError(ValueError):
@@ -70,6 +60,11 @@ class NodePage:
     resource_version: str
     continue_token: str
 
+    @property
+    def size(self) -> int:
+        """How many nodes are on it."""
+        return len(self.nodes) + len(self.undecodable)
+
 
 def decode_event(line: bytes) -> WatchEvent:
     """Read one line of a watch.
@@ -94,15 +89,9 @@ def decode_event(line: bytes) -> WatchEvent:
 def decode_page(body: bytes | bytearray) -> NodePage:
     """Read one page of a list of nodes.
 
-    Raises StreamGarbled for anything that is not a NodeList with a resourceVersion: an
-    empty JSON object from some proxy must not read as "there are no nodes".
+    Raises StreamGarbled for anything that is no list of nodes, see ``envelope``.
     """
-    try:
-        page: wire.NodeList | wire.RawList = wire.node_list.decode(body)
-    except wire.BROKEN:
-        page = _decode_one_by_one(body)
-    if page.kind != "NodeList" or not page.metadata.resource_version:
-        raise StreamGarbled("list nodes: the answer is not a NodeList with a resourceVersion")
+    page = _list.read(body)
     undecodable: list[UndecodableNodeError] = []
     nodes: list[Node] = []
     for item in page.items or ():
@@ -130,7 +119,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
         patch.node,
         resource_version=metadata.resource_version,
         labels=metadata.labels or {},
-        annotations=_ours(metadata.annotations),
+        annotations=annotations_of(metadata.annotations),
         taints=patch.node.taints if patch.taints is None else patch.taints,
         deleting=metadata.deletion_timestamp is not None,
     )
@@ -140,77 +129,26 @@ def _node(found: wire.NodeObject) -> Node:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.name and metadata.uid and metadata.resource_version):
         raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
-    ready = _ready(status)
+    ready, ready_since = ready_of(status)
     return Node(
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         labels=metadata.labels or {},
-        annotations=_ours(metadata.annotations),
+        annotations=annotations_of(metadata.annotations),
         taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
         unschedulable=spec is not None and spec.unschedulable is True,
-        ready=ready.status,
-        ready_since=_time(ready.last_transition_time),
-        created=_time(metadata.creation_timestamp),
+        ready=ready,
+        ready_since=ready_since,
+        created=time_of(metadata.creation_timestamp),
         deleting=metadata.deletion_timestamp is not None,
-        versions=_versions(status),
-        memory=_memory(status),
+        versions=versions_of(status),
+        memory=memory_of(status),
     )
 
 
 def _taint(taint: wire.TaintObject) -> Taint:
     return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
-
-
-def _ready(status: wire.NodeStatus | str | None) -> wire.Condition:
-    if isinstance(status, wire.NodeStatus):
-        for condition in status.conditions or ():
-            if condition.type == _READY:
-                return condition
-    return _NOT_SAID
-
-
-def _time(text: str | None) -> datetime | None:
-    """Read a metav1.Time; one that cannot be read is not known, and keeps no node from being read."""
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
-def _memory(status: wire.NodeStatus | str | None) -> NodeMemory:
-    if not isinstance(status, wire.NodeStatus):
-        return NodeMemory()
-    capacity, allocatable = status.capacity, status.allocatable
-    return _memory_once(capacity and capacity.memory, allocatable and allocatable.memory)
-
-
-@lru_cache(maxsize=_VERSIONS_KEPT)
-def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
-    """Read both. Machines of a kind report the same, so each pair is read and held once."""
-    return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
-
-
-def _bytes(quantity: str | None) -> int | None:
-    try:
-        return None if quantity is None else bytes_of(quantity)
-    except ValueError:
-        return None
-
-
-def _versions(status: wire.NodeStatus | str | None) -> NodeVersions:
-    """Read what runs on the node. Few combinations are in use, so each is held once for all nodes."""
-    if not isinstance(status, wire.NodeStatus) or status.node_info is None:
-        return NodeVersions()
-    info = status.node_info
-    return _held_once(
-        kernel=info.kernel_version, kubelet=info.kubelet_version, runtime=info.container_runtime_version
-    )
-
-
-def _ours(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    return {key: value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
 
 
 def _error(line: bytes, *, code: int) -> ApiError:
@@ -229,14 +167,6 @@ def _salvage(line: bytes, *, problem: str) -> WatchEvent:
         known = wire.Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
         return WatchEvent(event.type, found.resource_version, node=_node(wire.NodeObject(metadata=known)))
     raise UndecodableNodeError(found.name, problem)
-
-
-def _decode_one_by_one(body: bytes | bytearray) -> wire.RawList:
-    """Read a page item by item, so that one node that cannot be read does not hide the others."""
-    try:
-        return wire.raw_list.decode(body)
-    except wire.BROKEN as error:
-        raise StreamGarbled(f"list nodes: the answer is not a list ({error})") from None
 
 
 def _decode_object(raw: msgspec.Raw) -> wire.NodeObject:

@@ -5,13 +5,13 @@ Half a list says nothing. So does one with a pod of which not even the node can 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from winpool.cluster.errors import StreamGarbled, TooLarge
+from winpool.cluster.errors import StreamGarbled
+from winpool.cluster.pager import Listing, Pager
 from winpool.cluster.pods import decode_pod_page
 from winpool.cluster.request import Request
 
@@ -36,6 +36,10 @@ PAGE_BYTES: Final = 16 * 1024 * 1024
 """Held in memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, smaller
 pages are asked for."""
 
+MOST: Final = 1_500_000
+"""Pods of a list, ten times as many as Kubernetes is made for. They are held by nobody: this is against a
+list without an end. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
 UNREADABLE_MOST: Final = 1000
 """Nodes with pods that cannot be read. More are no accident: what answers is no API server that we know."""
 
@@ -59,53 +63,32 @@ class PodLister:
     """
 
     def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
-        self._request = request
-        self._page_limit = PAGE_LIMIT
+        self._pager = Pager(request, LISTING)
 
     async def list(self, *, see: Callable[[Pod], None]) -> ListedPods:
         """Show every pod there is to ``see``, once each, all as of one moment.
 
         Raises ApiErrors, at any page: what was shown by then is to be forgotten. Gone is among them: the
-        list took longer than the API server keeps its version, and the rest would be as of another moment,
-        as a page of another version is. After TooLarge a new list, of smaller pages, is worth a try. This
-        one cannot go on with them: the API promises to continue a list for unchanged parameters only.
+        list took longer than the API server keeps its version, and the rest would be as of another moment.
+        After TooLarge a new list, of smaller pages, is worth a try.
         """
         count = pages = 0
         unreadable: dict[str, UnreadablePod] = {}
-        version = token = ""
-        while True:
-            page = await self._page(token)
-            version = version or page.resource_version
-            if page.resource_version != version:
-                raise StreamGarbled(
-                    f"list pods: a page as of {page.resource_version} in a list as of {version}"
-                )
-            await asyncio.sleep(0)  # a page is decoded in one breath and looked at in another
+
+        def take(page: PodPage) -> None:
+            nonlocal count, pages
             for pod in page.pods:
                 see(pod)
             for lost in page.unreadable:
                 _note(lost, unreadable)
             pages += 1
-            count += len(page.pods) + len(page.unreadable)
-            if not page.continue_token:
-                break
-            if page.continue_token == token:
-                raise StreamGarbled("list pods: a page that continues with itself")
-            token = page.continue_token
+            count += page.size
+
+        await self._pager.show(take)
         if unreadable:
             example = next(iter(unreadable.values()))
             log.warning("list pods: %s; what is on %d nodes counts as unknown", example, len(unreadable))
         return ListedPods(count, pages, frozenset(unreadable))
-
-    async def _page(self, token: str) -> PodPage:
-        try:
-            answer = await self._request(list_request(limit=self._page_limit, token=token))
-        except TooLarge as error:
-            if self._page_limit > 1:
-                self._page_limit = max(1, self._page_limit // 5)
-                log.warning("%s; asking for %d pods at a time from now on", error, self._page_limit)
-            raise
-        return decode_pod_page(answer)
 
 
 def list_request(*, limit: int = PAGE_LIMIT, token: str = "") -> Request:
@@ -113,6 +96,16 @@ def list_request(*, limit: int = PAGE_LIMIT, token: str = "") -> Request:
     query = {"fieldSelector": BOUND, "limit": str(limit), **({"continue": token} if token else {})}
     path = f"{PODS_PATH}?{urlencode(query, quote_via=quote)}"
     return Request(verb="list", resource="pods", path=path, reply_limit=PAGE_BYTES)
+
+
+LISTING: Final = Listing(
+    resource="pods",
+    request=lambda limit, token: list_request(limit=limit, token=token),
+    decode=decode_pod_page,
+    page_limit=PAGE_LIMIT,
+    page_bytes=PAGE_BYTES,
+    most=MOST,
+)
 
 
 def _note(lost: UnreadablePod, unreadable: dict[str, UnreadablePod]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from winpool.cluster.wire import ListMetadata
+from winpool.cluster.wire import ListOf
 
 
 class _Base(msgspec.Struct, rename="camel", gc=False):
@@ -111,23 +111,6 @@ class PodObject(_Base):
     status: PodStatus | None = None
 
 
-class PodList(_Base):
-    """A page of a list of pods."""
-
-    kind: str
-    metadata: ListMetadata
-    items: list[PodObject] | None
-    """Null where there are none, but never absent: an answer without it is about something else."""
-
-
-class RawPodList(_Base):
-    """The same, with items that are read one by one."""
-
-    kind: str
-    metadata: ListMetadata
-    items: list[msgspec.Raw] | None
-
-
 class BoundSpec(_Base):
     """The part of a spec that says on which node a pod is."""
 
@@ -140,7 +123,6 @@ class BoundPod(_Base):
     spec: BoundSpec
 
 
-pod_list: Final = msgspec.json.Decoder(PodList)
-raw_pod_list: Final = msgspec.json.Decoder(RawPodList)
+pod_list: Final = msgspec.json.Decoder(ListOf[PodObject])
 pod_object: Final = msgspec.json.Decoder(PodObject)
 bound_pod: Final = msgspec.json.Decoder(BoundPod)

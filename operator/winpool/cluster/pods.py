@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster import pod_wire, wire
-from winpool.cluster.errors import StreamGarbled
+from winpool.cluster.envelope import ListReader
 from winpool.contract.pods import Pod, Toleration
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ _LONGEST_NAME: Final = 253
 _CRITICAL: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
+_list: Final = ListReader(pod_wire.pod_list, resource="pods", kind="PodList", api_version="v1")
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePod:
@@ -76,19 +78,18 @@ class PodPage:
     resource_version: str
     continue_token: str
 
+    @property
+    def size(self) -> int:
+        """How many pods are on it."""
+        return len(self.pods) + len(self.unreadable)
+
 
 def decode_pod_page(body: bytes | bytearray) -> PodPage:
     """Read one page of a list of pods.
 
-    Raises StreamGarbled for anything that is not a PodList with a resourceVersion: an empty JSON object
-    from some proxy must not read as "there are no pods".
+    Raises StreamGarbled for anything that is no list of pods, see ``envelope``.
     """
-    try:
-        page: pod_wire.PodList | pod_wire.RawPodList = pod_wire.pod_list.decode(body)
-    except wire.BROKEN:
-        page = _decode_one_by_one(body)
-    if page.kind != "PodList" or not page.metadata.resource_version:
-        raise StreamGarbled("list pods: the answer is not a PodList with a resourceVersion")
+    page = _list.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
@@ -186,14 +187,6 @@ def _told(reason: str | None, message: str) -> str:
     """Write a reason and what there is of its message, in one line."""
     words = " ".join(message[:PROBLEM_LENGTH].split())
     return f"{reason}: {words}" if words else f"{reason}"
-
-
-def _decode_one_by_one(body: bytes | bytearray) -> pod_wire.RawPodList:
-    """Read a page item by item, so that one pod that cannot be read does not hide the others."""
-    try:
-        return pod_wire.raw_pod_list.decode(body)
-    except wire.BROKEN as error:
-        raise StreamGarbled(f"list pods: the answer is not a list ({error})") from None
 
 
 def _decode_object(raw: msgspec.Raw) -> pod_wire.PodObject | UnreadablePod:

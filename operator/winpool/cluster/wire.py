@@ -1,33 +1,52 @@
 """The shapes that are read from the API server's JSON, and nothing else of it.
 
-Every field is optional here, whatever the API promises: a missing one has a default, an
-unknown one is skipped. Only a field of the wrong type makes an object unreadable.
+Every field of an object is optional here, whatever the API promises: a missing one has a default, an
+unknown one is skipped. Only a field of the wrong type makes an object unreadable, or a text that is
+longer than the API server lets it be.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
+
+from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
 
 BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What a decoder raises on foreign bytes: no JSON, wrong types, no UTF-8, or nested beyond reason."""
 
 UNKNOWN: Final = "Unknown"
 
+Bounded = Annotated[str, msgspec.Meta(max_length=512)]
+"""A text that the API server bounds, or writes itself: a name (253 characters), a key with its prefix (317),
+a time. A longer one is none of them, and nobody can make us hold it."""
+
+ItemT = TypeVar("ItemT")
+
 
 class _Base(msgspec.Struct, rename="camel", gc=False):
     """Names as in JSON. The records live for microseconds and hold no cycles, so the collector is spared."""
 
 
+class NodeAnnotations(_Base):
+    """The annotations that are read of a node. Whoever may annotate one may invent any number of others."""
+
+    applied: str | None = msgspec.field(default=None, name=APPLIED_ANNOTATION)
+    upgrade: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade")
+    upgrade_requested: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade-requested")
+    hold: str | None = msgspec.field(default=None, name=f"{PREFIX}hold")
+    memory: str | None = msgspec.field(default=None, name=f"{PREFIX}memory")
+
+
 class Metadata(_Base):
     """The part of meta/v1 ObjectMeta that is read, for events also of ListMeta."""
 
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    name: Bounded = ""
+    uid: Bounded = ""
+    resource_version: Bounded = ""
     labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    annotations: NodeAnnotations | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
@@ -35,10 +54,10 @@ class Metadata(_Base):
 class TaintObject(_Base):
     """core/v1 Taint."""
 
-    key: str = ""
-    effect: str = ""
-    value: str | None = None
-    time_added: str | None = None
+    key: Bounded = ""
+    effect: Bounded = ""
+    value: Bounded | None = None
+    time_added: Bounded | None = None
 
 
 class NodeSpec(_Base):
@@ -99,9 +118,9 @@ class NodeEvent(_Base):
 class Identity(_Base):
     """What an object is, for those of which nothing else can be read."""
 
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    name: Bounded = ""
+    uid: Bounded = ""
+    resource_version: Bounded = ""
 
 
 class IdentifiedObject(_Base):
@@ -124,20 +143,14 @@ class ListMetadata(_Base):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class NodeList(_Base):
-    """A page of a list of nodes."""
+class ListOf(_Base, Generic[ItemT]):
+    """A page of a list. Nothing is optional: an answer that lacks one of these is about something else."""
 
     kind: str
+    api_version: str
     metadata: ListMetadata
-    items: list[NodeObject] | None = None
-
-
-class RawList(_Base):
-    """A page of a list whose items are read one by one."""
-
-    kind: str
-    metadata: ListMetadata
-    items: list[msgspec.Raw] | None = None
+    items: list[ItemT] | None
+    """Null where there are none, but never absent."""
 
 
 class RawEvent(_Base):
@@ -162,8 +175,7 @@ class ServerVersion(_Base):
 node_event: Final = msgspec.json.Decoder(NodeEvent)
 identified_event: Final = msgspec.json.Decoder(IdentifiedEvent)
 raw_event: Final = msgspec.json.Decoder(RawEvent)
-node_list: Final = msgspec.json.Decoder(NodeList)
-raw_list: Final = msgspec.json.Decoder(RawList)
+node_list: Final = msgspec.json.Decoder(ListOf[NodeObject])
 node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
 server_version: Final = msgspec.json.Decoder(ServerVersion)

@@ -85,9 +85,8 @@ def line(type_: str, object_: Object) -> bytes:
 
 
 def page(*items: Object, kind: str = "NodeList", **metadata: str) -> bytes:
-    return json.dumps(
-        {"kind": kind, "metadata": {"resourceVersion": "9", **metadata}, "items": items}
-    ).encode()
+    listed = {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "9", **metadata}}
+    return json.dumps({**listed, "items": items}).encode()
 
 
 @pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
@@ -209,11 +208,14 @@ GARBAGE = [
     b"[]",
     b"{}",
     b"<html>502</html>",
-    b'{"kind":"NodeList"}',
-    b'{"kind":"NodeList","items":[]}',
-    b'{"kind":"NodeList","metadata":{},"items":[]}',
-    b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}',
-    b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":{}}',
+    b'{"kind":"NodeList","apiVersion":"v1"}',
+    b'{"kind":"NodeList","apiVersion":"v1","items":[]}',
+    b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"}}',
+    b'{"kind":"NodeList","apiVersion":"v2","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":{}}',
     b'{"kind":"Status","status":"Failure","code":500}',
     b'{"type":"MODIFIED"}',
     b'{"type":5,"object":{}}',
@@ -263,7 +265,12 @@ def test_a_page_tells_where_it_goes_on() -> None:
     assert (found.resource_version, found.continue_token) == ("9", "token")
     assert found.nodes == (W1,)
     assert decode_page(page()).nodes == ()
-    assert decode_page(b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":null}').nodes == ()
+    assert (
+        decode_page(
+            b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":null}'
+        ).nodes
+        == ()
+    )
 
 
 def test_a_written_node_is_the_answer_and_what_was_sent() -> None:

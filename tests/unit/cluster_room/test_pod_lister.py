@@ -37,7 +37,7 @@ def item(name: str, *, node: str = "w1") -> dict[str, Any]:
 
 def page(*items: Any, goes_on: str = "", version: str = "9") -> bytes:
     metadata = {"resourceVersion": version, "continue": goes_on}
-    return json.dumps({"kind": "PodList", "metadata": metadata, "items": items}).encode()
+    return json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}).encode()
 
 
 class Answers:
@@ -126,15 +126,16 @@ def unseen(pod: Pod) -> None:
 async def test_after_a_page_too_large_the_next_list_asks_for_smaller_ones(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    source = Answers(*[HUGE] * 6, page(item("a")))
+    source = Answers(*[HUGE] * 10, page(item("a")))
     lister = PodLister(source.request)
-    for _ in range(6):
+    for _ in range(10):
         with pytest.raises(TooLarge):
             await lister.list(see=unseen)
     assert (await lister.list(see=lambda _: None)).count == 1
-    assert [int(asked["limit"]) for asked in source.asked] == [500, 100, 20, 4, 1, 1, 1]
+    smaller = [250, 125, 62, 31, 15, 7, 3, 1]
+    assert [int(asked["limit"]) for asked in source.asked] == [500, *smaller, 1, 1]
     assert [record.getMessage() for record in caplog.records] == [
-        f"{HUGE}; asking for {limit} pods at a time from now on" for limit in (100, 20, 4, 1)
+        f"{HUGE}; asking for {limit} pods at a time" for limit in smaller
     ]
 
 

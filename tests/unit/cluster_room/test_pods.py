@@ -73,9 +73,8 @@ BARE = {"metadata": {"namespace": "shop", "name": "web"}, "spec": {"nodeName": "
 
 
 def page(*items: Any, kind: str = "PodList", **metadata: str) -> bytes:
-    return json.dumps(
-        {"kind": kind, "metadata": {"resourceVersion": "9", **metadata}, "items": items}
-    ).encode()
+    listed = {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "9", **metadata}}
+    return json.dumps({**listed, "items": items}).encode()
 
 
 def read(item: Any) -> Pod:
@@ -262,17 +261,19 @@ GARBAGE = [
     b"[]",
     b"{}",
     b"<html>502</html>",
-    b'{"kind":"PodList"}',
-    b'{"kind":"PodList","items":[]}',
-    b'{"kind":"PodList","metadata":{"resourceVersion":"9"}}',
-    b'{"kind":"PodList","metadata":{},"items":[]}',
-    b'{"kind":"NodeList","metadata":{"resourceVersion":"9"},"items":[]}',
-    b'{"kind":"PodList","metadata":{"resourceVersion":9},"items":[]}',
-    b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":{}}',
-    b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":5},"items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1"}',
+    b'{"kind":"PodList","apiVersion":"v1","items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"}}',
+    b'{"kind":"PodList","apiVersion":"v2","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}',
+    b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":9},"items":[]}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":{}}',
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":5},"items":[]}',
     b'{"kind":"Status","status":"Failure","code":500}',
     b"[" * 100_000,
-    b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":' + b"[" * 100_000,
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":' + b"[" * 100_000,
     page(a_pod_object())[:-40],
     page(a_pod_object()) + b"}",
 ]
@@ -325,4 +326,9 @@ def test_a_page_tells_of_which_moment_it_is_and_where_it_goes_on() -> None:
     found = decode_pod_page(page(a_pod_object(), **{"continue": "token"}))
     assert (found.resource_version, found.continue_token) == ("9", "token")
     assert decode_pod_page(page()).pods == ()
-    assert decode_pod_page(b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":null}').pods == ()
+    assert (
+        decode_pod_page(
+            b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":null}'
+        ).pods
+        == ()
+    )
