@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from cluster.door import a_reflector, a_transport, until
+from cluster.door import a_node_manifest, a_reflector, a_transport, until
 from harness.world import World
-from testbed.faults import FaultProxy, answer, cut_stream, on, stall
-from winpool.api.keys import API_VERSION, KIND, PLURAL
+from testbed.faults import FaultProxy, answer, cut_stream, on, rewrite, stall
+from winpool.api.keys import API_VERSION, KIND, PLURAL, POOL_LABEL
+from winpool.cluster import pool_list
 from winpool.cluster.errors import StreamGarbled
+from winpool.cluster.labelled import list_labelled, list_strays
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
 
@@ -88,3 +91,40 @@ async def test_a_list_of_pools_with_an_item_that_cannot_be_read_is_not_used_at_a
         pytest.raises(StreamGarbled, match="an item has no readable metadata"),
     ):
         await writer.list_pools()
+
+
+async def test_pools_that_do_not_fit_one_page_are_listed(
+    world: World, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six with all the annotations they may have, where three fit: 130 of them do not fit 32 MiB."""
+    note = {"example.com/note": "x" * (256 * 1024 - len("example.com/note"))}
+    pools = [world.pool(f"large-{number}", mode="DryRun") for number in range(6)]
+    for pool in pools:
+        pool["metadata"]["annotations"] = note
+    names = {str(pool["metadata"]["name"]) for pool in pools}
+    monkeypatch.setattr(pool_list, "PAGE_BYTES", 2**20)
+    monkeypatch.setattr(pool_list, "LISTING", replace(pool_list.LISTING, page_bytes=2**20))
+    manifests = "\n".join(json.dumps(pool) for pool in pools)
+    await asyncio.to_thread(world.kubectl, "create", "-f", "-", stdin=manifests)
+    try:
+        listed = await Writer(transport).list_pools()
+    finally:
+        await asyncio.to_thread(world.kubectl, "delete", "wnp", *names)
+    assert names <= {pool["metadata"]["name"] for pool in listed.items}
+    assert not any("annotations" in pool["metadata"] for pool in listed.items), "which nobody reads"
+
+
+@pytest.mark.parametrize("os", ["windows", "linux"])
+async def test_labelled_nodes_are_read_to_the_last_page(
+    world: World, proxy: FaultProxy, transport: Transport, os: str
+) -> None:
+    pool = f"pool-{world.suffix}"
+    names = [f"labelled-{number}-{world.suffix}" for number in range(5)]
+    manifests = "\n".join(a_node_manifest(name, labels={POOL_LABEL: pool}, os=os) for name in names)
+    await asyncio.to_thread(world.kubectl, "create", "-f", "-", stdin=manifests)
+    proxy.add(on("list", "nodes"), rewrite(lambda path: path.replace("limit=500", "limit=2")))
+    try:
+        listed = list_labelled(transport, pool_name=pool) if os == "windows" else list_strays(transport)
+        assert {node.name for node in await listed if node.labels[POOL_LABEL] == pool} == set(names)
+    finally:
+        await asyncio.to_thread(world.kubectl, "delete", "node", *names)

@@ -84,8 +84,8 @@ _KEPT: Final = (
     IssueReason.POD_LIST_FAILING,
 )
 """What keeps its place: what is true of the pool as a whole; people have to be told of taints before they are
-written; an end of support is announced once and must not come and go with the troubles of other nodes; and the
-time since pods cannot be listed is counted. There are a handful of them."""
+written; an end of support is announced once and must not come and go with the troubles of other nodes; and
+the time since pods cannot be listed is counted. There are a handful of them."""
 
 
 _ORDER: Final = list(IssueReason)
