@@ -136,6 +136,7 @@ class App:
             asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._controller.pod_pass.run(), name="pods"),
+            asyncio.create_task(self._controller.node_looks.run(), name="pods of nodes"),
             asyncio.create_task(self._controller.sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
         ]

@@ -13,7 +13,7 @@ from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.contract.assess import assess
-from winpool.contract.brake import current_survey
+from winpool.contract.evidence import OWN_LOOKS, current_survey, is_too_slow
 from winpool.contract.judge import contradictory_rows
 from winpool.contract.questions import taints_of
 from winpool.contract.record import MAX_BYTES, fits
@@ -27,12 +27,12 @@ from winpool.report.status import status
 from winpool.report.view import ACCEPTABLE, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Keys, NodePatch, Pool, Snapshot
+    from winpool.snapshot import Keys, Node, NodePatch, Pool, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Decision:
     ``node_events`` are said, by node, once the patch of that node was written, and ``repaired`` names what
     somebody had undone there. ``status`` is what the pool is to report, ``pool_events`` are said once it was
     written; with ``keeps_status`` what stands there is left until more is known. ``needs_pods`` asks for a
-    look at all pods, soon. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
-    metrics.
+    look at all pods, soon, ``looks`` for one at the pods of each of these nodes alone. At ``look_again`` time
+    alone may lead to another decision. ``figures`` are for the metrics.
     """
 
     finalizers: tuple[str, ...] | None
@@ -58,6 +58,7 @@ class Decision:
     pool_events: tuple[Announcement, ...]
     keeps_status: bool
     needs_pods: bool
+    looks: tuple[Node, ...]
     look_again: datetime | None
     figures: Figures
 
@@ -76,10 +77,15 @@ def decide(snapshot: Snapshot) -> Decision:
     is_active = pool.spec is not None and pool.spec.mode is Mode.ACTIVE
     may_write = pool.deleting or (is_active and not refusal and not pods_permission)
     due = tuple(each for each in assessed if each.patch is not None) if may_write else ()
+    asking = _asking(snapshot, assessed) if may_write else ()
+    are_few = len(asking) <= OWN_LOOKS
     patches = tuple(
         each.patch
         for each in due
-        if each.patch and each.may_be_written and each.node.uid not in snapshot.held_back
+        if each.patch
+        and each.may_be_written
+        and not (each.held.wants_own_look and are_few)
+        and each.node.uid not in snapshot.held_back
     )
     finalizers = _finalizers(pool, due=bool(due))
     set_keys = _set_keys(pool, assessed, may_write=may_write)
@@ -104,7 +110,8 @@ def decide(snapshot: Snapshot) -> Decision:
         status=reported,
         pool_events=_pool_events(snapshot, reported, assessed, finalizers=finalizers),
         keeps_status=_keeps_status(snapshot, assessed) and (bool(pool.status_problem) or not reports_first),
-        needs_pods=not pool.deleting and _needs_pods(snapshot, assessed, may_write=may_write),
+        needs_pods=_needs_pods(snapshot, asking),
+        looks=_looks(snapshot, asking),
         look_again=_look_again(assessed, reported, now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(assessed),
     )
@@ -167,12 +174,32 @@ def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus) -> bool:
     return bool(asked_keys(pool) - remembered_keys(pool)) or is_untold(reported, pool.status)
 
 
-def _needs_pods(snapshot: Snapshot, assessed: Sequence[Assessment], *, may_write: bool) -> bool:
-    """Whether all pods are to be looked at soon: the spec changed since, or a node waits to be written."""
-    if snapshot.pool.spec is None:
+def _asking(snapshot: Snapshot, assessed: Iterable[Assessment]) -> tuple[Assessment, ...]:
+    """Return the nodes whose pods are to be looked at before they are written."""
+    return tuple(
+        each
+        for each in assessed
+        if (each.needs_pods or each.held.wants_own_look) and each.node.uid not in snapshot.held_back
+    )
+
+
+def _looks(snapshot: Snapshot, asking: Sequence[Assessment]) -> tuple[Node, ...]:
+    """Return the nodes to be looked at by themselves: all that ask where they are few.
+
+    Of many the first, where a look at all pods takes too long to be of use.
+    """
+    if len(asking) > OWN_LOOKS and not is_too_slow(current_survey(snapshot)):
+        return ()
+    return tuple(each.node for each in asking[:OWN_LOOKS])
+
+
+def _needs_pods(snapshot: Snapshot, asking: Sequence[Assessment]) -> bool:
+    """Whether all pods are to be looked at soon: the spec changed since, or many nodes wait."""
+    if snapshot.pool.spec is None or snapshot.pool.deleting:
         return False
-    waiting = (each for each in assessed if each.needs_pods and each.node.uid not in snapshot.held_back)
-    return current_survey(snapshot) is None or (may_write and any(waiting))
+    if current_survey(snapshot) is None:
+        return True
+    return len(asking) > OWN_LOOKS and any(each.needs_pods for each in asking)
 
 
 def _look_again(

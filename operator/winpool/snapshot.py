@@ -181,7 +181,9 @@ class Snapshot:
     we lack none. ``control_plane`` is the version of the API server in its own words, empty where not known.
     ``survey`` is what the last look at all pods found about this pool, None where there was none yet, and
     ``pods_problem`` why there is none newer, for people; ``pods_forbidden`` which right is missing to look.
-    ``contested`` says, by UID, what of a node somebody keeps undoing.
+    ``looks`` are the own looks at single nodes since, by the name of the node. ``bare_since`` says, by UID,
+    since when a node has been seen to lack the NoExecute taints that it lacks, in the monotonic seconds of
+    ``Survey.began``. ``contested`` says, by UID, what of a node somebody keeps undoing.
     ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
     ``seen_pools`` are the keys that pools have set, by their UIDs: of those that this process has seen, gone
     or not, and that records name.
@@ -202,6 +204,8 @@ class Snapshot:
     survey: Survey | None = None
     pods_problem: str = ""
     pods_forbidden: str = ""
+    looks: Mapping[str, Survey] = field(default_factory=dict)
+    bare_since: Mapping[str, float] = field(default_factory=dict)
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=built_in)
     cluster_rows: tuple[Row, ...] = ()

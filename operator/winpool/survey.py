@@ -4,7 +4,7 @@ A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to
 one from the other while the pods go by.
 
 A survey answers for the nodes and taints that were asked about, and for no others: one that came later is
-not "without pods" but unknown (P4).
+not "without pods" but unknown (P4). Mostly it is of all pods; one of a single node is called its *own look*.
 """
 
 from __future__ import annotations
@@ -119,10 +119,11 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The answer to a ``PoolQuestion``, from one complete list of all pods.
+    """The answer to a ``PoolQuestion``, from one complete list of the pods of its nodes.
 
-    It was true at some moment between ``started`` and ``finished``. ``nodes`` are the names and UIDs of the
-    nodes that it covers: those with a pod that could not be read are not among them.
+    It was true at some moment between ``started`` and ``finished``, so that its age counts from ``started``.
+    ``began`` is the same moment by the monotonic clock, in seconds: what is compared with other moments of
+    this process. ``nodes`` are the names and UIDs of the nodes that were asked about.
     ``intolerant`` has an entry for every taint that was asked about, also where all pods tolerate it.
     ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that
     could not be read. ``busy`` are the nodes with a pod that is neither of a DaemonSet nor a mirror pod nor
@@ -142,10 +143,15 @@ class Survey:
     unreadable: frozenset[str] = field(default=frozenset(), compare=False)
     busy: frozenset[str] = frozenset()
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    began: float = 0.0
+
+    def saw(self, node: Node) -> bool:
+        """Whether it is about this very node: another of the same name is another machine."""
+        return self.nodes.get(node.name) == node.uid
 
     def covers(self, node: Node) -> bool:
-        """Whether it speaks of this very node: another of the same name is another machine."""
-        return self.nodes.get(node.name) == node.uid
+        """Whether it saw this very node, and every pod there could be read."""
+        return self.nodes.get(node.name) == node.uid and node.name not in self.unreadable
 
     def answers(self, generation: int, taints: Iterable[Taint]) -> bool:
         """Whether it was made for this generation of the spec, and all these taints were asked about."""

@@ -21,12 +21,15 @@ from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.guard import Guard
 from winpool.cluster.labelled import list_labelled
+from winpool.cluster.node_pods import list_node_pods
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
+from winpool.control.bare_since import BareSince
 from winpool.control.clock import Clock
 from winpool.control.executor import Executor
+from winpool.control.node_looks import NodeLooks
 from winpool.control.observe import Observer
 from winpool.control.patience import Patience
 from winpool.control.pod_pass import PodPass
@@ -63,12 +66,23 @@ class Parts:
             now=clock.now,
             monotonic=clock.monotonic,
         )
+        node_looks = NodeLooks(
+            list_pods=lambda name, see: list_node_pods(transport.request, name, see=see),
+            pools=self.pools,
+            nodes=self.nodes.nodes,
+            on_looked=_ignore_look,
+            ask_for_all=_ignore,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
         self.observer = Observer(
             pools=self.pools,
             nodes=self.nodes,
             control_plane=self.control_plane,
             guard=self.guard,
             pods=self.pod_pass,
+            looks=node_looks,
+            bare_since=BareSince(monotonic=clock.monotonic),
             now=clock.now,
         )
         self.reconciler = Reconciler(
@@ -94,6 +108,7 @@ class Parts:
             list_labelled=lambda name: list_labelled(transport, pool_name=name),
             ask_for_nodes=self.nodes.ask_for_list,
             ask_for_pods=self.pod_pass.ask,
+            ask_for_looks=node_looks.want,
             note_figures=ControlStats().note_figures,
             clock=clock,
         )
@@ -128,6 +143,10 @@ class Parts:
 
 
 def _ignore() -> None:
+    pass
+
+
+def _ignore_look(name: str) -> None:
     pass
 
 

@@ -196,6 +196,8 @@ def a_snapshot(
     survey: Survey | EllipsisType | None = ...,
     pods_problem: str = "",
     pods_forbidden: str = "",
+    looks: Iterable[Survey | None] | None = None,
+    bare_since: Mapping[str, float] | None = None,
     contested: Mapping[str, tuple[str, ...]] | None = None,
     guard: str = GUARD,
     seen: Mapping[str, Keys] | None = None,
@@ -203,9 +205,16 @@ def a_snapshot(
 ) -> Snapshot:
     """Return what a pass of ``pool`` sees.
 
-    If nothing else is given, all pods have just been looked at, and nothing was found against them.
+    If nothing else is given, all pods have just been looked at, and nothing was found against them. ``looks``
+    are the own looks; if they are not given, each node has one that found what ``survey`` found there. They
+    all were made after the nodes had lost what taints they lack, but for those in ``bare_since``.
     """
     listed = tuple(nodes.values() if isinstance(nodes, Mapping) else nodes)
+    if isinstance(survey, EllipsisType):
+        survey = a_survey(pool, listed, now=now)
+    if looks is None and survey is not None:
+        looks = [replace(survey, nodes={name: uid}) for name, uid in survey.nodes.items()]
+    own = [look for look in looks or () if look is not None]
     return Snapshot(
         pool=pool,
         nodes=listed,
@@ -217,9 +226,11 @@ def a_snapshot(
         missing_permission=missing_permission,
         written_generation=written_generation,
         control_plane=control_plane,
-        survey=a_survey(pool, listed, now=now) if isinstance(survey, EllipsisType) else survey,
+        survey=survey,
         pods_problem=pods_problem,
         pods_forbidden=pods_forbidden,
+        looks={name: look for look in own for name in look.nodes},
+        bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
         contested=contested or {},
         guard=guard,
         seen_pools=seen or {},
@@ -244,10 +255,9 @@ def a_survey(
         generation=pool.generation,
         taints=asked,
         started=now,
-        finished=now,
         nodes={node.name: node.uid for node in nodes},
         intolerant={taint_key(taint): _intolerant(taint, found.get(written(taint), ())) for taint in asked},
-        **more,
+        **{"finished": now, **more},
     )
 
 

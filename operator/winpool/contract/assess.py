@@ -9,6 +9,7 @@ import msgspec
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
 from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, release
 from winpool.contract.edits import MISMATCH_TAINT
+from winpool.contract.evidence import Evidence
 from winpool.contract.judge import Judge, Judged
 from winpool.contract.membership import Claim, asking, claim, may_share
 from winpool.contract.record import Record, record_of
@@ -68,12 +69,12 @@ class Assessment(msgspec.Struct, frozen=True):
 
     @property
     def needs_pods(self) -> bool:
-        """Whether a look at all pods has to come first."""
+        """Whether a look at its pods has to come first."""
         return self.held.asks or self.startup.needs_pods
 
     @property
     def may_be_written(self) -> bool:
-        """Whether the patch may be sent now: a NoExecute taint needs a look at all pods that is young."""
+        """Whether the patch may be sent now: a NoExecute taint needs a look at the pods that is young."""
         return self.patch is not None and not self.held.is_stale
 
 
@@ -151,8 +152,9 @@ class _Assessor:
         self._rivals = _rivals(snapshot)
         self._judge = Judge(snapshot, spec)
         self._reserved = ReservedMemoryJudge(spec.reserved_memory)
-        self._brake = Brake(snapshot, spec)
-        self._validator = Validator(snapshot, spec)
+        evidence = Evidence(snapshot)
+        self._brake = Brake(snapshot, spec, evidence)
+        self._validator = Validator(snapshot, spec, evidence)
         self._own: dict[tuple[int, bool | None], Own] = {}
 
     def assess(self, node: Node) -> Assessment:
@@ -183,11 +185,11 @@ class _Assessor:
             record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
             held = self._brake.hold(node, record)
             if mismatch and MISMATCH_TAINT not in {taint.identity for taint in node.taints}:
-                held = self._brake.hold_mismatch(held)
+                held = self._brake.hold_mismatch(held, node)
                 own = own if MISMATCH_TAINT not in held.waiting else self._own_keys(judged, None)
             startup = self._validator.startup(node, record, is_newcomer=found is None)
             lacks_taints = self._wanted.lacks_taints(node)
-            if not (startup.unsettled or held.holds_all):
+            if startup.joins or not held.holds_all:
                 state = conform(node, wanted=self._wanted, own=own, held=held, startup=startup.taints)
         others = asking(self._rivals, node) if self._rivals else ()
         return Assessment(

@@ -70,15 +70,23 @@ class Surveyor:
             tally.add(pod, node=node, refused=refused, why=why)
 
     def finish(
-        self, *, started: datetime, finished: datetime, unreadable: Collection[str] = ()
+        self,
+        *,
+        started: datetime,
+        finished: datetime,
+        began: float = 0.0,
+        unreadable: Collection[str] = (),
     ) -> dict[str, Survey]:
         """Return the surveys by the UIDs of the pools.
 
         Call it only after every pod of a complete list was seen. ``unreadable`` are the nodes with
-        a pod that could not be read: they are not covered.
+        a pod that could not be read: they are not covered. ``began`` is when the list was started, in
+        monotonic seconds.
         """
         return {
-            tally.question.pool_uid: tally.survey(started=started, finished=finished, unreadable=unreadable)
+            tally.question.pool_uid: tally.survey(
+                started=started, finished=finished, began=began, unreadable=unreadable
+            )
             for tally in self._tallies
         }
 
@@ -131,7 +139,9 @@ class _PoolTally:
         if readiness := self._readiness.get(node):
             readiness.add(pod)
 
-    def survey(self, *, started: datetime, finished: datetime, unreadable: Collection[str]) -> Survey:
+    def survey(
+        self, *, started: datetime, finished: datetime, began: float, unreadable: Collection[str]
+    ) -> Survey:
         question = self.question
         return Survey(
             pool_uid=question.pool_uid,
@@ -139,7 +149,8 @@ class _PoolTally:
             taints=question.taints,
             started=started,
             finished=finished,
-            nodes={name: uid for name, uid in question.nodes.items() if name not in unreadable},
+            began=began,
+            nodes=question.nodes,
             intolerant={key: tally.result() for key, tally in self.intolerant.items()},
             misplaced=self._misplaced,
             misplaced_examples=tuple(self._misplaced_examples),

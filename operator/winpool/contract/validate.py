@@ -1,9 +1,11 @@
 """A node that joins: whether it gets the startup taints, and whether it has shown what they wait for.
 
-A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no pod
-is bound to it but those that every node has. It then gets the startup taints with its first patch, recorded
-as the pool's, and they come off once: when it first passes validation. From then on the record without them
-says that it has been through this, so that they are never put back, also not after a restart.
+A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no look
+has seen a pod on it but those that every node has. It then gets the startup taints with its first patch, at
+once: they delete nobody, and a node that is left open until its pods have been looked at is filled meanwhile,
+and then never validated. They are recorded as the pool's, and come off once: when it first passes validation.
+From then on the record without them says that it has been through this, so that they are never put back, also
+not after a restart.
 
 Its deadline is counted from its creation, which stands on the object (P8).
 """
@@ -15,13 +17,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.v1alpha1 import NodeValidation
-from winpool.contract.brake import current_survey, is_fresh
+from winpool.contract.evidence import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.contract.evidence import Evidence
     from winpool.contract.record import Record, TaintIdentity
     from winpool.snapshot import Node, Snapshot
 
@@ -36,14 +39,14 @@ A_LOOK: Final = "a look at its pods"
 class Startup:
     """How a node stands with the startup taints.
 
-    ``taints`` are those that it is to carry now. ``unsettled`` says that a look at all pods has to tell first
-    whether it is joining, so that nothing is to be written to it. ``waits_for`` says what a node that is
+    ``taints`` are those that it is to carry now; ``joins`` says that it does not yet, so that nothing else
+    is to hold up its first write. ``waits_for`` says what a node that is
     being validated has not shown yet, empty where it has; ``timed_out`` that its time for that is over.
-    ``needs_pods`` asks for a look at all pods, ``look_again`` is when time alone may change the answer.
+    ``needs_pods`` asks for a look at its pods, ``look_again`` is when time alone may change the answer.
     """
 
     taints: Mapping[TaintIdentity, str] = field(default_factory=dict)
-    unsettled: bool = False
+    joins: bool = False
     waits_for: str = ""
     timed_out: bool = False
     passed: bool = False
@@ -57,10 +60,10 @@ NO_STARTUP: Final = Startup()
 class Validator:
     """Answers for the nodes of one pool, for one pass."""
 
-    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, evidence: Evidence) -> None:
         self._wanted = {each.identity: each.value for each in spec.startup_taints}
         self._rules = spec.validation or NodeValidation()
-        self._survey = current_survey(snapshot)
+        self._evidence = evidence
         self._now = snapshot.now
 
     def startup(self, node: Node, record: Record | None, *, is_newcomer: bool) -> Startup:
@@ -80,12 +83,10 @@ class Validator:
     def _of_newcomer(self, node: Node) -> Startup:
         if node.created is None or self._now - node.created >= timedelta(seconds=YOUNG_SECONDS):
             return NO_STARTUP
-        if self._survey is None or not self._survey.covers(node):
-            grown_up = node.created + timedelta(seconds=YOUNG_SECONDS)
-            return Startup(unsettled=True, needs_pods=True, look_again=grown_up)
-        if node.name in self._survey.busy:
+        look = self._evidence.latest(node)
+        if look is not None and node.name in look.busy:
             return NO_STARTUP
-        return Startup(taints=self._wanted, waits_for="its startup taints")
+        return Startup(taints=self._wanted, joins=True, waits_for="its startup taints")
 
     def _validated(self, node: Node, carried: Mapping[TaintIdentity, str]) -> Startup:
         waits_for, needs_pods, look_again = self._missing(node)
@@ -112,15 +113,15 @@ class Validator:
             return "the kubelet to report Ready", False, None
         if self._now < ripe:
             return f"the kubelet to report Ready for {self._rules.seconds_ready} s", False, ripe
-        survey = self._survey
-        readiness = survey.readiness.get(node.name) if survey and survey.covers(node) else None
-        if survey is None or readiness is None or (node.ready_since and survey.started < node.ready_since):
+        look = self._evidence.of(node)
+        readiness = look.readiness.get(node.name) if look and look.covers(node) else None
+        if look is None or readiness is None or (node.ready_since and look.started < node.ready_since):
             return A_LOOK, True, None
         if readiness.unready:
             return f"node agents to be Ready: {', '.join(readiness.unready_agents)}", True, None
         if readiness.missing_required:
             return f"required pods to be Ready: {', '.join(readiness.missing_required)}", True, None
-        if not is_fresh(survey, now=self._now):
+        if not is_fresh(look, now=self._now):
             return A_LOOK, True, None
         return "", False, None
 
@@ -128,15 +129,16 @@ class Validator:
 def startup_taints_on(
     node: Node, record: Record, wanted: Mapping[TaintIdentity, str]
 ) -> dict[TaintIdentity, str]:
-    """Return those startup taints that the record has as ours and that stand on the node.
+    """Return those startup taints that the record has as ours and that stand on the node, as they stand.
 
-    One that somebody took off by hand is not put back: that person vouches for the node.
+    One that somebody took off by hand is not put back: that person vouches for the node. Another value in the
+    spec is for nodes that join from now on: the old one does as well until the node is validated.
     """
     standing = {taint.identity: taint.value for taint in node.taints}
     return {
         identity: own.set
         for identity, own in record.taints.items()
-        if wanted.get(identity) == own.set == standing.get(identity)
+        if identity in wanted and own.set == standing.get(identity)
     }
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from winpool.cluster.labelled import list_labelled, list_strays
+from winpool.cluster.node_pods import list_node_pods
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
 from winpool.contract.questions import question_of
+from winpool.control.bare_since import BareSince
 from winpool.control.dispatch import Dispatcher
 from winpool.control.executor import Executor
+from winpool.control.node_looks import NodeLooks
 from winpool.control.observe import Observer
 from winpool.control.pod_pass import PodPass
 from winpool.control.pool_loops import PoolLoops
@@ -41,8 +44,8 @@ if TYPE_CHECKING:
 class Controller:
     """The loops of one operator.
 
-    ``relister``, ``pod_pass`` and ``sweeper`` are to be run by whoever owns the tasks; the loop of a pool
-    starts when the pool appears.
+    ``relister``, ``pod_pass``, ``node_looks`` and ``sweeper`` are to be run by whoever owns the tasks; the
+    loop of a pool starts when the pool appears.
     """
 
     def __init__(
@@ -83,12 +86,24 @@ class Controller:
             now=clock.now,
             monotonic=clock.monotonic,
         )
+        self.node_looks = NodeLooks(
+            list_pods=lambda name, see: list_node_pods(transport.request, name, see=see),
+            pools=pools,
+            nodes=nodes.nodes,
+            on_looked=self._wake_pool,
+            ask_for_all=self.pod_pass.ask,
+            now=clock.now,
+            monotonic=clock.monotonic,
+        )
+        self._bare_since = BareSince(monotonic=clock.monotonic)
         self._observer = Observer(
             pools=pools,
             nodes=nodes,
             control_plane=control_plane,
             guard=guard,
             pods=self.pod_pass,
+            looks=self.node_looks,
+            bare_since=self._bare_since,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -123,6 +138,7 @@ class Controller:
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Have those pools looked at that a node concerns, or did: None for what was not, or is no more."""
+        self._bare_since.note(old, new)
         self._dispatcher.node_changed(old, new)
         if old is not None and new is None:
             self.sweeper.node_gone(old)
@@ -147,6 +163,9 @@ class Controller:
         asked = (question_of(pool, nodes, now=now) for pool in self._pools.all())
         return [question for question in asked if question is not None]
 
+    def _wake_pool(self, name: str) -> None:
+        self._loops.wake(name)
+
     def _surveyed(self) -> None:
         self._loops.wake_all()
 
@@ -166,6 +185,7 @@ class Controller:
             list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
             ask_for_nodes=self._nodes.ask_for_list,
             ask_for_pods=self.pod_pass.ask,
+            ask_for_looks=self.node_looks.want,
             note_figures=self.stats.note_figures,
             clock=self._clock,
         )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.guard import Guard
     from winpool.cluster.reflector import NodeReflector
+    from winpool.control.bare_since import BareSince
+    from winpool.control.node_looks import NodeLooks
     from winpool.control.patience import Patience
     from winpool.control.pod_pass import PodPass
     from winpool.control.pools import Pools
@@ -33,6 +35,8 @@ class Observer:
         control_plane: ControlPlane,
         guard: Guard,
         pods: PodPass,
+        looks: NodeLooks,
+        bare_since: BareSince,
         now: Callable[[], datetime],
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
@@ -41,6 +45,8 @@ class Observer:
         self._control_plane = control_plane
         self._guard = guard
         self._pods = pods
+        self._looks = looks
+        self._bare_since = bare_since
         self._cluster_rows = cluster_rows
         self._now = now
 
@@ -67,6 +73,7 @@ class Observer:
         known = self._nodes.nodes
         nodes = tuple(known.values())
         owners = owners_of(nodes)
+        survey = self._pods.survey_of(pool.uid)
         return Snapshot(
             pool=pool,
             nodes=nodes,
@@ -78,9 +85,11 @@ class Observer:
             written_generation=written_generation,
             missing_permission=missing_permission,
             control_plane=self._control_plane.version,
-            survey=self._pods.survey_of(pool.uid),
-            pods_problem=self._pods.problem,
+            survey=survey,
+            pods_problem=self._pods.problem or self._looks.problem_of(pool.uid),
             pods_forbidden=self._pods.forbidden,
+            looks=self._looks.looks_of(pool.uid, since=survey),
+            bare_since=self._bare_since.moments(),
             contested=patience.contested,
             cluster_rows=self._cluster_rows,
             seen_pools=self._seen_pools(owners),

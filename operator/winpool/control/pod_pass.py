@@ -157,11 +157,11 @@ class PodPass:
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         surveyor = Surveyor(questions)
-        started = self._now()
+        started, began = self._now(), self._monotonic()
         listed = await self._list_pods(see=surveyor.see)
         finished = self._now()
         self._surveys = surveyor.finish(
-            started=started, finished=finished, unreadable=listed.unreadable_nodes
+            started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes
         )
         self.stats.finished = finished.timestamp()
         self.stats.pods = listed.count

@@ -68,6 +68,7 @@ class Reconciler:
         list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
         ask_for_nodes: Callable[[], None],
         ask_for_pods: Callable[[], None],
+        ask_for_looks: Callable[[Pool, Sequence[Node]], None],
         note_figures: Callable[[str, Figures], None],
         clock: Clock,
     ) -> None:
@@ -75,7 +76,8 @@ class Reconciler:
 
         ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
         ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something, and
-        ``ask_for_pods`` all pods looked at. ``note_figures`` is told what each pass has counted.
+        ``ask_for_pods`` all pods looked at, ``ask_for_looks`` those of each of these nodes, and of no others.
+        ``note_figures`` is told what each pass has counted.
         """
         self._pool_name = pool_name
         self._observer = observer
@@ -90,6 +92,7 @@ class Reconciler:
         self._list_labelled = list_labelled
         self._ask_for_nodes = ask_for_nodes
         self._ask_for_pods = ask_for_pods
+        self._ask_for_looks = ask_for_looks
         self._note_figures = note_figures
         self._clock = clock
         self._patience = Patience(monotonic=clock.monotonic)
@@ -196,6 +199,7 @@ class Reconciler:
         decision = decide(snapshot)
         if decision.needs_pods:
             self._ask_for_pods()
+        self._ask_for_looks(snapshot.pool, decision.looks)
         self._note_figures(self._pool_name, decision.figures)
         return decision
 

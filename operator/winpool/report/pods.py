@@ -1,4 +1,7 @@
-"""What a look at all pods found: pods that cannot run where they are, and what taints meet."""
+"""What looks at pods found: pods that cannot run where they are, and what taints meet.
+
+A look counts for a node only where it saw that very machine: another that has its name by now has other pods.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
+from winpool.contract.evidence import Evidence
 from winpool.contract.membership import Claim
 from winpool.report.finding import Finding
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
 from winpool.report.tally import count_nodes, count_pods, enumerate_names
+from winpool.survey import EXAMPLES_KEPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from winpool.api.v1alpha1 import Issue
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Snapshot
-    from winpool.survey import Survey
+    from winpool.snapshot import Node, Snapshot
+    from winpool.survey import Misplaced
 
 POD_ISSUES = (
     *PREFLIGHT_ISSUES,
@@ -38,18 +43,17 @@ def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
     pool = snapshot.pool
     if pool.deleting:
         return 0
-    survey = _of_pool(snapshot)
-    if survey is None:
+    if snapshot.survey is None or snapshot.survey.pool_uid != pool.uid:
         return pool.status.misplaced_pods
-    return sum(survey.misplaced_on.get(each.node.name, 0) for each in assessed if each.claim is Claim.OURS)
+    return sum(_misplaced_on(Evidence(snapshot), _ours(assessed)).values())
 
 
 def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator[Finding]:
     """Yield what is to be said of pods on the nodes of the pool."""
-    pool, survey = snapshot.pool, _of_pool(snapshot)
+    pool, evidence = snapshot.pool, Evidence(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    ours = {each.node.name for each in assessed if each.claim is Claim.OURS}
+    ours = _ours(assessed)
     yield from preflight_findings(snapshot, pool.spec, assessed, ours=ours)
     asking = [each.node.name for each in assessed if each.needs_pods]
     if asking and snapshot.pods_problem and not snapshot.pods_forbidden:
@@ -61,11 +65,10 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
             "see to the API server, or to what stands between it and the operator; the operator tries again "
             "by itself",
         )
-    if survey is None:
-        return
-    if there := sorted(survey.misplaced_on.keys() & ours):
-        count = sum(survey.misplaced_on[name] for name in there)
-        shown = [each for each in survey.misplaced_examples if each.node in ours]
+    misplaced = _misplaced_on(evidence, ours)
+    if there := sorted(misplaced):
+        count = sum(misplaced.values())
+        shown = _examples(evidence, ours)
         such_as = ", such as " + ", ".join(f"{each.pod} ({each.why})" for each in shown) if shown else ""
         yield Finding(
             IssueReason.MISPLACED_PODS,
@@ -75,7 +78,7 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
             "give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows; a taint on the "
             "nodes of the pool keeps such pods away",
         )
-    if unread := sorted(survey.unreadable & ours):
+    if unread := sorted(_unreadable(evidence, ours)):
         yield Finding(
             IssueReason.PODS_UNREADABLE,
             unread[:1],
@@ -94,6 +97,34 @@ def overdue_at(issues: Iterable[Issue]) -> datetime | None:
     return min((each + timedelta(seconds=FAILING_SECONDS) for each in since), default=None)
 
 
-def _of_pool(snapshot: Snapshot) -> Survey | None:
-    survey = snapshot.survey
-    return survey if survey is not None and survey.pool_uid == snapshot.pool.uid else None
+def _ours(assessed: Iterable[Assessment]) -> dict[str, Node]:
+    return {each.node.name: each.node for each in assessed if each.claim is Claim.OURS}
+
+
+def _misplaced_on(evidence: Evidence, ours: Mapping[str, Node]) -> dict[str, int]:
+    """Return how many misplaced pods there are on each node that has any."""
+    return {
+        name: look.misplaced_on[name]
+        for look in evidence.all()
+        for name in look.misplaced_on.keys() & ours.keys()
+        if evidence.latest(ours[name]) is look
+    }
+
+
+def _examples(evidence: Evidence, ours: Mapping[str, Node]) -> list[Misplaced]:
+    found = [
+        each
+        for look in evidence.all()
+        for each in look.misplaced_examples
+        if each.node in ours and evidence.latest(ours[each.node]) is look
+    ]
+    return found[:EXAMPLES_KEPT]
+
+
+def _unreadable(evidence: Evidence, ours: Mapping[str, Node]) -> set[str]:
+    return {
+        name
+        for look in evidence.all()
+        for name in look.unreadable & ours.keys()
+        if evidence.latest(ours[name]) is look
+    }

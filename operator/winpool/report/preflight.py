@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 from winpool.api.issues import IssueReason
 from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Preflight
-from winpool.contract.brake import current_survey
+from winpool.contract.evidence import Evidence
 from winpool.contract.questions import taints_of
 from winpool.report.finding import Finding
 from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods, enumerate_names
 from winpool.snapshot import Taint
+from winpool.survey import DAEMON_SETS_KEPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence, Set
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
     from winpool.snapshot import Node, Snapshot
-    from winpool.survey import Survey
+    from winpool.survey import IntolerantPods
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""
@@ -48,9 +49,6 @@ def preflight(
     snapshot: Snapshot, spec: WindowsNodePoolSpec, assessed: Iterable[Assessment]
 ) -> tuple[Preflight, ...]:
     """Return what each taint that is to be added or changed somewhere would meet there, for the plan."""
-    survey = current_survey(snapshot)
-    if survey is None:
-        return ()
     return tuple(
         Preflight(
             taint=written(met.taint),
@@ -59,22 +57,24 @@ def preflight(
             pods=met.examples,
             daemon_sets=met.daemon_sets,
         )
-        for met in _met(spec, survey, assessed)
+        for met in _met(spec, Evidence(snapshot), assessed)
     )
 
 
 def preflight_findings(
-    snapshot: Snapshot, spec: WindowsNodePoolSpec, assessed: Sequence[Assessment], *, ours: Set[str]
+    snapshot: Snapshot,
+    spec: WindowsNodePoolSpec,
+    assessed: Sequence[Assessment],
+    *,
+    ours: Mapping[str, Node],
 ) -> Iterator[Finding]:
-    """Yield what people have to know of the pods before a taint is written; ``ours`` names the pool's nodes.
+    """Yield what people have to know of the pods before a taint is written; ``ours`` are the pool's nodes.
 
     One for all taints that have the same consequence, so that the status has room for every one of them.
     """
-    survey = current_survey(snapshot)
-    if survey is None:
-        return
+    evidence = Evidence(snapshot)
     alike: dict[str, list[_Met]] = {}
-    for met in _met(spec, survey, assessed):
+    for met in _met(spec, evidence, assessed):
         alike.setdefault(_consequence(met.asked), []).append(met)
     for consequence, found in alike.items():
         yield Finding(
@@ -83,18 +83,25 @@ def preflight_findings(
             f"{_sentences(found)}: {consequence}",
             _remedy(found[0].asked),
         )
-    yield from _agents(spec, survey, ours)
+    yield from _agents(spec, evidence, ours)
 
 
-def _agents(spec: WindowsNodePoolSpec, survey: Survey, ours: Set[str]) -> Iterator[Finding]:
+def _agents(spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, Node]) -> Iterator[Finding]:
     taints: dict[tuple[str, ...], list[str]] = {}
     first: dict[tuple[str, ...], str] = {}
     for taint in taints_of(spec):
-        agents = survey.intolerant_of(taint)
-        there = sorted(agents.daemon_set_nodes & ours) if agents else []
-        if agents and there:
-            taints.setdefault(agents.daemon_sets, []).append(written(taint))
-            first.setdefault(agents.daemon_sets, there[0])
+        there: set[str] = set()
+        found: set[str] = set()
+        for look in evidence.current():
+            agents = look.intolerant_of(taint)
+            names = agents.daemon_set_nodes & ours.keys() if agents else ()
+            if agents and (seen := {name for name in names if evidence.of(ours[name]) is look}):
+                there |= seen
+                found.update(agents.daemon_sets)
+        if there:
+            listed = tuple(sorted(found)[:DAEMON_SETS_KEPT])
+            taints.setdefault(listed, []).append(written(taint))
+            first.setdefault(listed, min(there))
     for daemon_sets, meant in taints.items():
         yield Finding(
             IssueReason.INTOLERANT_NODE_AGENTS,
@@ -118,23 +125,38 @@ class _Met:
     daemon_sets: tuple[str, ...]
 
 
-def _met(spec: WindowsNodePoolSpec, survey: Survey, assessed: Iterable[Assessment]) -> Iterator[_Met]:
-    lacking = [each.node for each in assessed if each.lacks_taints]
+def _met(spec: WindowsNodePoolSpec, evidence: Evidence, assessed: Iterable[Assessment]) -> Iterator[_Met]:
+    lacking = [
+        (each.node, look)
+        for each in assessed
+        if each.lacks_taints and (look := evidence.of(each.node)) and look.covers(each.node)
+    ]
     for asked in spec.taints:
         taint = Taint(asked.key, asked.effect, asked.value)
-        found = survey.intolerant_of(taint)
-        if found is None or not found.pods:
-            continue
-        nodes = [
-            node.name
-            for node in lacking
-            if node.name in found.on_nodes and survey.covers(node) and not _carries(node, taint)
+        met = [
+            (node.name, found)
+            for node, look in lacking
+            if (found := look.intolerant_of(taint))
+            and node.name in found.on_nodes
+            and not _carries(node, taint)
         ]
-        if nodes:
-            there = [found.on_nodes[name] for name in nodes]
-            are_all = len(nodes) == len(found.on_nodes)
-            examples = found.examples if are_all else tuple(each.example for each in there[:NAMES_SHOWN])
-            yield _Met(asked, taint, nodes, sum(each.pods for each in there), examples, found.daemon_sets)
+        if met:
+            yield _of_taint(asked, taint, met)
+
+
+def _of_taint(asked: PoolTaint, taint: Taint, met: Sequence[tuple[str, IntolerantPods]]) -> _Met:
+    """Put together what ``taint`` meets on each of these nodes, by the look that saw it."""
+    there = [found.on_nodes[name] for name, found in met]
+    looks = list({id(found): found for _, found in met}.values())
+    are_all = len(looks) == 1 and len(met) == len(looks[0].on_nodes)
+    return _Met(
+        asked,
+        taint,
+        nodes=[name for name, _ in met],
+        pods=sum(each.pods for each in there),
+        examples=looks[0].examples if are_all else tuple(each.example for each in there[:NAMES_SHOWN]),
+        daemon_sets=tuple(sorted({name for look in looks for name in look.daemon_sets})[:DAEMON_SETS_KEPT]),
+    )
 
 
 def _carries(node: Node, taint: Taint) -> bool:

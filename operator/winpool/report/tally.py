@@ -114,7 +114,7 @@ def _note_pending(
     name = each.node.name
     if each.held.intolerant:
         held.append(name)
-    if each.held.waiting or each.startup.unsettled:
+    if each.held.waiting:
         waiting.append(name)
     if each.startup.timed_out:
         timed_out.append(name)

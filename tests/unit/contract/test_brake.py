@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, edited, record_on
 from harness.writes import patched
-from winpool.contract.brake import FRESH_SECONDS
+from winpool.contract.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
 from winpool.decide import decide
 from winpool.snapshot import Node, NodeMemory, Pool, Snapshot
 
@@ -95,13 +95,108 @@ def test_where_the_spec_says_delete_nothing_is_held_once_it_is_known_what_it_mea
     assert standing(after(a_snapshot(pool, nodes, survey=None))) == set()
 
 
+MANY = [a_node(f"w{number:02}") for number in range(OWN_LOOKS + 1)]
+"""So many nodes that a look at all pods has to serve them."""
+
+
 @pytest.mark.parametrize(("age", "passes"), [(FRESH_SECONDS, True), (FRESH_SECONDS + 1, False)])
-def test_a_look_permits_no_execute_for_a_minute(age: float, passes: bool) -> None:
-    pool, nodes = a_harsh_pool(), [a_node()]
-    survey = a_survey(pool, nodes, now=NOON - timedelta(seconds=age))
-    snapshot = a_snapshot(pool, nodes, survey=survey)
+def test_a_look_at_all_pods_permits_no_execute_for_a_minute_from_its_start(age: float, passes: bool) -> None:
+    pool = a_harsh_pool()
+    survey = a_survey(pool, MANY, now=NOON - timedelta(seconds=age), finished=NOON - timedelta(seconds=9))
+    found = decide(a_snapshot(pool, MANY, survey=survey, looks=()))
+    assert len(found.patches) == (len(MANY) if passes else 0)
+    assert found.needs_pods is not passes
+    assert found.looks == ()
+
+
+@pytest.mark.parametrize(("age", "passes"), [(OWN_FRESH_SECONDS, True), (OWN_FRESH_SECONDS + 1, False)])
+def test_the_own_look_of_a_node_permits_it_for_a_moment_from_its_start(age: float, passes: bool) -> None:
+    pool, node = a_harsh_pool(), a_node()
+    own = a_survey(pool, [node], now=NOON - timedelta(seconds=age), finished=NOON)
+    snapshot = a_snapshot(pool, [node], survey=None, looks=[own])
     assert (standing(after(snapshot)) == {HARSH}) is passes
-    assert decide(snapshot).needs_pods is not passes
+    assert decide(snapshot).looks == (() if passes else (node,))
+
+
+def test_few_nodes_are_looked_at_by_themselves_however_young_the_look_at_all_pods_is() -> None:
+    pool, few = a_harsh_pool(), MANY[:OWN_LOOKS]
+    found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=()))
+    assert (found.patches, found.looks) == ((), tuple(few))
+    assert not found.needs_pods
+    own = [a_survey(pool, [node]) for node in few]
+    found = decide(a_snapshot(pool, few, survey=a_survey(pool, few), looks=own))
+    assert (len(found.patches), found.looks) == (len(few), ())
+
+
+def test_a_look_from_before_the_taint_was_gone_permits_nothing() -> None:
+    pool = a_harsh_pool()
+    bare = replace(carrying(pool), taints=())
+    old = a_survey(pool, [bare], began=100.0)
+    found = decide(a_snapshot(pool, [bare], survey=old, bare_since={bare.uid: 101.0}))
+    assert (found.patches, found.looks) == ((), (bare,))
+    since = a_survey(pool, [bare], began=102.0)
+    snapshot = a_snapshot(pool, [bare], survey=old, looks=[since], bare_since={bare.uid: 101.0})
+    assert standing(after(snapshot)) == {HARSH}
+
+
+def test_of_many_nodes_those_that_lost_it_after_the_look_at_all_pods_wait_for_the_next() -> None:
+    pool = a_harsh_pool()
+    survey = a_survey(pool, MANY, began=100.0)
+    since = {node.uid: 101.0 for node in MANY[1:]}
+    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), bare_since=since))
+    assert {patch.node.name for patch in found.patches} <= {MANY[0].name}
+    since = {node.uid: 101.0 for node in MANY}
+    found = decide(a_snapshot(pool, MANY, survey=survey, looks=(), bare_since=since))
+    assert found.patches == ()
+    assert found.needs_pods
+
+
+def test_a_node_of_which_it_is_not_known_since_when_it_lacks_a_taint_is_not_written() -> None:
+    pool, node = a_harsh_pool(), a_node()
+    snapshot = replace(a_snapshot(pool, [node]), bare_since={})
+    assert decide(snapshot).patches == ()
+
+
+def test_where_a_look_at_all_pods_takes_longer_than_it_permits_nodes_are_looked_at_by_themselves() -> None:
+    pool = a_harsh_pool()
+    slow = a_survey(pool, MANY, now=NOON - timedelta(seconds=FRESH_SECONDS + 1), finished=NOON)
+    found = decide(a_snapshot(pool, MANY, survey=slow, looks=()))
+    assert found.looks == tuple(MANY[:OWN_LOOKS])
+
+
+def test_the_newest_look_that_saw_the_node_counts_and_people_are_told_what_it_found() -> None:
+    pool, node = a_harsh_pool(), a_node()
+    for survey, own, holds in (([], [WEB], True), ([WEB], [], False)):
+        snapshot = a_snapshot(
+            pool,
+            [node],
+            survey=a_survey(pool, [node], began=1.0, intolerant={HARSH: survey}),
+            looks=[a_survey(pool, [node], began=2.0, intolerant={HARSH: own})],
+        )
+        assert (standing(after(snapshot)) == set()) is holds
+        assert [each.reason for each in decide(snapshot).status.issues] == ["IntolerantPods"] * holds
+
+
+def test_where_own_looks_fail_everything_but_no_execute_is_written() -> None:
+    pool = a_pool(labels={"team": "a"}, taints=[GENTLE, HARSH])
+    node = a_node()
+    survey = a_survey(pool, [node])
+    snapshot = a_snapshot(pool, [node], survey=survey, looks=(), pods_problem="list pods of node w1: 500")
+    found = after(snapshot)
+    assert standing(found) == {GENTLE}
+    assert found.labels["team"] == "a"
+    assert decide(replace(snapshot, nodes=(found,))).looks == (found,)
+
+
+def test_pods_that_another_machine_of_that_name_had_count_for_nothing() -> None:
+    pool = a_harsh_pool()
+    gone = replace(a_node(), uid="uid-of-another")
+    survey = a_survey(
+        pool, [gone], intolerant={HARSH: [WEB]}, misplaced=1, misplaced_on={"w1": 1}, busy=frozenset({"w1"})
+    )
+    status = decide(a_snapshot(pool, [a_node()], survey=survey)).status
+    assert status.issues == ()
+    assert status.misplaced_pods == 0
 
 
 def test_a_taint_that_is_held_stays_held_until_a_look_shows_otherwise_and_asks_for_none() -> None:
@@ -113,13 +208,15 @@ def test_a_taint_that_is_held_stays_held_until_a_look_shows_otherwise_and_asks_f
     conditions = {each.type: each.reason for each in found.status.conditions}
     assert conditions["Stalled"] == conditions["NodesUpToDate"] == "TaintsHeld"
     assert not found.needs_pods
+    assert found.looks == ()
 
 
 @pytest.mark.parametrize("mode", ["Paused", "DryRun"])
 def test_a_pool_that_writes_nothing_asks_for_no_look_beyond_the_first(mode: str) -> None:
     pool = a_pool(taints=[HARSH], mode=mode)
     old = a_survey(pool, [], now=NOON - timedelta(minutes=9))
-    assert not decide(a_snapshot(pool, [a_node()], survey=old)).needs_pods
+    found = decide(a_snapshot(pool, [a_node()], survey=old))
+    assert (found.needs_pods, found.looks) == (False, ())
     assert decide(a_snapshot(pool, [a_node()], survey=None)).needs_pods
 
 
@@ -130,7 +227,7 @@ def test_a_node_that_was_not_looked_at_waits_also_where_one_of_its_name_was() ->
     for newcomer in (replaced, a_node("w2")):
         snapshot = a_snapshot(pool, [newcomer], survey=survey)
         assert standing(after(snapshot)) == set()
-        assert decide(snapshot).needs_pods
+        assert decide(snapshot).looks == (newcomer,)
 
 
 def test_a_repair_of_no_execute_has_to_pass_the_brake_and_that_of_no_schedule_has_not() -> None:
@@ -179,11 +276,11 @@ def test_an_old_look_is_no_permission_and_changes_nothing_that_is_reported() -> 
     second = decide(a_snapshot(pool, nodes, survey=old))
     assert first.patches
     assert second.patches == ()
-    assert second.needs_pods
+    assert second.looks == tuple(nodes)
     assert first.status == second.status
     refused = {nodes[0].uid: "no"}
     held_back = decide(a_snapshot(pool, nodes, survey=old, refused=refused, held_back=[nodes[0].uid]))
-    assert not held_back.needs_pods, "a node that is not to be tried now needs no look"
+    assert held_back.looks == (), "a node that is not to be tried now needs no look"
     stalled = held_back.status.condition("Stalled")
     assert stalled is not None
     assert stalled.reason == "WriteRefused"
@@ -200,7 +297,7 @@ def test_delete_waits_for_a_look_at_this_very_node() -> None:
     newcomer = a_node("w2")
     snapshot = a_snapshot(pool, [newcomer], survey=a_survey(pool, [a_node()]))
     assert standing(after(snapshot)) == set()
-    assert decide(snapshot).needs_pods
+    assert decide(snapshot).looks == (newcomer,)
 
 
 def test_the_mismatch_taint_waits_for_the_first_look_like_any_other() -> None:
@@ -224,9 +321,10 @@ def test_an_undo_brings_back_a_no_execute_taint_that_stood_there_before() -> Non
 
 def test_a_node_whose_pods_cannot_be_read_waits_and_says_so_and_asks_for_no_more_looks() -> None:
     pool, nodes = a_harsh_pool(), [a_node()]
-    survey = a_survey(pool, [], unreadable=frozenset({"w1"}))
+    survey = a_survey(pool, nodes, unreadable=frozenset({"w1"}))
     found = decide(a_snapshot(pool, nodes, survey=survey))
     assert not found.needs_pods
+    assert found.looks == ()
     assert [each.reason for each in found.status.issues] == ["PodsUnreadable"]
     assert standing(after(a_snapshot(pool, nodes, survey=survey))) == set()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, record_on
+from harness.builders import NOON, a_node, a_pool, a_snapshot, a_spec, a_survey, deleted, edited, record_on
 from harness.writes import patched
 from winpool.decide import Decision, decide
 from winpool.snapshot import Node, Pool, Snapshot
@@ -20,9 +20,11 @@ TIMEOUT_SECONDS = 600
 FIT = {"w1": Readiness()}
 
 
+MORE = {"startupTaints": [{"key": KEY, "effect": "NoSchedule"}]}
+
+
 def a_starting_pool(**validation: Any) -> Pool:
-    more = {"startupTaints": [{"key": KEY, "effect": "NoSchedule"}]}
-    return a_pool(more={**more, "validation": validation} if validation else more)
+    return a_pool(more={**MORE, "validation": validation} if validation else MORE)
 
 
 def a_young_node(*, age: float = 60, ready_for: float | None = 0) -> Node:
@@ -68,13 +70,42 @@ def test_a_node_that_has_just_joined_gets_them_with_its_first_write_as_the_pools
     assert found.status.up_to_date_nodes == 0
 
 
-def test_until_its_pods_were_looked_at_nothing_is_written_to_it() -> None:
+def test_they_wait_for_no_look_and_nor_do_its_labels() -> None:
     pool, node = a_starting_pool(), a_young_node()
-    for survey in (None, a_survey(pool, [a_node("w9")])):
-        found, _ = step(a_snapshot(pool, [node], survey=survey))
-        assert found.patches == ()
-        assert found.needs_pods
-        assert (found.look_again == node.created and found.look_again) or found.look_again
+    pool = replace(pool, spec=a_spec(labels={"team": "a"}, more=MORE))
+    gone = replace(node, uid="uid-of-the-machine-before")
+    looks = (None, a_survey(pool, [a_node("w9")]), a_survey(pool, [gone], busy=frozenset({"w1"})))
+    for survey in looks:
+        _, after = step(a_snapshot(pool, [node], survey=survey))
+        assert carries(after)
+        assert after.labels["team"] == "a"
+
+
+def test_a_newcomers_other_taints_follow_its_own_look_in_a_second_write() -> None:
+    pool = a_starting_pool()
+    pool = replace(pool, spec=a_spec(taints=["os=windows:NoSchedule", "os=windows:NoExecute"], more=MORE))
+    found, joined = step(a_snapshot(pool, [a_young_node()], survey=None))
+    assert {taint.key for taint in joined.taints} == {KEY}
+    assert [each.name for each in found.looks] == ["w1"]
+    _, after = step(a_snapshot(pool, [joined], survey=None, looks=[a_survey(pool, [joined])]))
+    assert {taint.effect for taint in after.taints if taint.key == "os"} == {"NoSchedule", "NoExecute"}
+    assert carries(after)
+
+
+def test_another_value_in_the_spec_leaves_the_old_one_until_the_node_is_valid_and_as_the_pools() -> None:
+    pool = a_starting_pool(readySeconds=0)
+    node = starting(pool)
+    changed = {"key": KEY, "effect": "NoSchedule", "value": "v2"}
+    pool = edited(pool, a_spec(more={"startupTaints": [changed], "validation": {"readySeconds": 0}}))
+    found, after = step(looked(pool, node))
+    assert carries(after)
+    assert record_on(after).taints.keys() == {(KEY, "NoSchedule")}
+    assert found.status.up_to_date_nodes == 0
+    _, released = step(a_snapshot(deleted(pool), [after]))
+    assert not carries(released)
+    _, valid = step(looked(pool, after, readiness=FIT))
+    assert not carries(valid)
+    assert record_on(valid).taints == {}
 
 
 @pytest.mark.parametrize("age", [600, 6000])
@@ -128,7 +159,7 @@ def test_they_stay_until_the_pods_that_it_needs_are_ready(readiness: dict[str, R
     node = starting(pool)
     found, after = step(looked(pool, node, readiness=readiness))
     assert carries(after)
-    assert found.needs_pods
+    assert found.looks == (node,)
     overdue, _ = step(looked(pool, node, now=NOON + timedelta(minutes=10), readiness=readiness))
     [issue] = overdue.status.issues
     assert issue.reason == "ValidationTimedOut"
@@ -143,7 +174,7 @@ def test_a_node_of_which_nothing_is_known_to_be_missing_is_not_late() -> None:
         found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(hours=1)))
         assert carries(after)
         assert found.status.issues == ()
-        assert found.needs_pods
+        assert found.looks == (node,)
 
 
 def test_a_look_from_before_the_kubelet_was_ready_again_does_not_count() -> None:
@@ -152,7 +183,7 @@ def test_a_look_from_before_the_kubelet_was_ready_again_does_not_count() -> None
     survey = a_survey(pool, [node], now=NOON, readiness=FIT)
     found, after = step(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(seconds=31)))
     assert carries(after)
-    assert found.needs_pods
+    assert found.looks == (node,)
 
 
 def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -> None:
@@ -165,6 +196,7 @@ def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -
         found = decide(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(minutes=minutes)))
         messages |= {each.message for each in found.status.issues}
         assert not found.needs_pods, "its time is over: the regular looks have to do"
+        assert found.looks == ()
     assert len(messages) == 1
 
 
@@ -174,7 +206,7 @@ def test_what_was_seen_a_while_ago_does_not_count() -> None:
     old = a_survey(pool, [node], now=NOON - timedelta(minutes=2), readiness=FIT)
     found, after = step(a_snapshot(pool, [node], survey=old))
     assert carries(after)
-    assert found.needs_pods
+    assert found.looks == (node,)
 
 
 def test_a_node_that_passes_loses_them_for_good_and_has_an_event() -> None:
