@@ -291,7 +291,7 @@ def modelled(question: PoolQuestion, pods: list[Pod], unreadable: frozenset[str]
         taints=question.taints,
         started=NOON,
         finished=LATER,
-        nodes=covered,
+        nodes=question.nodes,
         intolerant={taint_key(taint): modelled_intolerant(taint, ours) for taint in question.taints},
         misplaced=len(misplaced),
         misplaced_examples=tuple(misplaced[:3]),

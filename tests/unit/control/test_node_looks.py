@@ -1,0 +1,276 @@
+"""Own looks: when nodes are listed by themselves, how many at once, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from harness.builders import NOON, a_body, a_node, a_survey
+from harness.pods import a_pod
+from harness.virtual_time import run_virtually
+from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
+from winpool.contract.evidence import OWN_LOOKS
+from winpool.contract.pods import Pod
+from winpool.control.node_looks import LONGEST_SECONDS, LOOKS_IN_FLIGHT, NodeLooks
+from winpool.control.pools import Pools
+from winpool.snapshot import Node, Pool
+from winpool.survey import Survey
+
+about = pytest.approx
+
+DOWN = Unavailable("list pods of node w1: cannot connect", reason="NoConnection")
+HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")
+NO = Forbidden("list pods of node w1: 403", status=403, reason="Forbidden")
+FEW = tuple(a_node(f"w{number}") for number in range(1, 4))
+MANY = tuple(a_node(f"n{number:02}") for number in range(OWN_LOOKS + 4))
+
+
+class Stage:
+    """Looks on stage: each takes half a second. ``errors`` are by the name of the node, until taken away."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.5
+        self.errors: dict[str, ApiError] = {}
+        self.lists: list[tuple[str, float]] = []
+        self.looked: list[str] = []
+        self.asked_for_all = 0
+        self.at_once = self.most_at_once = 0
+        self.readable = True
+        self.on_looked: Callable[[], None] = lambda: None
+        self.pools = Pools(on_change=lambda name, *, for_rivals: None)
+        self.pools.accept(a_body())
+        self.nodes = {node.name: node for node in (*FEW, *MANY)}
+        loop = asyncio.get_running_loop()
+        self.begun = loop.time()
+        self.looks = NodeLooks(
+            list_pods=self._list,
+            pools=self.pools,
+            nodes=self.nodes,
+            on_looked=self._looked,
+            ask_for_all=self._ask_for_all,
+            now=lambda: NOON + timedelta(seconds=self.time()),
+            monotonic=loop.time,
+        )
+
+    @property
+    def pool(self) -> Pool:
+        pool = self.pools.get("pool")
+        assert pool is not None
+        return pool
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time() - self.begun
+
+    def want(self, *nodes: Node) -> None:
+        self.looks.want(self.pool, nodes)
+
+    def seen(self) -> dict[str, Survey]:
+        return dict(self.looks.looks_of(self.pool.uid, since=None))
+
+    async def _list(self, name: str, see: Callable[[Pod], None], /) -> bool:
+        self.lists.append((name, self.time()))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        see(a_pod(node=name))
+        await asyncio.sleep(self.seconds)
+        self.at_once -= 1
+        if error := self.errors.get(name):
+            raise error
+        return self.readable
+
+    def _looked(self, name: str) -> None:
+        self.looked.append(name)
+        self.on_looked()
+
+    def _ask_for_all(self) -> None:
+        self.asked_for_all += 1
+
+    async def play(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.looks.run()
+
+
+def played(scene: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await scene(Stage())
+
+    run_virtually(main())
+
+
+def test_nothing_is_listed_while_nothing_is_wanted() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want()
+        await stage.play(3600)
+        assert stage.lists == []
+
+    played(scene)
+
+
+def test_a_node_that_is_wanted_is_listed_at_once_and_its_pool_is_woken() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.on_looked = stage.want
+        stage.want(FEW[0])
+        await stage.play(600)
+        assert stage.lists == [("w1", about(0))]
+        assert stage.looked == ["pool"]
+        look = stage.seen()["w1"]
+        assert look.covers(FEW[0])
+        assert not look.covers(FEW[1])
+        assert look.busy == {"w1"}
+        assert (look.started, look.finished) == (NOON, NOON + timedelta(seconds=0.5))
+        assert look.began == about(stage.begun)
+
+    played(scene)
+
+
+def test_a_few_are_listed_at_once_and_never_more() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want(*MANY)
+        await stage.play(5 * stage.seconds)
+        assert {name for name, _ in stage.lists} == {node.name for node in MANY}
+        assert stage.most_at_once == LOOKS_IN_FLIGHT
+
+    played(scene)
+
+
+def test_a_node_that_stays_wanted_is_listed_later_and_later() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.on_looked = lambda: stage.want(FEW[0])
+        stage.want(FEW[0])
+        await stage.play(600)
+        times = [at for _, at in stage.lists]
+        pauses = [after - before - stage.seconds for before, after in zip(times, times[1:], strict=False)]
+        assert pauses[:6] == about([1, 2, 4, 8, 16, LONGEST_SECONDS])
+        assert max(pauses) == about(LONGEST_SECONDS)
+
+    played(scene)
+
+
+def test_a_failure_is_told_once_and_tried_again_until_it_works() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors["w1"] = DOWN
+        stage.want(FEW[0])
+        await stage.play(20)
+        assert stage.looks.problem_of(stage.pool.uid) == DOWN.message
+        assert stage.looked == ["pool"]
+        assert 2 < len(stage.lists) < 12
+        assert stage.seen() == {}
+        stage.errors.clear()
+        await stage.play(60)
+        assert stage.seen().keys() == {"w1"}
+        assert stage.looks.problem_of(stage.pool.uid) == ""
+
+    played(scene)
+
+
+def test_what_is_no_longer_wanted_has_no_problem() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors["w1"] = DOWN
+        stage.want(FEW[0])
+        await stage.play(5)
+        stage.want()
+        tried = len(stage.lists)
+        await stage.play(600)
+        assert stage.looks.problem_of(stage.pool.uid) == ""
+        assert len(stage.lists) == tried
+
+    played(scene)
+
+
+@pytest.mark.parametrize("error", [DOWN, HUGE])
+def test_a_node_that_cannot_be_listed_holds_up_no_other(error: ApiError) -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors["w1"] = error
+        stage.want(*FEW)
+        await stage.play(stage.seconds + 0.1)
+        assert stage.seen().keys() == {"w2", "w3"}
+
+    played(scene)
+
+
+def test_a_node_with_too_many_pods_does_not_make_the_next_one_wait() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors["w1"] = HUGE
+        stage.want(FEW[0])
+        await stage.play(120)
+        stage.want(FEW[0], FEW[1])
+        before = stage.time()
+        await stage.play(1.5)
+        assert [at for name, at in stage.lists if name == "w2"][0] - before < 1
+
+    played(scene)
+
+
+def test_where_the_right_is_missing_it_is_for_the_look_at_all_pods_to_say_so() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors["w1"] = NO
+        stage.want(FEW[0])
+        await stage.play(0.6)
+        assert stage.asked_for_all == 1
+
+    played(scene)
+
+
+def test_a_look_that_a_newer_one_at_all_pods_outdates_is_forgotten() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want(*FEW[:2])
+        await stage.play(stage.seconds + 0.1)
+        later = a_survey(stage.pool, [FEW[0]], began=asyncio.get_running_loop().time())
+        assert stage.looks.looks_of(stage.pool.uid, since=later).keys() == {"w2"}
+        assert stage.seen().keys() == {"w2"}
+
+    played(scene)
+
+
+def test_another_machine_of_the_name_and_one_that_is_gone_are_not_looked_at() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.nodes["w1"] = replace(FEW[0], uid="uid-of-another")
+        del stage.nodes["w2"]
+        stage.want(*FEW)
+        await stage.play(60)
+        assert {name for name, _ in stage.lists} == {"w3"}
+
+    played(scene)
+
+
+def test_for_a_pool_that_is_gone_nothing_is_listed_and_nothing_kept() -> None:
+    async def scene(stage: Stage) -> None:
+        pool = stage.pool
+        stage.want(FEW[0])
+        stage.pools.forget(name="pool", uid=pool.uid, version="2")
+        await stage.play(60)
+        assert stage.lists == []
+        stage.looks.want(pool, FEW)
+        await stage.play(60)
+        assert stage.lists == []
+
+    played(scene)
+
+
+def test_a_node_that_is_none_of_the_pools_by_now_is_not_listed_and_nothing_runs_hot() -> None:
+    async def scene(stage: Stage) -> None:
+        stranger = replace(a_node("w9"), labels={})
+        stage.nodes["w9"] = stranger
+        stage.want(stranger)
+        await stage.play(60)
+        assert stage.lists == []
+
+    played(scene)
+
+
+def test_a_pod_that_cannot_be_read_leaves_its_node_uncovered() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.readable = False
+        stage.want(FEW[0])
+        await stage.play(0.6)
+        look = stage.seen()["w1"]
+        assert look.saw(FEW[0])
+        assert not look.covers(FEW[0])
+
+    played(scene)
