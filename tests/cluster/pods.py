@@ -173,7 +173,9 @@ def passes(world: World, *, since: datetime) -> list[AuditRecord]:
     return [
         each
         for each in world.requests(since=since)
-        if (each.verb, each.resource) == ("list", "pods") and "continue=" not in each.uri
+        if (each.verb, each.resource) == ("list", "pods")
+        and "limit=" in each.uri
+        and "continue=" not in each.uri
     ]
 
 

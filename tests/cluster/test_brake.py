@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -11,8 +14,10 @@ from cluster.pods import EVERYTHING, NAMESPACE, OFTEN, Pods, await_passes, pods_
 from cluster.told import expect, issues, stood_first, words
 from harness.faulty import through_proxy
 from harness.nodes import labels_of, record_of, taints_of
+from harness.operator import Operator
 from harness.waiting import eventually
 from harness.world import World
+from testbed.audit import AuditRecord
 from testbed.faults import answer, cut, on, rewrite
 
 Object = dict[str, Any]
@@ -24,6 +29,11 @@ GENTLE: Final = "os=windows:NoSchedule"
 TOLERATES: Final[Object] = {"key": "os", "value": "windows", "effect": "NoExecute"}
 HELD: Final = {"NodesUpToDate": ("False", "TaintsHeld"), "Stalled": ("True", "TaintsHeld")}
 LISTS: Final = on("list", "pods")
+
+
+def is_own_look(record: AuditRecord) -> bool:
+    """Whether it lists the pods of one node."""
+    return (record.verb, record.resource) == ("list", "pods") and "spec.nodeName%3D" in record.uri
 
 
 @pytest.fixture
@@ -174,6 +184,38 @@ def test_a_taint_that_somebody_took_off_is_not_put_back_on_a_pod_that_has_come_s
     assert tainted(world, TAINT) == {used, free}
 
 
+def test_a_pod_that_came_between_the_last_look_and_the_repair_is_seen_before_the_taint_goes_back(
+    world: World, pods: Pods
+) -> None:
+    used, free = world.fleet(windows=2)
+    pool = world.apply(world.pool(labels={LABEL: "payments"}, taints=[no_execute()]))
+    # The usual operator: its one look at all pods is a few seconds old when the taint goes.
+    world.operator = Operator(
+        kubeconfig=world.testbed.kubeconfig("winpool"), log_file=world.operator.log_file
+    )
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    with world.watch_nodes() as witness:
+        os.kill(world.operator.pid, signal.SIGSTOP)  # so that the pod is there before it can act
+        world.kubectl("taint", "node", used, free, "os:NoExecute-")
+        web = pods.bind("web", used)
+        kept = pods.uids()
+        start = world.now()
+        os.kill(world.operator.pid, signal.SIGCONT)
+        eventually(lambda: tainted(world, TAINT) == {free}, what="the taint back where it may be")
+        status = expect(world, pool, **HELD)
+        assert f"{NAMESPACE}/{web}" in words(issues(status, "IntolerantPods"))
+        witness.catch_up(world.nodes().values())
+    bare = [taints_of(seen) for seen in witness.states[used]]
+    assert TAINT not in bare[-1]
+    assert sum(TAINT in after - before for before, after in pairwise(bare)) == 0, "it was put back"
+    assert pods.uids() == kept
+    assert removals(world, since=start, of=kept) == []
+    alone = [each for each in world.requests(since=start) if is_own_look(each)]
+    assert alone, "its pods were listed by themselves"
+    assert all("limit=" not in each.uri and "resourceVersion" not in each.uri for each in alone)
+
+
 def test_while_pods_cannot_be_listed_nothing_is_known_and_nothing_but_that_taint_waits(
     world: World, pods: Pods
 ) -> None:
@@ -221,8 +263,10 @@ def test_half_a_list_of_pods_says_nothing(world: World, pods: Pods) -> None:
     with through_proxy(world, environment=OFTEN) as proxy, world.watch_nodes() as witness:
         proxy.add(LISTS, rewrite(lambda path: path.replace("limit=500", "limit=2")))
         later_pages = on("list", "pods", path="continue=")
+        own_looks = on("list", "pods", path="spec.nodeName%3D")
         pool = world.apply(world.pool(labels={LABEL: "payments"}, taints=[no_execute()]))
         with (
+            proxy.add(own_looks, answer(500)),
             proxy.add(later_pages, answer(500), nth=1),
             proxy.add(later_pages, answer(410, reason="Expired"), nth=2),
             proxy.add(later_pages, cut()) as broken,

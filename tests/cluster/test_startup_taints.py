@@ -13,10 +13,12 @@ import pytest
 from cluster.pods import EVERYTHING, NAMESPACE, Pods, await_passes, passes, pods_in, tainted
 from cluster.test_support_matrix import operator_here
 from cluster.told import about, expect, issues
+from harness.faulty import through_proxy
 from harness.nodes import annotations_of, labels_of, record_of, taints_of
 from harness.waiting import eventually
 from harness.watcher import Watcher
 from harness.world import World
+from testbed.faults import on, stall
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 
 Object = dict[str, Any]
@@ -27,6 +29,8 @@ LABEL: Final = "example.com/team"
 GATE: Final = "example.com/go"
 """A condition that the agents' readiness waits for: a test says when they are Ready."""
 TIMEOUT_SECONDS: Final = 10
+ALL_PODS: Final = on("list", "pods", path="limit=")
+OWN_LOOKS: Final = on("list", "pods", path="spec.nodeName%3D")
 
 
 @pytest.fixture
@@ -63,9 +67,12 @@ def test_it_comes_off_once_when_the_node_is_valid_also_if_the_operator_is_killed
         readinessGates=[{"conditionType": GATE}],
     )
     pods.wait_running(count=3)
-    pool = world.apply(world.pool(**a_spec(world)))
     with world.watch_nodes() as witness:
+        # That a node has pods counts where it is known: so they are looked at before anything is written.
+        world.apply(world.pool(mode="DryRun", **a_spec(world)))
         world.operator.start()
+        await_passes(world)
+        pool = world.apply(world.pool(**a_spec(world)))
         eventually(lambda: tainted(world, STARTUP) == {joining}, what="the startup taint on the new node")
         assert [each["key"] for each in record_of(world.node(joining))["taints"]] == [KEY]
         expect(
@@ -98,6 +105,60 @@ def test_it_comes_off_once_when_the_node_is_valid_also_if_the_operator_is_killed
     assert was_in_the_first_write(witness, joining)
     world.delete(pool)
     assert world.carried() == bare
+
+
+def test_a_node_that_joins_is_closed_with_its_first_write_however_long_a_look_takes(world: World) -> None:
+    start = world.now()
+    with through_proxy(world) as proxy:
+        taints = [
+            {"key": "os", "value": "windows", "effect": effect} for effect in ("NoSchedule", "NoExecute")
+        ]
+        pool = world.apply(world.pool(taints=taints, **a_spec(world)))
+        world.operator.start()
+        world.wait_up_to_date(pool, nodes=0)
+        eventually(lambda: passes(world, since=start), what="a look at all pods")
+        with proxy.add(ALL_PODS, stall()):
+            with proxy.add(OWN_LOOKS, stall()), world.watch_nodes() as witness:
+                [name] = world.fleet(windows=1)
+                eventually(lambda: tainted(world, STARTUP) == {name}, what="the startup taint")
+                witness.catch_up(world.nodes().values())
+                assert was_in_the_first_write(witness, name)
+                assert {LABEL, POOL_LABEL} <= labels_of(world.node(name)).keys()
+                assert tainted(world, "os=windows:NoSchedule") == {name}
+                assert tainted(world, "os=windows:NoExecute") == set(), "nothing is known of its pods"
+            eventually(
+                lambda: tainted(world, "os=windows:NoExecute") == {name}, what="NoExecute after its own look"
+            )
+        world.delete(pool)
+
+
+def test_another_value_in_the_spec_does_not_open_a_node_that_is_being_validated(
+    world: World, pods: Pods
+) -> None:
+    [name] = world.fleet(windows=1)
+    bare = world.carried()
+    pool = world.apply(world.pool(**a_spec(world)))
+    world.operator.start()
+    eventually(lambda: tainted(world, STARTUP) == {name}, what="the startup taint")
+    with world.watch_nodes() as witness:
+        changed = {"key": KEY, "value": "v2", "effect": "NoSchedule"}
+        spec = {**a_spec(world), "startupTaints": [changed], "labels": {LABEL: "billing"}}
+        world.apply(world.pool(**spec))
+        eventually(lambda: labels_of(world.node(name)).get(LABEL) == "billing", what="the new label")
+        await_passes(world)
+        witness.catch_up(world.nodes().values())
+    keys = [{taint.partition("=")[0] for taint in taints_of(seen)} for seen in witness.states[name]]
+    assert all(KEY in each for each in keys)
+    assert [each["key"] for each in record_of(world.node(name))["taints"]] == [KEY]
+    pods.bind("exporter", name, labels=exporter_of(world))
+    world.wait_up_to_date(pool, nodes=1)
+    assert KEY not in words_of(taints_of(world.node(name)))
+    world.delete(pool)
+    assert world.carried() == bare
+
+
+def words_of(taints: set[str]) -> str:
+    return " ".join(sorted(taints))
 
 
 def test_it_is_not_put_back_when_a_person_takes_it_off_and_goes_with_the_pool(

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -42,7 +43,7 @@ class Stage:
         self.at_once = self.most_at_once = 0
         self.readable = True
         self.on_looked: Callable[[], None] = lambda: None
-        self.pools = Pools(on_change=lambda name, *, for_rivals: None)
+        self.pools = Pools(on_change=_ignore)
         self.pools.accept(a_body())
         self.nodes = {node.name: node for node in (*FEW, *MANY)}
         loop = asyncio.get_running_loop()
@@ -96,6 +97,10 @@ class Stage:
                 await self.looks.run()
 
 
+def _ignore(name: str, *, for_rivals: bool) -> None:
+    pass
+
+
 def played(scene: Callable[[Stage], Awaitable[None]]) -> None:
     async def main() -> None:
         await scene(Stage())
@@ -145,7 +150,7 @@ def test_a_node_that_stays_wanted_is_listed_later_and_later() -> None:
         stage.want(FEW[0])
         await stage.play(600)
         times = [at for _, at in stage.lists]
-        pauses = [after - before - stage.seconds for before, after in zip(times, times[1:], strict=False)]
+        pauses = [after - before - stage.seconds for before, after in pairwise(times)]
         assert pauses[:6] == about([1, 2, 4, 8, 16, LONGEST_SECONDS])
         assert max(pauses) == about(LONGEST_SECONDS)
 
@@ -202,7 +207,7 @@ def test_a_node_with_too_many_pods_does_not_make_the_next_one_wait() -> None:
         stage.want(FEW[0], FEW[1])
         before = stage.time()
         await stage.play(1.5)
-        assert [at for name, at in stage.lists if name == "w2"][0] - before < 1
+        assert next(at for name, at in stage.lists if name == "w2") - before < 1
 
     played(scene)
 
