@@ -77,7 +77,7 @@ IDLE_SECONDS ?= 60
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
-.PHONY: bench-contract bench-storm bench-testbed
+.PHONY: bench-contract bench-join bench-storm bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -86,6 +86,10 @@ bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw load
 bench-storm: $(INSTALLED) ## All N nodes change at once: events, status writes and series of metrics
 	@$(BIN)/python -m testbed build
 	@$(bench) storm --nodes $(N)
+
+bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they stand open
+	@$(BIN)/python -m testbed build
+	@$(bench) join --nodes $(N) --pods $(PODS)
 
 bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for each of SIZES
 	@$(BIN)/python -m testbed build

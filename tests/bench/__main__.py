@@ -1,4 +1,4 @@
-"""``python -m bench contract``, ``… storm`` and ``… testbed``: measure, report, and leave nothing running."""
+"""``python -m bench contract``, ``… join``, ``… storm`` and ``… testbed``: measure, report, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from bench.contract import ContractOptions, run_contract
 from bench.errors import BenchError
 from bench.groundcost import run_ground_cost
+from bench.join import run_join
 from bench.report import Report
 from bench.storm import run_storm
 from testbed.errors import TestbedError
@@ -47,6 +48,10 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         )
     if given.bench == "storm":
         return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
+    if given.bench == "join":
+        return lambda directory, report: run_join(
+            nodes=given.nodes, pods=given.pods, directory=directory, report=report
+        )
     options = ContractOptions(
         nodes=given.nodes,
         pods=given.pods,
@@ -76,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     storm = benches.add_parser("storm", help="what is written when all nodes change at once")
     storm.add_argument("--nodes", type=_positive, default=1000)
+    join = benches.add_parser("join", help="how long nodes that join stand open")
+    join.add_argument("--nodes", type=_positive, default=1000)
+    join.add_argument("--pods", type=_count, default=0)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)
