@@ -241,3 +241,29 @@ def assert_fits(table: str) -> None:
     assert header.split() == COLUMNS
     assert rows
     assert [line for line in (header, *rows) if len(line) > WIDTH] == []
+
+
+def test_a_status_that_cannot_be_read_is_written_anew_before_any_node(world: World) -> None:
+    """Somebody adds a condition whose time no reader but the API server's takes; an apply would leave it."""
+    [node] = world.fleet(windows=1)
+    pool = world.apply(world.pool(labels={"example.com/team": "payments"}))
+    world.operator.start()
+    known = world.wait_up_to_date(pool, nodes=1)
+    eventually(lambda: world.reasons(kind="WindowsNodePool", name=pool), what="the event RolloutCompleted")
+    told = world.reasons(kind="WindowsNodePool", name=pool)
+    world.operator.kill()
+
+    strange = {**known["conditions"][0], "type": "Strange", "lastTransitionTime": "0000-01-01T00:00:00Z"}
+    patch = json.dumps({"status": {"conditions": [*known["conditions"], strange]}})
+    world.kubectl("patch", "wnp", pool, "--subresource=status", "--type=merge", "-p", patch)
+    assert len(world.status(pool)["conditions"]) == len(known["conditions"]) + 1
+    world.kubectl("label", "node", node, "example.com/team-")
+    start = world.now()
+    world.operator.start()
+    eventually(lambda: "example.com/team" in labels_of(world.node(node)), what="the label repaired")
+
+    written = [each.resource for each in world.writes(since=start) if each.resource != "events"]
+    assert "nodes" in written
+    assert written.index("windowsnodepools") < written.index("nodes")
+    eventually(lambda: facts(world.status(pool)) == facts(known), what="the status as it was")
+    assert set(world.reasons(kind="WindowsNodePool", name=pool)) == set(told)

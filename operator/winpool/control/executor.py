@@ -134,7 +134,7 @@ class Executor:
             if is_of_one_node(error):
                 outcome.stopped.append((patch, error))
                 outcome.internal_errors += error.status == _INTERNAL_ERROR
-            else:
+            elif outcome.error is None or (error.retry_after or 0) > (outcome.error.retry_after or 0):
                 outcome.error = error  # of the cluster: the others would fail as well
         else:
             outcome.written.append(patch)

@@ -267,3 +267,19 @@ def test_a_status_that_is_never_kept_holds_up_nodes_and_burns_nothing() -> None:
         assert cluster.nodes["w1"].labels.get("team") is None
 
     on_stage(scene, a_node("w1"), cluster_of=Forgetful, status=UNREADABLE, spec=LABELS)
+
+
+def test_of_several_errors_of_a_pass_the_longest_retry_after_counts() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(30)
+        busy = TooManyRequests("patch nodes w1: 429", status=429, retry_after=40)
+        cluster.trouble.nodes = {"w1": busy, "w2": Unavailable("patch nodes w2: 503", status=503)}
+        for name in ("w1", "w2"):
+            cluster.put_node(relabelled(cluster.nodes[name], team=None))
+        begun = cluster.time
+        await asyncio.sleep(60)
+        tries = [write.at for write in cluster.writes if write.at >= begun and write.kind == "node"]
+        assert len(tries) >= 4
+        assert tries[2] - tries[1] >= 40
+
+    on_stage(scene, a_node("w1"), a_node("w2"), spec=LABELS)
