@@ -1,4 +1,4 @@
-"""Whether the guard is in force, as the operator tells it while somebody takes the guard away and puts it back."""
+"""Whether the guard is in force, as the operator tells it: taken away, weakened, put back, not to be seen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ HARMS: Final = {
 }
 """What may happen to a guard, by kubectl."""
 
-TRIES: Final = 9
+TRIES: Final = 4
+"""Each takes about half a second on a quiet machine."""
 LABELS: Final = 20_000
 TIMES_THE_COST: Final = 2.0
 """At most. A policy that iterates over the labels takes 2.5 to 6 times as long, and with more labels more."""
@@ -113,12 +114,8 @@ def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: W
     )
     first, second = identities(lab)
     assert first != second
-    told = said_in_log(lab)
-    assert [line.partition(" (")[0].partition(": there")[0][:20] for line in told] == [
-        "guard: in force",
-        "guard: not in force:",
-        "guard: in force",
-    ]
+    states = [line.removeprefix("guard: ").startswith("in force") for line in said_in_log(lab)]
+    assert states == [True, False, True], "each change is logged once"
 
 
 def test_a_restart_of_the_operator_leaves_its_identity(lab: World) -> None:
@@ -164,6 +161,7 @@ def test_a_pool_of_trusted_labels_that_nodes_could_get_by_themselves_is_told_so(
     eventually(lambda: not reasons(), what="no issue any more")
 
 
+@pytest.mark.timeout(600)
 def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(own: Testbed) -> None:
     name = "stuffed"
     labels = {f"l.example.com/k{number:05d}": "v" for number in range(LABELS)}

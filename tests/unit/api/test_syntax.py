@@ -93,6 +93,31 @@ def test_a_taint_key_is_reserved_on_both_sides(key: str) -> None:
     assert syntax.is_taint_key_allowed(key) == (syntax.is_key(key) and cel)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("node-restriction.kubernetes.io/a", "x.node-restriction.kubernetes.io/a"),
+        *("node-role.kubernetes.io/windows", "kubernetes.io/role", "cloud.kubernetes.io/a", "k8s.io/a"),
+        *("a.k8s.io/b", "topology.kubernetes.io/rack", "kubernetes.io/os2"),
+    ],
+)
+def test_a_label_that_no_kubelet_may_write(key: str) -> None:
+    assert syntax.is_restricted_label(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *syntax.KUBELET_LABEL_KEYS,
+        *("agentpool", "example.com/a", "notkubernetes.io/a", "notk8s.io/a", "winpool.dev/pool"),
+        *("node.kubernetes.io/windows-build", "x.node.kubernetes.io/a", "kubelet.kubernetes.io/a"),
+        *("a.kubelet.kubernetes.io/b", "node.kubernetes.io/exclude-from-external-load-balancers"),
+    ],
+)
+def test_a_label_that_a_kubelet_may_write(key: str) -> None:
+    assert not syntax.is_restricted_label(key)
+
+
 @pytest.mark.parametrize("key", syntax.RESERVED_TAINT_KEYS)
 def test_no_pool_may_set_a_taint_of_others(key: str) -> None:
     assert syntax.is_key(key)
