@@ -57,7 +57,7 @@ class PluginCommand:
 
     api_version: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def parse(cls, block: Mapping[str, Any], *, base: Path) -> PluginCommand:

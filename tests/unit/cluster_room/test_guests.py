@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 import aiohttp
 import pytest
 
+from cluster.door import until
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
+from winpool import handlers
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
-from winpool.handlers import FeedEndedError
+from winpool.control.own_tasks import OwnTasks
+from winpool.handlers import Feed, FeedEndedError, make_registry
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 TOKEN = "s3cret.t0ken"
@@ -136,3 +140,30 @@ async def test_whom_to_act_as_is_told_once_after_a_401_too(tmp_path: Path) -> No
         async with guest.get(f"{server.url}/apis") as response:
             assert response.status == 200
         assert [head.count("Impersonate-Group: dev") for head in server.heads] == [1, 1]
+
+
+async def test_kopf_meets_an_error_where_it_is_redirected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "LOGIN_PAUSE_SECONDS", 0.0)
+    own = OwnTasks()
+    own.watch(asyncio.get_running_loop())
+    async with listening(None) as thief, a_door(tmp_path) as (server, door):
+        server.answer = lambda _: redirect(307, f"http://127.0.0.1:{thief.port}/stolen")
+        feed = Feed(
+            make_registry=lambda: make_registry(
+                accept=lambda _: None,
+                forget=lambda _: None,
+                server=server.url,
+                make_session=door.guest_session,
+            ),
+            own_tasks=own,
+            after_spawn=lambda: None,
+        )
+        running = asyncio.create_task(feed.run())
+        await until(lambda: feed.restarts, what="the feed ends")
+        running.cancel()
+        await asyncio.wait({running})
+        assert thief.heads == []
+    assert any("307, a redirect, which is not followed" in message for message in caplog.messages)
+    assert TOKEN not in caplog.text

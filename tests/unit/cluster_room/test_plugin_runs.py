@@ -21,6 +21,7 @@ from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand, run_plugin
 from winpool.cluster.request import Request
 from winpool.cluster.tls import Tls, TlsFiles
 from winpool.cluster.transport import Transport
+from winpool.control.own_tasks import OwnTasks
 
 V1 = "client.authentication.k8s.io/v1"
 GOOD = f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"t"}}}}\''
@@ -155,3 +156,18 @@ async def test_a_request_waits_for_credentials_within_its_own_limit(
         await until((tmp_path / "pid").exists, what="the plugin runs")
         assert not is_gone(tmp_path / "pid"), "the plugin may take longer"
     await until(lambda: is_gone(tmp_path / "pid"), what="closing the door ends it")
+
+
+async def test_a_run_that_kopf_was_the_first_to_need_is_not_kopfs_to_cancel(
+    tmp_path: Path, slow: ExecPlugin
+) -> None:
+    loop, own = asyncio.get_running_loop(), OwnTasks()
+    own.watch(loop)
+    waiting = loop.create_task(slow.header(), context=own.feed_context())
+    await until((tmp_path / "pid").exists, what="the plugin runs")
+    (run,) = [task for task in asyncio.all_tasks() if task.get_name() == "exec plugin"]
+    assert waiting not in own
+    assert run in own
+    (tmp_path / "go").touch()
+    async with asyncio.timeout(GUARD_SECONDS):
+        assert await waiting == "Bearer t"
