@@ -5,16 +5,39 @@ from __future__ import annotations
 import ssl
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
-from winpool.cluster.errors import ApiError, StreamCut, StreamSilent, TooLarge, Unavailable
+from winpool.cluster.errors import (
+    ApiError,
+    NoAnswer,
+    StreamCut,
+    StreamSilent,
+    TooLarge,
+    Unavailable,
+    without_passwords,
+)
 from winpool.cluster.lines import LineSplitter, LineTooLongError
-from winpool.cluster.retry import TIMED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+FAULTS: Final = (
+    aiohttp.ClientError,
+    OSError,
+    # What aiohttp lets through of its parsers and of yarl: a header, a chunk, a host or a URL that is none.
+    HttpProcessingError,
+    ValueError,
+    # A session or connector that was closed meanwhile.
+    RuntimeError,
+)
+"""What a connection or an answer may make aiohttp raise, timeouts aside."""
+
+
+_TEXT_LIMIT: Final = 300
+"""Characters of an error's own text that are told: a line of a broken answer may be kilobytes."""
 
 
 class LineStream:
@@ -55,7 +78,7 @@ class LineStream:
             return await self._content.readany()
         except TimeoutError:
             raise StreamSilent(f"{self._label}: nothing came for {self._silence_seconds:.0f} s") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except FAULTS as error:
             raise StreamCut(f"{self._label}: the stream broke: {describe(error)}") from None
 
 
@@ -87,13 +110,16 @@ def translated(label: str, *, seconds: float) -> Iterator[None]:
     except ApiError:
         raise
     except TimeoutError:
-        raise Unavailable(f"{label}: no answer within {seconds:.0f} s", reason=TIMED_OUT) from None
-    except (aiohttp.ClientError, OSError) as error:
+        raise NoAnswer(f"{label}: no answer within {seconds:.0f} s") from None
+    except FAULTS as error:
         raise Unavailable(f"{label}: {describe(error)}", reason="NoConnection") from None
 
 
-def describe(error: aiohttp.ClientError | OSError) -> str:
-    """Say in one line what is wrong with the connection, the same each time it is wrong."""
+def describe(error: Exception) -> str:
+    """Say in one line what is wrong with the connection, the same each time it is wrong.
+
+    Never the text of an error that carries a request or a URL: there are credentials in both.
+    """
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the API server's certificate is not believed: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -105,4 +131,10 @@ def describe(error: aiohttp.ClientError | OSError) -> str:
         return "the answer broke off"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason}"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answers {error.status} {error.message}"[:_TEXT_LIMIT]
+    if isinstance(error, OSError | aiohttp.ClientConnectionError):
+        return without_passwords(str(error))[:_TEXT_LIMIT] or type(error).__name__
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        return f"the answer is not HTTP: {' '.join(error.message.split())}"[:_TEXT_LIMIT]
+    return type(error).__name__

@@ -4,7 +4,7 @@
 
 The HTTP status decides the type (Kubernetes API conventions, "HTTP status codes"), the
 Status object in the answer gives the reason and the words. No message ever carries a
-request header, so none can carry a token.
+request header, so none can carry a token; what a URL says before its "@" is cut out of each.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from winpool.api.text import printable
+from winpool.cluster.wire import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,20 @@ _MESSAGE_LIMIT: Final = 1024
 """Characters of a server's message that are kept: answers of proxies can be whole pages."""
 
 _UNAVAILABLE_FROM: Final = 500
+
+LONGEST_RETRY_AFTER_SECONDS: Final = 86_400.0
+"""What a Retry-After beyond a day is taken for. No loop waits as long, and a number without bound may be
+infinite."""
+
+_USER_INFO: Final = re.compile(r"(?<=://)\S*@")
+
+
+def without_passwords(text: str) -> str:
+    """Cut what stands before an "@" out of each URL in ``text``: it may be a user and a password.
+
+    Up to the last one, even behind a slash: passwords in URLs are not always escaped as they should be.
+    """
+    return _USER_INFO.sub("", text)
 
 
 class ApiError(Exception):
@@ -40,7 +55,7 @@ class ApiError(Exception):
         self, message: str, *, status: int | None = None, reason: str = "", retry_after: float | None = None
     ) -> None:
         # Half of it is what a server, a proxy or a plugin said, and it is logged and served on /readyz.
-        self.message = printable(message)
+        self.message = printable(without_passwords(message))
         super().__init__(self.message)
         self.status = status
         self.reason = reason or type(self).__name__
@@ -86,7 +101,11 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """5xx, no connection, no answer in time, or an answer that broke off."""
+    """5xx, no connection, no answer in time, or an answer that broke off or cannot be read."""
+
+
+class NoAnswer(Unavailable):
+    """No answer came in the whole time that a request may take."""
 
 
 class StreamSilent(Unavailable):
@@ -155,20 +174,22 @@ def parse_retry_after(
 ) -> float | None:
     """Seconds to stay away by a Retry-After header, given as seconds or as a date (RFC 9110, 10.2.3).
 
-    None where the header is absent or makes no sense; never negative.
+    None where the header is absent or makes no sense; from 0 to LONGEST_RETRY_AFTER_SECONDS.
     """
     if value is None:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except (ValueError, TypeError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now()).total_seconds())
+        seconds = float(text)
+    else:
+        try:
+            moment = email.utils.parsedate_to_datetime(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            seconds = (moment - now()).total_seconds()
+        except (ValueError, TypeError, OverflowError, IndexError):  # all of them come from odd dates
+            return None
+    return min(max(0.0, seconds), LONGEST_RETRY_AFTER_SECONDS)
 
 
 _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
@@ -209,7 +230,7 @@ def error_of(*, status: int, body: bytes, request: str, retry_after: str | None 
 def _status_object(body: bytes) -> _StatusObject:
     try:
         told = msgspec.json.decode(body, type=_StatusObject)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BROKEN:
         return _StatusObject()
     return told if told.kind == "Status" else _StatusObject()
 

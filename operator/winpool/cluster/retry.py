@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import tenacity
 
-from winpool.cluster.errors import ApiError, TooManyRequests, Unavailable
+from winpool.cluster.errors import ApiError, NoAnswer, TooManyRequests, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,15 +35,12 @@ PAUSE_CAP_SECONDS: Final = 2.0
 RETRY_AFTER_LIMIT_SECONDS: Final = 10.0
 """A server that asks for more than this is overloaded: the caller should know rather than wait."""
 
-TIMED_OUT: Final = "Timeout"
-"""Reason of an Unavailable that waited for the whole time a request may take."""
-
 _jitter: Final = random.SystemRandom().uniform
 
 
 def is_worth_repeating(error: BaseException) -> bool:
     """Tell whether the same request may succeed in a moment."""
-    if not isinstance(error, TooManyRequests | Unavailable) or error.reason == TIMED_OUT:
+    if not isinstance(error, TooManyRequests | Unavailable) or isinstance(error, NoAnswer):
         return False
     return error.retry_after is None or error.retry_after <= RETRY_AFTER_LIMIT_SECONDS
 

@@ -144,10 +144,50 @@ NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
         ("Sun, 01 Nov 2026 12:01:00 GMT", 60.0),
         ("Sun, 01 Nov 2026 11:00:00 GMT", 0.0),
         ("²", None),
+        ("9" * 5000, 86_400.0),
+        ("86401", 86_400.0),
+        ("Sun, 01 Nov 9999 12:00:00 GMT", 86_400.0),
+        ("Sun, 01 Nov 99999999999999999999 12:00:00 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 86_400.0),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", 0.0),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
     assert parse_retry_after(value, now=lambda: NOON) == seconds
+
+
+@given(
+    st.text(max_size=60)
+    | st.from_regex(
+        r"[A-Z][a-z]{2}, [0-9]{1,12} (Jan|Nov|Dec) [0-9]{1,24} [0-9]{1,9}:[0-9]{1,2}:[0-9]{1,2}"
+        r" ([+-]?[0-9]{1,9}|GMT)",
+        fullmatch=True,
+    )
+)
+def test_whatever_retry_after_says_it_is_a_time_within_a_day(value: str) -> None:
+    seconds = parse_retry_after(value, now=lambda: NOON)
+    assert seconds is None or 0 <= seconds <= 86_400
+
+
+def test_an_answer_nested_beyond_reason_is_still_an_error_of_its_status() -> None:
+    body = b'{"kind":"Status","details":' + b"[" * 200_000
+    error = error_of(status=503, body=body, request="list nodes")
+    assert type(error) is errors.Unavailable
+    assert error.message == "list nodes: 503 no explanation given"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot reach https://u:s3cret@host:1/x", "cannot reach https://host:1/x"),
+        ("https://s3cret@host", "https://host"),
+        ("https://u:s3/cr@et@host twice https://u:s3cret@host", "https://host twice https://host"),
+        ("mail a@b at https://host", "mail a@b at https://host"),
+    ],
+)
+def test_no_message_shows_the_password_of_a_url(text: str, shown: str) -> None:
+    assert errors.ApiError(text).message == shown
+    assert str(errors.ApiError(text)) == shown
 
 
 def test_retry_after_reaches_the_error() -> None:

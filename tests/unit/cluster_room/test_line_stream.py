@@ -63,9 +63,9 @@ async def test_a_line_without_an_end_is_given_up() -> None:
 @pytest.mark.parametrize(
     ("raised", "reason", "repeat"),
     [
-        (TimeoutError(), "Timeout", False),
-        (aiohttp.ServerTimeoutError(), "Timeout", False),
-        (aiohttp.ConnectionTimeoutError(), "Timeout", False),
+        (TimeoutError(), "NoAnswer", False),
+        (aiohttp.ServerTimeoutError(), "NoAnswer", False),
+        (aiohttp.ConnectionTimeoutError(), "NoAnswer", False),
         (aiohttp.ServerDisconnectedError(), "NoConnection", True),
         (aiohttp.ClientOSError(104, "Connection reset by peer"), "NoConnection", True),
         (ConnectionResetError(104, "Connection reset by peer"), "NoConnection", True),
