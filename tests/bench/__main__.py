@@ -1,4 +1,4 @@
-"""``python -m bench contract``, ``… join``, ``… storm`` and ``… testbed``: measure, report, and leave nothing running."""
+"""``python -m bench contract``, ``… join``, ``… storm``, ``… testbed``: measure, report, end everything."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``make bench-join``: ten nodes join a cluster full of pods, and how long each stands open is measured.
 
-The pool is converged on all other nodes, with a startup taint and taints with both effects. An open node is one
-without the startup taint: from the answer to its kubelet that its Node is there to the answer to the operator's
-first PATCH. The last taint, NoExecute, follows once the pods of the node were listed.
+The pool is converged on all other nodes, with a startup taint and taints with both effects. An open node is
+one without the startup taint: from the answer to its kubelet that its Node is there to the answer to the
+operator's first PATCH. The last taint, NoExecute, follows once the pods of the node were listed.
 """
 
 from __future__ import annotations

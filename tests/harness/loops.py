@@ -12,22 +12,25 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from harness.builders import CONTROL_PLANE, NOON, Object
+from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.errors import ApiError, Conflict, NotFound
 from winpool.cluster.event_record import EventRecord
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.guard import Guard
 from winpool.cluster.pod_lister import ListedPods
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.store import NodeStore
 from winpool.cluster.writer import PoolList, Writer
 from winpool.contract.pods import Pod
 from winpool.contract.questions import question_of
+from winpool.control.bare_since import BareSince
 from winpool.control.clock import Clock
 from winpool.control.dispatch import Dispatcher
 from winpool.control.executor import Executor
+from winpool.control.node_looks import NodeLooks
 from winpool.control.observe import Observer
 from winpool.control.pod_pass import PodPass
 from winpool.control.pool_loops import PoolLoops
@@ -248,6 +251,12 @@ class _Version:
     version = CONTROL_PLANE
 
 
+class _InForce:
+    """The guard."""
+
+    identity, problem, known = GUARD, "", True
+
+
 class _Counted:
     """A reconciler whose passes are noted."""
 
@@ -290,11 +299,24 @@ class MemoryOperator:
             now=cluster.now,
             monotonic=loop.time,
         )
+        self.node_looks = NodeLooks(
+            list_pods=self._list_pods_of,
+            pools=self.pools,
+            nodes=self.store.nodes,
+            on_looked=self._wake,
+            ask_for_all=self.pod_pass.ask,
+            now=cluster.now,
+            monotonic=loop.time,
+        )
+        self._bare_since = BareSince(monotonic=loop.time)
         self._observer = Observer(
             pools=self.pools,
             nodes=cast(NodeReflector, _Seen(self.store.nodes)),
             control_plane=cast(ControlPlane, _Version()),
+            guard=cast(Guard, _InForce()),
             pods=self.pod_pass,
+            looks=self.node_looks,
+            bare_since=self._bare_since,
             now=cluster.now,
         )
         self._relister = Relister(
@@ -324,7 +346,7 @@ class MemoryOperator:
         """List everything, begin to watch and to act."""
         self.list_nodes()
         self.cluster.listeners.append(self)
-        for work in (self._relister.run(), self.pod_pass.run()):
+        for work in (self._relister.run(), self.pod_pass.run(), self.node_looks.run()):
             self._tasks.append(self._create_task(work, "loop"))
 
     async def stop(self) -> None:
@@ -367,6 +389,7 @@ class MemoryOperator:
             list_labelled=self._list_labelled,
             ask_for_nodes=lambda: self._soon(self.list_nodes),
             ask_for_pods=self.pod_pass.ask,
+            ask_for_looks=self.node_looks.want,
             note_figures=lambda *_: None,
             clock=self._clock,
         )
@@ -382,6 +405,15 @@ class MemoryOperator:
         for pod in self.cluster.pods:
             see(pod)
         return ListedPods(count=len(self.cluster.pods), pages=1)
+
+    async def _list_pods_of(self, name: str, see: Callable[[Pod], None]) -> bool:
+        await asyncio.sleep(self.cluster.trouble.latency)
+        if self.cluster.trouble.pods:
+            raise self.cluster.trouble.pods
+        for pod in self.cluster.pods:
+            if pod.node == name:
+                see(pod)
+        return True
 
     def _questions(self) -> list[PoolQuestion]:
         if not self._observer.complete:
@@ -415,4 +447,5 @@ class MemoryOperator:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._loops:
+            self._bare_since.note(old, new)
             self._dispatcher.node_changed(old, new)

@@ -85,6 +85,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         recorder=part(posted=0, dropped={}),
         relister=part(),
         feed=part(restarts=0),
+        guard=part(identity="", known=True),
         stats=made[ControlStats],
         pod_passes=made[PodPassStats],
     ).numbers()
