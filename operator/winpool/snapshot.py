@@ -143,7 +143,7 @@ class Pool:
 
     ``spec`` is None where the operator cannot read it, and ``refusal`` then says why, for people.
     ``status`` is what stands on the object, and ``written_status`` the same as it was written: they
-    are continued and compared, and never trusted for a decision about nodes. Where it cannot be read,
+    are continued and compared, and trusted for one thing about nodes: ``set_keys``. Where it cannot be read,
     ``status_problem`` says why and ``status`` is empty, but that is not what stands there: nothing that goes
     by the status is done until it has been written anew.
     """
