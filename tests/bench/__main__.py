@@ -1,4 +1,4 @@
-"""``python -m bench contract``, ``… join``, ``… storm``, ``… testbed``: measure, report, end everything."""
+"""``python -m bench contract``, ``… join`` and so on: measure, report, and leave nothing running."""
 
 from __future__ import annotations
 

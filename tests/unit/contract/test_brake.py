@@ -14,6 +14,7 @@ from harness.writes import patched
 from winpool.contract.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
 from winpool.decide import decide
 from winpool.snapshot import Node, NodeMemory, Pool, Snapshot
+from winpool.survey import Survey
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"
@@ -373,3 +374,44 @@ def test_no_execute_never_goes_where_it_is_not_known_that_nobody_minds(
         assert added.isdisjoint(
             each.partition(":")[0].partition("=")[0] for each in minded & {HARSH, "gpu:NoExecute"}
         )
+
+
+moments = st.integers(0, 6)
+
+
+@given(
+    bare_since=moments,
+    survey=st.none() | st.tuples(moments, st.booleans()),
+    own=st.none() | st.tuples(moments, st.booleans()),
+    now=st.integers(0, 80),
+    many=st.booleans(),
+)
+def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_found_nobody(
+    bare_since: int, survey: tuple[int, bool] | None, own: tuple[int, bool] | None, now: int, many: bool
+) -> None:
+    """Each look is the second in which it began, and whether a pod was there; the clocks agree."""
+    pool, nodes = a_harsh_pool(), MANY if many else MANY[:1]
+
+    def look(seen: tuple[int, bool] | None, of: list[Node]) -> Survey | None:
+        if seen is None:
+            return None
+        began, minds = seen
+        at = NOON + timedelta(seconds=began)
+        pods = {HARSH: [f"{nodes[0].name}/default/web"] if minds else []}
+        return a_survey(pool, of, now=at, finished=at, began=float(began), intolerant=pods)
+
+    snapshot = a_snapshot(
+        pool,
+        nodes,
+        survey=look(survey, nodes),
+        looks=[look(own, nodes[:1])],
+        bare_since={nodes[0].uid: float(bare_since)},
+        now=NOON + timedelta(seconds=now),
+    )
+    if any(patch.node is nodes[0] and patch.taints for patch in decide(snapshot).patches):
+        began = max(each[0] for each in (survey, own) if each is not None)
+        newest = [each for each in (survey, own) if each is not None and each[0] == began]
+        assert began > bare_since
+        assert 0 <= now - began <= FRESH_SECONDS
+        assert any(not each[1] for each in newest), "the newest look found a pod"
+        assert many or own is not None, "of few nodes the own look"
