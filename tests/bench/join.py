@@ -30,7 +30,7 @@ from winpool.snapshot import Node
 JOINING: Final = 10
 OPEN_SECONDS: Final = 2.0
 """So long a node that joins may stand open, whatever the number of pods."""
-STARTUP_KEY: Final = "bench.winpool.dev/starting"
+STARTUP_KEY: Final = "example.com/starting"
 NO_EXECUTE: Final = {"key": "os", "value": "windows", "effect": "NoExecute"}
 SPEC: Final[dict[str, Any]] = {
     "taints": [*TAINTS, NO_EXECUTE],
