@@ -76,7 +76,7 @@ def test_what_a_forged_record_lists_stays_on_apply_edit_and_deletion_and_is_told
     await_told(unguarded, pool, node=forger, key="example.com/dedicated")
 
     unguarded.operator.kill()
-    forge(unguarded, forger, record)
+    forge(unguarded, forger, claims_of_ours(unguarded, pool, new="3"))
     delete_while_down(unguarded, pool)
     assert unguarded.carried() == before
 
@@ -178,11 +178,15 @@ def test_a_forged_record_as_large_as_they_come_keeps_neither_status_nor_other_no
 # Helpers
 
 
-def claims_of_ours(world: World, pool: str) -> str:
-    """Return a record that gives to the pool what it has set, and what ``restrict`` puts on."""
+def claims_of_ours(world: World, pool: str, *, new: str = "1") -> str:
+    """Return a record that gives to the pool what it has set, and what ``restrict`` puts on.
+
+    ``new`` is the value that it has set last. With another one the label would count as changed by others, who
+    keep it: a kubelet may write it itself.
+    """
     return a_record(
         uid_of(world, pool),
-        labels={"example.com/new": ("1", None), TENANT: ("bank", "shop")},
+        labels={"example.com/new": (new, None), TENANT: ("bank", "shop")},
         taints={OS_TAINT: None, DEDICATED: None},
     )
 

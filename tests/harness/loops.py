@@ -407,7 +407,7 @@ class MemoryOperator:
         return ListedPods(count=len(self.cluster.pods), pages=1)
 
     async def _list_pods_of(self, name: str, see: Callable[[Pod], None]) -> bool:
-        await asyncio.sleep(self.cluster.trouble.latency)
+        await asyncio.sleep(self.cluster.trouble.pods_seconds)
         if self.cluster.trouble.pods:
             raise self.cluster.trouble.pods
         for pod in self.cluster.pods:

@@ -18,7 +18,7 @@ from winpool.contract.pods import Pod
 
 def answer(*items: Any, goes_on: str = "") -> bytes:
     metadata = {"resourceVersion": "9", "continue": goes_on}
-    return json.dumps({"kind": "PodList", "metadata": metadata, "items": items}).encode()
+    return json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items}).encode()
 
 
 def item(name: str) -> dict[str, Any]:

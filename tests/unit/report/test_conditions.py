@@ -25,7 +25,7 @@ from harness.builders import (
     unreadable,
     with_status,
 )
-from harness.writes import retainted, settled
+from harness.writes import acted, retainted, settled
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
@@ -135,9 +135,14 @@ def too_large() -> Snapshot:
 def without_pods(*, minutes: float = 0) -> Snapshot:
     """A taint that was taken off waits for a look at all pods, which has been failing for so many minutes."""
     pool, nodes = settled(a_pool(taints=[HARSH]), three())
-    survey, bare = a_survey(pool, nodes.values()), [retainted(node) for node in nodes.values()]
+    survey = a_survey(pool, nodes.values())
+    bare = by_name(*(retainted(node) for node in nodes.values()))
     now = NOON + 10 * MINUTE
-    blind = a_snapshot(pool, bare, survey=survey, pods_problem="list pods: 503", now=now)
+
+    def seen(nodes: Nodes) -> Snapshot:
+        return a_snapshot(pool, nodes, survey=survey, looks=(), pods_problem="list pods: 503", now=now)
+
+    blind = seen(acted(decide(seen(bare)), bare))  # what is gone and may not be put back is claimed no more
     return replace(blind, pool=with_status(pool, decide(blind).status), now=now + minutes * MINUTE)
 
 

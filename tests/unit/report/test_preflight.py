@@ -213,5 +213,5 @@ def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None
     found = decide(a_snapshot(pool, [node], survey=None, pods_problem="list pods: 500"))
     progress = found.status.condition("NodesUpToDate")
     assert progress is not None
-    assert (progress.status, progress.reason) == ("False", "RolloutInProgress")
+    assert (progress.status, progress.reason) == ("False", "PodListFailing")
     assert "list pods: 500" in progress.message
