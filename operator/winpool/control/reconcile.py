@@ -20,13 +20,13 @@ from winpool.cluster.access import explain
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
 from winpool.contract.assess import rights_of
 from winpool.contract.conform import release
+from winpool.control.aftermath import Aftermath
 from winpool.control.announcer import Announcer
 from winpool.control.next_look import NOTHING_LEFT, UNFINISHED, NextLook
 from winpool.control.overtaken import Overtaken
-from winpool.control.patience import Advice, Patience
+from winpool.control.patience import Patience
 from winpool.control.status import StatusWriter
 from winpool.decide import decide
-from winpool.report.announce import about_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
     from winpool.control.clock import Clock
-    from winpool.control.executor import Executor, Outcome
+    from winpool.control.executor import Executor
     from winpool.control.observe import Observer
     from winpool.control.pools import Pools
     from winpool.control.relist import Relister
@@ -85,6 +85,7 @@ class Reconciler:
         self._executor = executor
         self._writer = writer
         self._announcer = Announcer(recorder, pool_name=pool_name)
+        self._aftermath = Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=ask_for_nodes)
         self._status = StatusWriter(
             writer=writer, pools=pools, announcer=self._announcer, monotonic=clock.monotonic
         )
@@ -156,7 +157,7 @@ class Reconciler:
         patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
         outcome = await self._executor.run(patches, is_wanted=lambda: self._is_latest(pool))
         self._has_tried_nodes = bool(outcome.written or outcome.stopped)
-        self._follow_up(decision, outcome)
+        self._aftermath.follow_up(decision, outcome, patience=self._patience)
         if outcome.written:
             self._written_generation = pool.generation
         if outcome.error is not None:
@@ -226,22 +227,6 @@ class Reconciler:
     def _is_latest(self, pool: Pool) -> bool:
         held = self._pools.get(pool.name)
         return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
-
-    def _follow_up(self, decision: Decision, outcome: Outcome) -> None:
-        for patch in outcome.written:
-            event = decision.node_events.get(patch.node.name)
-            self._patience.note_written(patch.node, repaired=decision.repaired.get(patch.node.name, ()))
-            if event:
-                self._announcer.announce((event,))
-        for patch, error in outcome.stopped:
-            advice = self._patience.note_stopped(patch.node, error)
-            if advice is Advice.LIST:
-                self._ask_for_nodes()
-            elif advice is Advice.TELL:
-                log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
-                self._announcer.announce(
-                    (about_refusal(patch.node, pool=self._pool_name, why=error.message),)
-                )
 
     async def _is_labelled_anywhere(self, snapshot: Snapshot) -> bool:
         pool, rights = snapshot.pool, rights_of(snapshot)
