@@ -1,7 +1,8 @@
 """Keeps one object in memory, known by its name: by one list and then one watch.
 
 It goes on after trouble as the watch of nodes does (``recovery``): what was last seen stays until more is
-known.
+known. It is quiet about it: most trouble is that of the whole API server, of which the watch of nodes tells,
+and what the rest means is for who asks to say.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, Gone, NotFound, StreamCut
 from winpool.cluster.named import decode_event, decode_list
-from winpool.cluster.outage import Outage
 from winpool.cluster.recovery import recovery_after
 from winpool.cluster.reflector import (
     OVERTIME_SECONDS,
@@ -72,12 +72,6 @@ class NamedWatch:
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
         self._backoff = Backoff()
-        self._outage = Outage(
-            f"{target.kind} {target.name}",
-            logger=log,
-            monotonic=monotonic,
-            meanwhile="it is asked for again and again",
-        )
         # The resourceVersion to go on from; "" asks for a list. When the next list is due anyway.
         self._position = ""
         self._relist_at = float("-inf")
@@ -143,7 +137,6 @@ class NamedWatch:
         """Note that the API server is there and lets us watch."""
         is_news = not self.watched or self.refusal is not None or self.failing is not None
         self.watched, self.refusal, self.failing = True, None, None
-        self._outage.ended()
         if is_news:
             self._on_change()
 
@@ -155,7 +148,7 @@ class NamedWatch:
         if not recovery.pause:
             return
         told = explained(error)
-        self._outage.failed(told)
+        log.debug("%s; it is asked for again and again", told)
         if isinstance(error, Forbidden | NotFound):
             self.refusal = told
         if self.failing is None:
