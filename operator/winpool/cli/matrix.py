@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from winpool.cli.parsing import add_verb
+from winpool.cli import features
+from winpool.cli.columns import aligned
+from winpool.cli.parsing import Exit, add_verb
 from winpool.support.matrix import built_in
+from winpool.support.names import release_named
 from winpool.support.table import Entry, entries, kep116_says, render_markdown
 from winpool.support.versions import Minor, parse_minor
 
@@ -34,12 +37,22 @@ _EXAMPLES: Final = (
     ("kubectl winpool matrix --kubernetes 1.35", "one minor of Kubernetes"),
     ("kubectl winpool matrix --kubernetes 1.34 --os 2019", "one cell, with the reasons"),
     ("kubectl winpool matrix --os 2022 -o json", "for a program"),
+    ("kubectl winpool matrix --os 10.0.20348.1607", "the release of a node, by its kernelVersion"),
+    ("kubectl winpool matrix --features --kubernetes 1.33", "what works with one minor, and since when"),
 )
 
-_GAP: Final = "   "
-"""Between columns, as in the tables of kubectl."""
-
-_HEAD: Final = ("KUBERNETES", "OS", "STATUS", "TODAY", "END-OF-SUPPORT", "KEP-116", "SOURCES")
+_HEAD: Final = (
+    "KUBERNETES",
+    "END-OF-LIFE",
+    "OS",
+    "BUILD",
+    "STATUS",
+    "TODAY",
+    "END-OF-SUPPORT",
+    "KEP-116",
+    "AS-OF",
+    "SOURCES",
+)
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -52,7 +65,18 @@ def add_to(subparsers: Subparsers) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("--kubernetes", type=_minor, metavar="MINOR", help="Only this minor, such as 1.35.")
-    parser.add_argument("--os", type=_release, metavar="RELEASE", help="Only this release, such as 2022.")
+    parser.add_argument(
+        "--os",
+        type=_release,
+        metavar="RELEASE",
+        help="Only this release: its name (2022), build (20348, 10.0.20348.1607), tag (ltsc2022) or title "
+        "(Windows Server 2022).",
+    )
+    parser.add_argument(
+        "--features",
+        action="store_true",
+        help="What of Windows works since which minor, instead of the releases.",
+    )
     parser.add_argument(
         "-o", "--output", choices=tuple(_RENDERERS), default="table", help="How to print it (default: table)."
     )
@@ -61,9 +85,16 @@ def add_to(subparsers: Subparsers) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print what was asked for, as of today in UTC; return the exit code."""
+    if given.features and given.os:
+        sys.stderr.write("kubectl winpool matrix: --os goes without --features: those go by minors\n")
+        return Exit.USAGE
     today = datetime.now(UTC).date()
-    sys.stdout.write(render(given.output, today=today, kubernetes=given.kubernetes, release=given.os))
-    return 0
+    sys.stdout.write(
+        render_features(given.output, kubernetes=given.kubernetes)
+        if given.features
+        else render(given.output, today=today, kubernetes=given.kubernetes, release=given.os)
+    )
+    return Exit.DONE
 
 
 def render(output: str, *, today: date, kubernetes: Minor | None = None, release: str | None = None) -> str:
@@ -71,6 +102,17 @@ def render(output: str, *, today: date, kubernetes: Minor | None = None, release
     matrix = built_in()
     rows = tuple(entries(matrix, today=today, kubernetes=kubernetes, release=release))
     return _RENDERERS[output](rows, matrix, today)
+
+
+def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
+    """Return what works since which minor, in one minor or all, as ``output``."""
+    matrix = built_in()
+    if output == "table":
+        return features.as_text(matrix, kubernetes)
+    if output == "markdown":
+        return features.as_markdown(matrix, kubernetes)
+    content = features.content(matrix, kubernetes)
+    return _dumped_json(content) if output == "json" else _dumped_yaml(content)
 
 
 def _minor(text: str) -> Minor:
@@ -81,44 +123,59 @@ def _minor(text: str) -> Minor:
 
 
 def _release(text: str) -> str:
-    releases = built_in().releases
-    found = next((name for name in releases if name.lower() == text.lower()), None)
+    matrix = built_in()
+    found = release_named(text, matrix=matrix)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not in the matrix: use one of {', '.join(releases)}")
+        known = ", ".join(matrix.releases)
+        raise argparse.ArgumentTypeError(f"{text!r} is not in the matrix: use one of {known}, or a build")
     return found
 
 
-def _table(rows: Sequence[Entry], _matrix: Matrix, _today: date) -> str:
+def _table(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
     if not rows:
         return "Nothing is listed for that. Ask for minor and release together to see why.\n"
-    lines = [
-        _HEAD,
-        *(
-            (
-                str(row.kubernetes),
-                row.release,
-                str(row.status),
-                str(row.verdict),
-                str(row.end_of_support),
-                kep116_says(row) or "-",
-                ",".join(row.sources) or "-",
-            )
-            for row in rows
-        ),
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
-    text = "".join(
-        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        for line in lines
+    alone = len(rows) == 1
+    text = aligned(
+        _HEAD[:-1] if alone else _HEAD,
+        ((cells[:-1] if alone else cells) for cells in map(_cells, rows)),
     )
-    return text + _why(rows[0]) if len(rows) == 1 else text
+    said = _why(rows[0], matrix, today) if alone else _notes(rows)
+    return f"{text}{said}\nThe data is of {matrix.as_of}; what came later is not in it.\n"
 
 
-def _why(row: Entry) -> str:
-    """Return every reason of a row that stands alone, and what KEP-116 has to do with it."""
+def _cells(row: Entry) -> tuple[str, ...]:
+    return (
+        str(row.kubernetes),
+        str(row.end_of_life or "-"),
+        row.release,
+        str(row.build),
+        str(row.status),
+        str(row.verdict),
+        str(row.end_of_support),
+        kep116_says(row) or "-",
+        str(row.as_of or "-"),
+        ",".join(row.sources) or "-",
+    )
+
+
+def _notes(rows: Sequence[Entry]) -> str:
+    """Return the notes that are why a row is not simply supported."""
+    said = [f"{row.kubernetes} {row.release}: {row.note}" for row in rows if row.decides]
+    return "\n" + "".join(f"{each}\n" for each in said) if said else ""
+
+
+def _why(row: Entry, matrix: Matrix, today: date) -> str:
+    """Return all that is known of a row that stands alone, and where it is from."""
     said = [f"{reason.code}: {reason.text}" for reason in row.reasons]
+    if row.note:
+        said.append(f"Note: {row.note}.")
     if row.kep116 is not None:
         said.append(row.kep116.message)
+    if row.end_of_life is not None:
+        word = "ended" if today > row.end_of_life else "ends"
+        said.append(f"Kubernetes {row.kubernetes}: its life {word} with {row.end_of_life}.")
+    said.append(row.servicing)
+    said.extend(f"Source: {matrix.sources[each].url}" for each in row.sources)
     return "\n" + "".join(f"{each}\n" for each in said)
 
 
@@ -127,33 +184,49 @@ def _content(rows: Sequence[Entry], matrix: Matrix, today: date) -> Mapping[str,
     cited = sorted({each for row in rows for each in row.sources})
     return {
         "date": str(today),
-        "rows": [
-            {
-                "kubernetesVersion": str(row.kubernetes),
-                "osVersion": row.release,
-                "status": str(row.status),
-                "verdict": str(row.verdict),
-                "endOfSupport": str(row.end_of_support),
-                "reasons": [
-                    {"code": each.code, "verdict": str(each.verdict), "message": each.text}
-                    for each in row.reasons
-                ],
-                "kep116": row.kep116.message if row.kep116 else "",
-                "note": row.note,
-                "sources": list(row.sources),
-            }
-            for row in rows
-        ],
+        "asOf": str(matrix.as_of),
+        "rows": [_row(row, matrix) for row in rows],
         "sources": {each: matrix.sources[each].url for each in cited},
     }
 
 
+def _row(row: Entry, matrix: Matrix) -> Mapping[str, Any]:
+    release = matrix.releases[row.release]
+    return {
+        "kubernetesVersion": str(row.kubernetes),
+        "kubernetesEndOfLife": str(row.end_of_life or ""),
+        "osVersion": row.release,
+        "build": f"10.0.{row.build}",
+        "status": str(row.status),
+        "verdict": str(row.verdict),
+        "mainstreamEnd": str(release.mainstream_end),
+        "endOfSupport": str(row.end_of_support),
+        "extendedSecurityUpdates": release.esu,
+        "reasons": [
+            {"code": each.code, "verdict": str(each.verdict), "message": each.text} for each in row.reasons
+        ],
+        "kep116": row.kep116.message if row.kep116 else "",
+        "note": row.note,
+        "asOf": str(row.as_of or ""),
+        "sources": list(row.sources),
+    }
+
+
+def _dumped_json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _dumped_yaml(content: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump(content, sort_keys=False, width=110)
+    return text
+
+
 def _json(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
-    return json.dumps(_content(rows, matrix, today), indent=2) + "\n"
+    return _dumped_json(_content(rows, matrix, today))
 
 
 def _yaml(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
-    return yaml.safe_dump(_content(rows, matrix, today), sort_keys=False, width=110)
+    return _dumped_yaml(_content(rows, matrix, today))
 
 
 def _markdown(rows: Sequence[Entry], matrix: Matrix, _today: date) -> str:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
     """Say how nodes of the release would be judged, with each Kubernetes minor that is maintained today.
 
-    With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime.
+    With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime. It ends
+    with the day that the data is of.
     """
     asked = spec.os.version
     name = matrix.judged_as(asked)
@@ -38,7 +39,8 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
         found.setdefault(verdict, []).append(str(minor))
     verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
     title = asked if asked == name else f"{asked}, judged as {name} since they share a build"
-    return f"Windows Server {title}: {verdicts}; {'support ended' if ended else 'in support until'} {said[0]}"
+    support = f"{'support ended' if ended else 'in support until'} {said[0]}"
+    return f"Windows Server {title}: {verdicts}; {support}; data of {matrix.as_of}"
 
 
 def _maintained(matrix: Matrix, today: date) -> list[Minor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.syntax import is_os_version
 from winpool.support.data import Status
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from winpool.support.data import KubernetesMinor, MatrixFile, WindowsRelease
 
 
+_TABLES: Final = {
+    "releases": "releases",
+    "minors": "minors",
+    "windows": "windows",
+    "runtimes": "runtimes",
+    "pauseImages": "pause_images",
+    "sandboxes": "sandboxes",
+    "containerdLines": "containerd_lines",
+    "badRevisions": "bad_revisions",
+    "features": "features",
+}
+"""The tables of the file, with the attribute that each is read into."""
+
+
 def problems(file: MatrixFile) -> Iterator[str]:
     """Yield a sentence for each fault, such as ``minors[3] (1.18): comes after 1.16, so 1.17 is missing``."""
     yield from _releases(file.releases)
@@ -23,6 +37,9 @@ def problems(file: MatrixFile) -> Iterator[str]:
     yield from _cells(file)
     yield from _runtimes(file)
     yield from _images(file)
+    yield from _lines(file)
+    yield from _revisions(file)
+    yield from _features(file)
     yield from _sources(file)
 
 
@@ -57,8 +74,8 @@ def _minors(minors: tuple[KubernetesMinor, ...]) -> Iterator[str]:
         yield "minors: there is none"
     for index, each in enumerate(minors):
         at = f"minors[{index}] ({each.name})"
-        if (each.released is None) != (each.end_of_life is None):
-            yield f"{at}: released and endOfLife belong together, and one of them is missing"
+        if each.released is None and each.end_of_life is not None:
+            yield f"{at}: has endOfLife {each.end_of_life}, and no date of release"
         elif each.released and each.end_of_life and each.end_of_life <= each.released:
             yield f"{at}: endOfLife {each.end_of_life} is not after released {each.released}"
     for index, (before, each) in enumerate(pairwise(minors), start=1):
@@ -115,6 +132,37 @@ def _images(file: MatrixFile) -> Iterator[str]:
         yield "compatibility.stableAbi: stableBuilds must be in order and have firstBuild among them"
 
 
+def _lines(file: MatrixFile) -> Iterator[str]:
+    yield from _twice("containerdLines", (each.line for each in file.containerd_lines))
+    for index, each in enumerate(file.containerd_lines):
+        if each.end_of_support <= each.released:
+            at = f"containerdLines[{index}] ({each.line})"
+            yield f"{at}: endOfSupport {each.end_of_support} is not after released {each.released}"
+    for name in {each.containerd for each in file.sandboxes} - {each.line for each in file.containerd_lines}:
+        yield f"containerdLines: no row for containerd {name}, which sandboxes has"
+
+
+def _revisions(file: MatrixFile) -> Iterator[str]:
+    builds = {each.build for each in file.releases}
+    for index, each in enumerate(file.bad_revisions):
+        at = f"badRevisions[{index}] (build {each.build})"
+        if each.build not in builds:
+            yield f"{at}: the build is not in releases"
+        if each.last < each.first:
+            yield f"{at}: last {each.last} is below first {each.first}"
+
+
+def _features(file: MatrixFile) -> Iterator[str]:
+    yield from _twice("features", (each.name for each in file.features))
+    for index, each in enumerate(file.features):
+        at = f"features[{index}] ({each.name})"
+        stages = [parse_minor(text) for text in (each.alpha, each.beta, each.stable, each.removed) if text]
+        if not stages:
+            yield f"{at}: has no minor"
+        if any(old is None or new is None or old >= new for old, new in pairwise(stages)):
+            yield f"{at}: its stages are not in order"
+
+
 def _sources(file: MatrixFile) -> Iterator[str]:
     cited: set[str] = set()
     for at, row in rows(file):
@@ -134,9 +182,8 @@ def _sources(file: MatrixFile) -> Iterator[str]:
 
 def rows(file: MatrixFile) -> Iterator[tuple[str, Any]]:
     """Yield every row that has a source, with the path it stands at."""
-    for name in ("releases", "minors", "windows", "runtimes", "pauseImages", "sandboxes"):
-        attribute = "pause_images" if name == "pauseImages" else name
-        yield from ((f"{name}[{index}]", row) for index, row in enumerate(getattr(file, attribute)))
+    for name in _TABLES:
+        yield from ((f"{name}[{index}]", row) for index, row in enumerate(getattr(file, _TABLES[name])))
     for group in (file.compatibility, file.policies):
         for name in group.__struct_fields__:
             value = getattr(group, name)

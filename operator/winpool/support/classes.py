@@ -11,7 +11,7 @@ from winpool.support.verdicts import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.support.data import Cell
+    from winpool.support.matrix import Matrix
     from winpool.support.rows import Layered
     from winpool.support.versions import Minor
 
@@ -99,14 +99,19 @@ def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
         )
         fix = "" if judged is Verdict.SUPPORTED else "move the nodes to another release, or change that row"
         return Reason(code, judged, f"{text}{minor}{because}.", fix=fix, layer=layer)
-    return _by_data(
-        layers.matrix.status(minor, release), layers.matrix.cells.get((minor, release)), minor, release
-    )
+    return _by_data(minor, release, layers.matrix)
 
 
-def _by_data(status: Status, cell: Cell | None, minor: Minor, release: str) -> Reason:
+def _by_data(minor: Minor, release: str, matrix: Matrix) -> Reason:
+    status, cell, first = matrix.status(minor, release), matrix.cells.get((minor, release)), matrix.first
     sentence, fix = _SENTENCES[status]
     text = sentence.format(minor=minor, release=release)
+    if status is Status.UNKNOWN and minor < first:
+        text = (
+            f"Windows nodes are stable from Kubernetes {first} on; nothing is known of Windows Server "
+            f"{release} with Kubernetes {minor}."
+        )
+        return Reason(_CODES[status], VERDICTS[status], text, fix="upgrade Kubernetes")
     if cell is not None and cell.caution:
         text = f"{text.removesuffix('.')}, but {cell.caution}."
         return Reason("DocumentedWithCaution", Verdict.WARNED, text, fix="plan the move to a newer release")

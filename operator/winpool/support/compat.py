@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from winpool.api.verdicts import Verdict
 from winpool.support.hosts import floor_of, matches_older, newest_known
-from winpool.support.runtimes import CONTAINERD, DOCKER
+from winpool.support.runtimes import CONTAINERD, DOCKER, sandbox_key
 from winpool.support.verdicts import Reason, sorted_reasons, worst
 from winpool.support.versions import parse_release, parse_runtime, parse_windows
 
@@ -197,15 +197,19 @@ def _hyper_v(pair: _Pair) -> Iterator[Reason]:
         text = f"Nothing is published about Hyper-V isolation on {host.build_text}: try it on one node."
         yield Reason("HyperVUnknown", Verdict.UNKNOWN, text)
         return
-    text = f"With Hyper-V isolation a host of {host.build_text} runs images of its own build and older ones."
-    yield Reason("HyperV", Verdict.SUPPORTED, text)
+    text = f"With Hyper-V isolation a host of {host.build_text} runs images of its own build and older ones"
+    if pair.matrix.compatibility.hyper_v.kubernetes == "unsupported":
+        text = f"{text}, but the documentation of Kubernetes says that it does not support Hyper-V isolation."
+        yield Reason("HyperV", Verdict.WARNED, text, fix="use process isolation, or ask your vendor")
+    else:
+        yield Reason("HyperV", Verdict.SUPPORTED, f"{text}.")
     if pair.runtime is None or pair.runtime.name != CONTAINERD or pair.runtime.release is None:
         return
     pause = pair.matrix.sandbox(pair.runtime.release)
     if pause is not None and pause.complete and image.build not in pause.builds:
         text = (
             f"{pause.image}, which containerd {pair.runtime.release} takes by default, has no variant for "
-            f"build {image.build}, so that the pod can fail with HCS_E_IMAGE_MISMATCH: set sandbox_image "
-            "to one that has."
+            f"build {image.build}, so that the pod can fail with HCS_E_IMAGE_MISMATCH: set "
+            f"{sandbox_key(pair.runtime.release)} to one that has."
         )
         yield Reason("PauseImageMissing", Verdict.WARNED, text)

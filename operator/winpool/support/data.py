@@ -2,14 +2,11 @@
 
 from datetime import date
 from enum import StrEnum
-from typing import Annotated
 
 import msgspec
 
-_MinorText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
-_RuntimeText = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$")]
-_Build = Annotated[int, msgspec.Meta(ge=1)]
-_Revision = Annotated[int, msgspec.Meta(ge=0)]
+from winpool.support.record import Build, MinorText, Revision, Row, RuntimeText
+from winpool.support.rules import CompatibilityRules, Policies
 
 
 class Channel(StrEnum):
@@ -43,28 +40,22 @@ class Stage(StrEnum):
     STABLE = "stable"
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What every row has: where it comes from, and how old that is. ``note`` is for people."""
-
-    as_of: date
-    source: tuple[str, ...]
-    note: str = ""
-
-
-class WindowsRelease(_Row, frozen=True, kw_only=True):
+class WindowsRelease(Row, frozen=True, kw_only=True):
     """A release of Windows Server, under the name that ``spec.os.version`` has for it.
 
     Nodes of a build that two releases share are judged as the one that the other ``shares_build_with``.
+    ``esu`` says what can be bought after the end of support; it is told and moves no date.
     """
 
     name: str
     channel: Channel
     version: str
-    build: _Build
+    build: Build
     available: date
     mainstream_end: date
     extended_end: date | None = None
-    min_revision: _Revision | None = None
+    esu: str = ""
+    min_revision: Revision | None = None
     tags: tuple[str, ...] = ()
     shares_build_with: str = ""
 
@@ -74,117 +65,77 @@ class WindowsRelease(_Row, frozen=True, kw_only=True):
         return self.extended_end or self.mainstream_end
 
 
-class KubernetesMinor(_Row, frozen=True, kw_only=True):
-    """A minor of Kubernetes. Without ``released`` it was not out when the sources were read."""
+class KubernetesMinor(Row, frozen=True, kw_only=True):
+    """A minor of Kubernetes. Without ``released`` it was not out when the sources were read.
 
-    name: _MinorText
+    One that is out may be without ``end_of_life``: then no source says when that is.
+    """
+
+    name: MinorText
     released: date | None = None
     end_of_life: date | None = None
 
 
-class Cell(_Row, frozen=True, kw_only=True):
+class Cell(Row, frozen=True, kw_only=True):
     """What the sources say of one release in one minor."""
 
-    kubernetes: _MinorText
+    kubernetes: MinorText
     release: str
     status: Status
     caution: str = ""
 
 
-class Runtime(_Row, frozen=True, kw_only=True):
+class Runtime(Row, frozen=True, kw_only=True):
     """A container runtime under the kubelet of one minor."""
 
-    kubernetes: _MinorText
+    kubernetes: MinorText
     name: str
     stage: Stage = Stage.STABLE
-    minimum: _RuntimeText = "0.0.0"
-    recommended: tuple[_RuntimeText, ...] = ()
+    minimum: RuntimeText = "0.0.0"
+    recommended: tuple[RuntimeText, ...] = ()
 
 
-class PauseImage(_Row, frozen=True, kw_only=True):
+class PauseImage(Row, frozen=True, kw_only=True):
     """A pause image and the builds it has variants for; there may be more where it is not ``complete``."""
 
     image: str
-    builds: tuple[_Build, ...]
+    builds: tuple[Build, ...]
     complete: bool = True
 
 
-class Sandbox(_Row, frozen=True, kw_only=True):
+class Sandbox(Row, frozen=True, kw_only=True):
     """The pause image that a line of containerd takes by default."""
 
-    containerd: _MinorText
+    containerd: MinorText
     image: str
 
 
-class StableAbi(_Row, frozen=True, kw_only=True):
-    """From which build on hosts run older images, and which builds are the floors of that."""
+class ContainerdLine(Row, frozen=True, kw_only=True):
+    """How long the containerd project itself supports a line; ``end_of_support`` is the last day."""
 
-    first_build: _Build
-    stable_builds: tuple[_Build, ...]
-
-
-class StableAbiContainerd(_Row, frozen=True, kw_only=True):
-    """The first patch of each line of containerd that lets an older image through to such hosts."""
-
-    minimums: tuple[_RuntimeText, ...]
+    line: MinorText
+    released: date
+    end_of_support: date
 
 
-class Builds(_Row, frozen=True, kw_only=True):
-    """Builds of hosts that a rule is about."""
+class BadRevisions(Row, frozen=True, kw_only=True):
+    """Revisions of one build, both ends included, that are known to break what ``affects`` names."""
 
-    builds: tuple[_Build, ...]
-
-
-class Baseline(_Row, frozen=True, kw_only=True):
-    """An update that parts images and hosts of one build in two; None where its revision is not known."""
-
-    build: _Build
-    revision: _Revision | None = None
+    build: Build
+    first: Revision
+    last: Revision
+    affects: str
+    fix: str
 
 
-class NewerImage(_Row, frozen=True, kw_only=True):
-    """The error that images with a newer revision than their host were seen to fail with."""
+class Feature(Row, frozen=True, kw_only=True):
+    """What of Windows works since which minor; None for a stage that it skipped or that no source names."""
 
-    error_code: str
-
-
-class HostProcess(_Row, frozen=True, kw_only=True):
-    """The first containerd that runs HostProcess containers."""
-
-    containerd: _RuntimeText
-
-
-class Skew(_Row, frozen=True, kw_only=True):
-    """How many minors older than its API server a kubelet may be."""
-
-    minors: int
-    before: _MinorText
-    minors_before: int
-
-
-class Kep116(_Row, frozen=True, kw_only=True):
-    """In how many minors after its first a release is supported at least."""
-
-    further_minors: int
-
-
-class CompatibilityRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The constants of the rules that ``compatible`` goes by."""
-
-    stable_abi: StableAbi
-    stable_abi_containerd: StableAbiContainerd
-    exact_revision: Builds
-    baselines: tuple[Baseline, ...]
-    newer_image: NewerImage
-    hyper_v_unknown: Builds = msgspec.field(name="hyperVUnknown")
-    host_process: HostProcess
-
-
-class Policies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Rules of Kubernetes itself."""
-
-    skew: Skew
-    kep116: Kep116
+    name: str
+    alpha: MinorText | None = None
+    beta: MinorText | None = None
+    stable: MinorText | None = None
+    removed: MinorText | None = None
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,6 +154,9 @@ class MatrixFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     runtimes: tuple[Runtime, ...]
     pause_images: tuple[PauseImage, ...]
     sandboxes: tuple[Sandbox, ...]
+    containerd_lines: tuple[ContainerdLine, ...]
+    bad_revisions: tuple[BadRevisions, ...]
+    features: tuple[Feature, ...]
     compatibility: CompatibilityRules
     policies: Policies
     sources: dict[str, Source]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from winpool.api.verdicts import Verdict
 from winpool.support.classes import class_reason
+from winpool.support.revisions import revision_reasons
 from winpool.support.runtimes import runtime_reasons
 from winpool.support.servicing import ended_reasons
 from winpool.support.skew import skew_reasons
@@ -82,6 +83,7 @@ def judge_node(
             *_class(node, kubelet),
             *_servicing(node, today),
             *_floor(node, _floors(node, os_version, min_revision)),
+            *(revision_reasons(version, matrix=layers.matrix) if version else ()),
             *_skew(node),
             *runtime_reasons(runtime, kubelet=node.kubelet, host=version, matrix=layers.matrix),
             *_label(node, windows_build),

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Final
 from winpool.support.checks import problems
 from winpool.support.data import (
     Cell,
-    CompatibilityRules,
     KubernetesMinor,
     MatrixFile,
     PauseImage,
-    Policies,
     Runtime,
     Source,
     Status,
@@ -25,7 +23,9 @@ from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
+    from winpool.support.rules import CompatibilityRules, Policies
     from winpool.support.versions import Release, WindowsVersion
 
 FILE: Final = "matrix.yaml"
@@ -60,6 +60,16 @@ class Matrix:
     def sources(self) -> Mapping[str, Source]:
         """Where everything was read, by id."""
         return self.file.sources
+
+    @property
+    def as_of(self) -> date:
+        """The newest state of the sources that was read for a minor, or for a release in one."""
+        return max(row.as_of for row in (*self.file.minors, *self.file.windows))
+
+    @property
+    def first(self) -> Minor:
+        """The first minor with stable Windows nodes, and the oldest in the data."""
+        return min(self.minors)
 
     def release_of(self, version: WindowsVersion) -> WindowsRelease | None:
         """Return the release that a node with ``version`` runs; None for a build that is not in the data."""

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.markdown import table
+from winpool.support import reference_rules as rules
 from winpool.support.classes import VERDICTS
 from winpool.support.data import Stage, Status
 from winpool.support.kep116 import disagreements
@@ -55,6 +56,7 @@ def render_markdown(matrix: Matrix) -> str:
             ("Status", "Verdict", "Meaning"),
             ((f"`{status}`", str(VERDICTS[status]), text) for status, text in _MEANINGS.items()),
         ),
+        rules.precedence(),
         "Whatever the status: a release is unsupported from the day after its end of support, which is "
         "the end of extended support where there is one.\n",
         "## Kubernetes and Windows Server\n",
@@ -69,10 +71,24 @@ def render_markdown(matrix: Matrix) -> str:
         "For the kubelet of that minor. Below the minimum a node is unsupported. Older than recommended is a "
         "warning: an older patch of one of these lines, or an older line.\n",
         _runtimes(matrix),
+        "How long the containerd project supports its own lines. It changes no verdict.\n",
+        rules.containerd_lines(matrix),
         "## Pause images\n",
         "What containerd takes where its configuration names none, and the builds that the image has "
         "variants for.\n",
         _sandboxes(matrix),
+        "## Images on hosts\n",
+        "With process isolation, by builds: rows are hosts, columns are images. `kubectl winpool check` "
+        "asks it for your manifests.\n",
+        rules.hosts(matrix),
+        "## Kubelets and API servers\n",
+        rules.skew(matrix),
+        "## Revisions that are known to be bad\n",
+        "A warning for nodes that run one of them, both ends included; no floor.\n",
+        rules.revisions(matrix),
+        "## Features\n",
+        "What of Windows works since which minor: `kubectl winpool matrix --features`.\n",
+        rules.features(matrix),
         "## Where KEP-116 differs\n",
         "The KEP promises a release in its first minor and two more. It decides nothing here.\n",
         _kep116(matrix),
@@ -125,6 +141,7 @@ def _releases(matrix: Matrix) -> str:
         "Available",
         "Mainstream end",
         "Extended end",
+        "Extended security updates",
         "Tags",
         "Remarks",
     )
@@ -139,6 +156,7 @@ def _releases(matrix: Matrix) -> str:
                 str(each.available),
                 str(each.mainstream_end),
                 str(each.extended_end or ""),
+                each.esu,
                 ", ".join(f"`{tag}`" for tag in each.tags),
                 f"judged as {each.shares_build_with}" if each.shares_build_with else each.note,
                 links(each.source, matrix=matrix),

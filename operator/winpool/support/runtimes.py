@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CONTAINERD: Final = "containerd"
 DOCKER: Final = "docker"
 
+_PINNED_FROM: Final = 2
+"""The first major of containerd whose CRI plugin has its own table for pinned images."""
+
 
 def runtime_reasons(
     text: str, *, kubelet: Minor | None, host: WindowsVersion | None, matrix: Matrix
@@ -96,9 +99,10 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
 
 
 def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterator[Reason]:
-    """Warn where no variant of the default pause image runs on ``host``.
+    """Warn where no variant of the default pause image is known to run on ``host``.
 
-    Only a warning: what the configuration of the node names instead is not visible from here.
+    Only a warning: what the configuration of the node names instead is not visible from here, and vendors
+    name one.
     """
     image = matrix.sandbox(containerd)
     if image is None or not image.complete or host.build not in matrix.builds:
@@ -107,10 +111,20 @@ def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterato
         yield Reason(
             "PauseImageMissing",
             Verdict.WARNED,
-            f"{image.image}, the pause image that containerd {containerd} takes by default, has no variant "
-            f"for build {host.build}, so that pods do not start.",
-            fix="set sandbox_image of containerd to one that has, or use another containerd",
+            f"{image.image}, which containerd {containerd} takes as pause image where its configuration "
+            f"names none, is not known to have a variant for build {host.build}, and without one no pod "
+            "starts. Which one the node takes is not visible from here.",
+            fix=f"see {sandbox_key(containerd)} in what `containerd config dump` prints on the node, and set "
+            f"it to an image that has a variant for {host.build}",
         )
+
+
+def sandbox_key(containerd: Release) -> str:
+    """Return the key of containerd's configuration that names the pause image.
+
+    https://github.com/containerd/containerd/blob/v2.4.2/docs/cri/config.md
+    """
+    return "pinned_images.sandbox" if containerd.major >= _PINNED_FROM else "sandbox_image"
 
 
 def _short(text: str) -> str:

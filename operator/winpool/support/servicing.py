@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
 
+    from winpool.support.data import WindowsRelease
+
 NOTICE_DAYS: Final = 180
 """Half a year: long enough to plan new node pools, and to be told before most yearly freezes."""
 
@@ -45,6 +47,16 @@ def support_ending(end: date, today: date) -> SupportEnding:
     if left <= WARNING_DAYS:
         return SupportEnding(left, EndingLevel.WARNING)
     return SupportEnding(left, EndingLevel.NOTICE if left <= NOTICE_DAYS else EndingLevel.NONE)
+
+
+def servicing_told(release: WindowsRelease, today: date) -> str:
+    """Say in a sentence how long Microsoft services ``release``, and what can be bought after that."""
+    parts = [("mainstream" if release.extended_end else "all", release.mainstream_end)]
+    if release.extended_end:
+        parts.append(("extended", release.extended_end))
+    told = ", ".join(f"{name} support {'ended' if today > end else 'ends'} with {end}" for name, end in parts)
+    bought = f"; extended security updates {release.esu}" if release.esu else ""
+    return f"Windows Server {release.name}: {told}{bought}."
 
 
 def ended_reasons(release: str, end: date, *, layer: Layer, today: date) -> Iterator[Reason]:

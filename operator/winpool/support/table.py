@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winpool.api.markdown import table
-from winpool.support.classes import class_reason
+from winpool.api.verdicts import Verdict
+from winpool.support.classes import VERDICTS, class_reason
 from winpool.support.kep116 import disagreement
 from winpool.support.rows import layered
-from winpool.support.servicing import ended_reasons
+from winpool.support.servicing import ended_reasons, servicing_told
 from winpool.support.verdicts import Layer, sorted_reasons, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import date
 
-    from winpool.api.verdicts import Verdict
     from winpool.support.data import Status
     from winpool.support.kep116 import Disagreement
     from winpool.support.matrix import Matrix
@@ -26,17 +26,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One release in one minor. ``verdict`` is that of one day, the worst of ``reasons``."""
+    """One release in one minor. ``verdict`` is that of one day, the worst of ``reasons``.
+
+    ``end_of_life`` is the minor's, None where no source says it. ``note`` is what the data has beside the
+    row. ``as_of`` is the newest state of its sources that was read, None where there is no row.
+    ``servicing`` is a sentence.
+    """
 
     kubernetes: Minor
+    end_of_life: date | None
     release: str
+    build: int
     status: Status
     verdict: Verdict
     reasons: tuple[Reason, ...]
     end_of_support: date
     kep116: Disagreement | None
     note: str
+    servicing: str
+    as_of: date | None
     sources: tuple[str, ...]
+
+    @property
+    def decides(self) -> bool:
+        """Whether the note is why the row is not simply supported."""
+        return bool(self.note) and VERDICTS[self.status] is not Verdict.SUPPORTED
 
 
 def entries(
@@ -57,7 +71,7 @@ def entries(
 
 
 def _entry(matrix: Matrix, minor: Minor, name: str, today: date) -> Entry:
-    release, cell = matrix.releases[name], matrix.cells.get((minor, name))
+    release, cell, known = matrix.releases[name], matrix.cells.get((minor, name)), matrix.minors.get(minor)
     end = release.end_of_support
     reasons = sorted_reasons(
         (
@@ -67,13 +81,17 @@ def _entry(matrix: Matrix, minor: Minor, name: str, today: date) -> Entry:
     )
     return Entry(
         kubernetes=minor,
+        end_of_life=known.end_of_life if known else None,
         release=name,
+        build=release.build,
         status=matrix.status(minor, name),
         verdict=worst(reasons),
         reasons=reasons,
         end_of_support=end,
         kep116=disagreement(minor, name, matrix=matrix),
         note=cell.note if cell else "",
+        servicing=servicing_told(release, today),
+        as_of=cell.as_of if cell else None,
         sources=cell.source if cell else (),
     )
 
@@ -81,15 +99,31 @@ def _entry(matrix: Matrix, minor: Minor, name: str, today: date) -> Entry:
 def render_markdown(rows: Iterable[Entry], *, matrix: Matrix) -> str:
     """Return ``rows`` as a table of Markdown, with links to the sources."""
     return table(
-        ("Kubernetes", "Windows Server", "Status", "Verdict", "End of support", "KEP-116 says", "Sources"),
+        (
+            "Kubernetes",
+            "End of life",
+            "Windows Server",
+            "Build",
+            "Status",
+            "Verdict",
+            "End of support",
+            "KEP-116 says",
+            "Remarks",
+            "As of",
+            "Sources",
+        ),
         (
             (
                 str(row.kubernetes),
+                str(row.end_of_life or ""),
                 row.release,
+                str(row.build),
                 str(row.status),
                 str(row.verdict),
                 str(row.end_of_support),
                 kep116_says(row),
+                row.note,
+                str(row.as_of or ""),
                 links(row.sources, matrix=matrix),
             )
             for row in rows

@@ -22,18 +22,22 @@ def said(version: str, *rows: dict[str, Any], today: date = TODAY) -> str:
 
 def test_it_tells_the_verdict_with_each_minor_that_is_maintained() -> None:
     assert said("2022") == (
-        "Windows Server 2022: Supported with Kubernetes 1.35 and 1.36; in support until 2031-10-14"
+        "Windows Server 2022: Supported with Kubernetes 1.35 and 1.36 and 1.37; in support until 2031-10-14; "
+        f"data of {built_in().as_of}"
     )
 
 
 def test_a_release_that_was_dropped_is_told_before_any_node_runs_it() -> None:
-    assert "Unsupported with Kubernetes 1.35 and 1.36" in said("2019")
+    assert "Unsupported with Kubernetes 1.35 and 1.36 and 1.37" in said("20H2")
+    assert "Warned with Kubernetes 1.35 and 1.36, Unknown with Kubernetes 1.37" in said("2019")
 
 
 def test_rows_of_the_pool_are_heard() -> None:
     row = {"osVersion": "2019", "kubernetesVersions": {"max": "1.35"}, "verdict": "Allow"}
-    assert "Supported with Kubernetes 1.35, Unsupported with Kubernetes 1.36" in said("2019", row)
-    assert said("2022", {"osVersion": "2022", "endOfSupport": "2027-01-31"}).endswith("until 2027-01-31")
+    assert "Supported with Kubernetes 1.35, Unsupported with Kubernetes 1.36 and 1.37" in said("2019", row)
+    assert "; in support until 2027-01-31; " in said(
+        "2022", {"osVersion": "2022", "endOfSupport": "2027-01-31"}
+    )
 
 
 def test_a_release_that_shares_its_build_is_told_as_its_nodes_would_be_judged() -> None:
@@ -48,7 +52,9 @@ def test_a_release_that_shares_its_build_is_told_as_its_nodes_would_be_judged() 
     [(0, "; in support until 2031-10-14"), (1, "; support ended 2031-10-14")],
 )
 def test_the_last_day_is_one_of_support(after: int, ending: str) -> None:
-    assert said("2022", today=END_OF_2022 + timedelta(days=after)).endswith(ending)
+    found, _, age = said("2022", today=END_OF_2022 + timedelta(days=after)).rpartition("; ")
+    assert found.endswith(ending)
+    assert age == f"data of {built_in().as_of}"
 
 
 def test_a_release_that_nobody_knows_is_unknown() -> None:

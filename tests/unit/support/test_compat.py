@@ -29,7 +29,8 @@ VERSIONS = {
     "2025": "10.0.26100.32995",
 }
 
-# Hyper-V isolation, then process isolation: y runs, n does not, ? not published, . no such cell.
+# Hyper-V isolation, then process isolation: y runs, n does not, ? not published, . no such cell. What Windows
+# runs in Hyper-V isolation is a warning all the same: Kubernetes does not support it.
 IMAGES = ["2016", "1709", "1803", "2019", "1903", "1909", "2004", "20H2", "2022", "2025"]
 TABLE = """
 2016   yy   nn   nn   nn   ..   ..   ..   ..   nn   ..
@@ -51,7 +52,12 @@ CELLS = [
     for index, isolation in enumerate((HYPER_V, PROCESS))
     if pair[index] != "."
 ]
-MEANING = {"y": Verdict.SUPPORTED, "n": Verdict.UNSUPPORTED, "?": Verdict.UNKNOWN}
+MEANING = {"n": Verdict.UNSUPPORTED, "?": Verdict.UNKNOWN}
+RUNS = {PROCESS: Verdict.SUPPORTED, HYPER_V: Verdict.WARNED}
+
+
+def meaning(letter: str, isolation: Isolation) -> Verdict:
+    return RUNS[isolation] if letter == "y" else MEANING[letter]
 
 
 def on(host: str, image: str, isolation: Isolation = PROCESS, *, runtime: str = "") -> Compatibility:
@@ -66,7 +72,7 @@ def said(host: str, image: str, isolation: Isolation = PROCESS, *, runtime: str 
 
 @pytest.mark.parametrize(("host", "image", "isolation", "letter"), CELLS)
 def test_published_cell(host: str, image: str, isolation: Isolation, letter: str) -> None:
-    assert on(VERSIONS[host], VERSIONS[image], isolation).verdict is MEANING[letter]
+    assert on(VERSIONS[host], VERSIONS[image], isolation).verdict is meaning(letter, isolation)
 
 
 # What Microsoft prints nowhere, and what follows from its rules.
@@ -85,8 +91,8 @@ def test_published_cell(host: str, image: str, isolation: Isolation, letter: str
     ],
 )
 def test_derived_cell(host: str, image: str, hyper_v: str, process: str) -> None:
-    assert on(VERSIONS[host], VERSIONS[image], HYPER_V).verdict is MEANING[hyper_v]
-    assert on(VERSIONS[host], VERSIONS[image], PROCESS).verdict is MEANING[process]
+    assert on(VERSIONS[host], VERSIONS[image], HYPER_V).verdict is meaning(hyper_v, HYPER_V)
+    assert on(VERSIONS[host], VERSIONS[image], PROCESS).verdict is meaning(process, PROCESS)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +148,9 @@ def test_process_isolation(host: str, image: str, verdict: str, code: str) -> No
 @pytest.mark.parametrize(
     ("host", "image", "verdict", "code"),
     [
-        ("10.0.14393.7000", "10.0.14393.1", "Supported", "HyperV"),
-        ("10.0.17763.2452", "10.0.17763.1", "Supported", "HyperV"),
-        ("10.0.26100.1", "10.0.26100.9", "Supported", "HyperV"),
+        ("10.0.14393.7000", "10.0.14393.1", "Warned", "HyperV"),
+        ("10.0.17763.2452", "10.0.17763.1", "Warned", "HyperV"),
+        ("10.0.26100.1", "10.0.26100.9", "Warned", "HyperV"),
         ("10.0.28000.1", "10.0.20348.1", "Unknown", "HostTooNew"),
         ("10.0.20348.1", "10.0.20349.1", "Unsupported", "BuildMismatch"),
         ("10.0.20348.1", "", "Unknown", "ImageVersionUnknown"),
@@ -152,6 +158,11 @@ def test_process_isolation(host: str, image: str, verdict: str, code: str) -> No
 )
 def test_hyper_v_isolation(host: str, image: str, verdict: str, code: str) -> None:
     assert said(host, image, HYPER_V) == (verdict, code)
+
+
+def test_hyper_v_isolation_is_told_to_be_unsupported_by_kubernetes() -> None:
+    (reason,) = on("10.0.26100.1", "10.0.20348.1", HYPER_V).reasons
+    assert "the documentation of Kubernetes says that it does not support Hyper-V isolation" in reason.message
 
 
 OLDER = ("10.0.26100.1", "10.0.20348.1")
@@ -179,10 +190,13 @@ def test_an_old_containerd_takes_only_images_of_the_hosts_build(runtime: str, ve
 
 
 def test_hyper_v_needs_a_variant_of_the_pause_image_for_the_image() -> None:
-    assert said(*OWN, HYPER_V, runtime="containerd://2.2.0") == ("Warned", "PauseImageMissing")
-    assert said(*OWN, HYPER_V, runtime="containerd://2.3.0") == ("Supported", "HyperV")
-    assert said(*OLDER, HYPER_V, runtime="containerd://2.2.0") == ("Supported", "HyperV")
-    assert said(*OWN, HYPER_V, runtime="containerd://9.9.9") == ("Supported", "HyperV")
+    def codes(host: str, image: str, runtime: str) -> list[str]:
+        return [reason.code for reason in on(host, image, HYPER_V, runtime=runtime).reasons]
+
+    assert codes(*OWN, "containerd://2.2.0") == ["HyperV", "PauseImageMissing"]
+    assert codes(*OWN, "containerd://2.3.0") == ["HyperV"]
+    assert codes(*OLDER, "containerd://2.2.0") == ["HyperV"]
+    assert codes(*OWN, "containerd://9.9.9") == ["HyperV"]
 
 
 def test_hyper_v_misses_no_variant_in_a_pause_image_that_is_not_known_completely(
@@ -191,7 +205,7 @@ def test_hyper_v_misses_no_variant_in_a_pause_image_that_is_not_known_completely
     pause = '- {image: "registry.k8s.io/pause:3.10.1",'
     matrix = edited(pause, f"{pause} complete: false,")
     found = compatible(*OWN, HYPER_V, matrix=matrix, runtime="containerd://2.2.0")
-    assert found.verdict is Verdict.SUPPORTED
+    assert [reason.code for reason in found.reasons] == ["HyperV"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import pytest
 
 from winpool.support.matrix import FILE, built_in, parse
 from winpool.support.text import DataError
+from winpool.support.versions import Minor
 
 ROOT = Path(__file__).parents[3]
 TEXT = resources.files("winpool.support").joinpath(FILE).read_text()
 
 CELL_2022_IN_1_36 = '- {kubernetes: "1.36", release: "2022", status: documented,'
 RELEASE_2022 = '- {name: "2022", channel: LTSC,'
+MINOR_1_37 = '- {name: "1.37", released: 2026-08-26, endOfLife: 2027-10-28,'
 MINOR_1_20 = '- {name: "1.20", released: 2020-12-08, endOfLife: 2022-02-28,'
 
 
@@ -94,8 +96,8 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
             id="field-unknown",
         ),
         pytest.param(
-            '- {kubernetes: "1.37", release: "2022", status: unknown,',
-            '- {kubernetes: "1.37", release: "2022", status: documented,',
+            MINOR_1_37,
+            '- {name: "1.37",',
             "must be unknown, since this minor has no date of release",
             id="minor-not-out",
         ),
@@ -131,9 +133,9 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         ),
         pytest.param(
             MINOR_1_20,
-            MINOR_1_20.replace(" endOfLife: 2022-02-28,", ""),
-            "minors[6] (1.20): released and endOfLife belong together",
-            id="one-date",
+            MINOR_1_20.replace(" released: 2020-12-08,", ""),
+            "minors[6] (1.20): has endOfLife 2022-02-28, and no date of release",
+            id="end-without-release",
         ),
         pytest.param(
             MINOR_1_20,
@@ -177,7 +179,7 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         pytest.param(
             'containerd: "2.3", image: "registry.k8s.io/pause:3.10.2"',
             'containerd: "2.3", image: "registry.k8s.io/pause:9"',
-            "sandboxes[5] (containerd 2.3): registry.k8s.io/pause:9 is not in pauseImages",
+            "sandboxes[7] (containerd 2.3): registry.k8s.io/pause:9 is not in pauseImages",
             id="pause-unknown",
         ),
         pytest.param(
@@ -193,6 +195,42 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
             id="stable-builds",
         ),
         pytest.param(
+            '{line: "2.4", released: 2026-09-16, endOfSupport: 2027-05-16',
+            '{line: "2.4", released: 2026-09-16, endOfSupport: 2026-05-16',
+            "containerdLines[8] (2.4): endOfSupport 2026-05-16 is not after released 2026-09-16",
+            id="line-reversed",
+        ),
+        pytest.param(
+            '- {line: "2.4",',
+            '- {line: "2.5",',
+            "containerdLines: no row for containerd 2.4, which sandboxes has",
+            id="line-missing",
+        ),
+        pytest.param(
+            "{build: 20348, first: 2582, last: 2761",
+            "{build: 20348, first: 2582, last: 2581",
+            "badRevisions[0] (build 20348): last 2581 is below first 2582",
+            id="revisions-reversed",
+        ),
+        pytest.param(
+            "{build: 20348, first: 2582",
+            "{build: 20349, first: 2582",
+            "badRevisions[0] (build 20349): the build is not in releases",
+            id="revisions-of-no-build",
+        ),
+        pytest.param(
+            '{name: "gMSA", alpha: "1.14", beta: "1.16"',
+            '{name: "gMSA", alpha: "1.14", beta: "1.19"',
+            "features[2] (gMSA): its stages are not in order",
+            id="stages-reversed",
+        ),
+        pytest.param(
+            '{name: "port-forward", stable: "1.15"',
+            '{name: "port-forward"',
+            "features[4] (port-forward): has no minor",
+            id="feature-without-a-minor",
+        ),
+        pytest.param(
             "  WEB-SKEW: {", "  WEB-SKEWED: {", "source WEB-SKEW is not in sources", id="source-unknown"
         ),
         pytest.param(
@@ -206,6 +244,12 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
 )
 def test_a_fault_is_refused_and_named(before: str, after: str, said: str) -> None:
     assert said in faults(changed(before, after))
+
+
+def test_a_minor_that_is_out_may_be_without_an_end_of_life_and_is_known() -> None:
+    matrix = parse(changed(MINOR_1_37, MINOR_1_37.replace(" endOfLife: 2027-10-28,", "")))
+    assert matrix.minors[Minor(1, 37)].end_of_life is None
+    assert matrix.status(Minor(1, 37), "2025") == "documented"
 
 
 def test_what_is_nested_without_end_is_refused() -> None:

@@ -110,7 +110,7 @@ def test_real_node(
         ({"control_plane": "1.35"}, "KubeletNewer", "Unsupported"),
         ({"kubelet": "v1.32.9"}, "KubeletTooOld", "Unsupported"),
         ({"runtime": "containerd://1.5.18"}, "RuntimeTooOld", "Unsupported"),
-        ({"runtime": "docker://24.0.9"}, "RuntimeTooOld", "Unsupported"),
+        ({"runtime": "docker://24.0.9"}, "RuntimeNotRecommended", "Warned"),
         ({"runtime": "containerd://1.7.33"}, "RuntimeNotRecommended", "Warned"),
         ({"min_revision": 4053}, "RevisionTooLow", "Unsupported"),
         ({"host": "10.0.20348", "min_revision": 0}, "RevisionUnknown", "Unknown"),
@@ -160,13 +160,37 @@ def test_version_skew(control_plane: str, kubelet: str, code: str) -> None:
         ("1.19", "containerd://1.4.0-beta.2", ""),
         ("1.19", "containerd://1.4.0-beta.1", "RuntimeTooOld"),
         ("1.22", "docker://19.3.14", ""),
-        ("1.23", "docker://19.3.14", "RuntimeTooOld"),
+        # A number that is only recommended, or stands in a guide that is linked to, warns.
+        ("1.18", "docker://18.6.3", "RuntimeNotRecommended"),
+        ("1.22", "docker://18.9.2", "RuntimeNotRecommended"),
+        ("1.23", "docker://19.3.14", "RuntimeNotRecommended"),
+        ("1.23", "docker://20.10.9", ""),
         ("1.25", "containerd://1.4.0", ""),
         ("1.25", "containerd://1.3.9", "RuntimeTooOld"),
         ("1.26", "containerd://1.5.18", "RuntimeTooOld"),
         ("1.26", "containerd://1.6.14", "RuntimeNotRecommended"),
         ("1.26", "containerd://1.6.15", ""),
-        ("1.30", "docker://20.10.9", "RuntimeNotListed"),
+        # Mirantis Container Runtime is named throughout, by no number from 1.26 to 1.34.
+        ("1.26", "docker://20.10.9", ""),
+        ("1.30", "docker://20.10.9", ""),
+        ("1.34", "docker://25.0.3", ""),
+        ("1.30", "cri-o://1.30.0", "RuntimeNotListed"),
+        # https://github.com/containerd/containerd/blob/v2.4.2/RELEASES.md, and its older tables
+        ("1.29", "containerd://1.6.26", "RuntimeNotRecommended"),
+        ("1.29", "containerd://1.6.27", ""),
+        ("1.29", "containerd://1.7.10", "RuntimeNotRecommended"),
+        ("1.29", "containerd://1.7.11", ""),
+        ("1.30", "containerd://1.6.27", "RuntimeNotRecommended"),
+        ("1.30", "containerd://1.6.28", ""),
+        ("1.30", "containerd://1.7.12", "RuntimeNotRecommended"),
+        ("1.30", "containerd://1.7.13", ""),
+        ("1.30", "containerd://2.0.0-rc.1", "RuntimeNotRecommended"),
+        ("1.30", "containerd://2.1.0", ""),
+        ("1.31", "containerd://1.6.33", "RuntimeNotRecommended"),
+        ("1.31", "containerd://1.6.34", ""),
+        ("1.31", "containerd://1.7.19", "RuntimeNotRecommended"),
+        ("1.31", "containerd://1.7.20", ""),
+        ("1.31", "containerd://2.0.0", ""),
         ("1.32", "containerd://1.7.23", "RuntimeNotRecommended"),
         ("1.32", "containerd://1.7.24", ""),
         ("1.35", "containerd://1.7.28", ""),
@@ -176,6 +200,9 @@ def test_version_skew(control_plane: str, kubelet: str, code: str) -> None:
         ("1.36", "containerd://2.2.0", ""),
         ("1.36", "containerd://2.3.0-rc.1", "RuntimeNotRecommended"),
         ("1.36", "docker://25.0.3", ""),
+        ("1.37", "containerd://2.2.9", "RuntimeNotRecommended"),
+        ("1.37", "containerd://2.3.0", ""),
+        ("1.37", "docker://25.0.3", ""),
     ],
 )
 def test_runtime_under_a_kubelet(minor: str, runtime: str, code: str) -> None:
@@ -201,8 +228,16 @@ def test_runtime_under_a_kubelet(minor: str, runtime: str, code: str) -> None:
         ("10.0.26100.1", "containerd://1.7.5", True),
         ("10.0.26100.1", "containerd://1.6.22", True),
         ("10.0.26100.1", "containerd://1.6.23", False),
-        # Nothing is known of the default of these.
+        # 1.4 takes pause 1.4.0 and 1.5 takes 3.5, and neither has 2022.
+        ("10.0.17763.1", "containerd://1.4.1", False),
+        ("10.0.19041.1", "containerd://1.4.13", False),
+        ("10.0.19042.1", "containerd://1.4.13", True),
+        ("10.0.20348.1", "containerd://1.4.13", True),
         ("10.0.18362.1", "containerd://1.5.7", False),
+        ("10.0.19042.1", "containerd://1.5.18", False),
+        ("10.0.20348.1", "containerd://1.5.18", True),
+        # Nothing is known of the default of these.
+        ("10.0.18362.1", "containerd://1.3.10", False),
         ("10.0.18362.1", "containerd://2.9.0", False),
         ("10.0.18362.1", "docker://25.0.0", False),
         ("10.0.22631.1", "containerd://2.0.0", False),
@@ -239,18 +274,75 @@ def test_support_ends_with_mainstream_support_where_there_is_no_other() -> None:
 
 
 def test_the_kubelet_decides_and_the_control_plane_warns() -> None:
-    """2019 was dropped by 1.35: nodes that are still at 1.34 cannot follow."""
-    found = judged(
-        host="10.0.17763.1",
-        windows_build="",
-        kubelet="v1.31.0",
-        control_plane="1.34",
-        runtime="containerd://1.7.0",
-    )
-    assert [reason.code for reason in found.reasons] == ["Documented"]
-    found = judged(host="10.0.17763.1", windows_build="", kubelet="v1.34.0", control_plane="1.35")
-    assert [reason.code for reason in found.reasons] == ["DocumentedWithCaution", "ControlPlaneUnsupported"]
+    """2004 was dropped by 1.23: nodes that are still at 1.22 cannot follow."""
+    node = {
+        "host": "10.0.19041.804",
+        "windows_build": "",
+        "runtime": "docker://19.3.14",
+        "today": date(2021, 12, 14),
+    }
+    assert codes(**node, kubelet="v1.21.0", control_plane="1.22") == ["Documented"]
+    found = judged(**node, kubelet="v1.22.0", control_plane="1.23")
+    assert [reason.code for reason in found.reasons] == ["ControlPlaneUnsupported", "Documented"]
     assert found.verdict is Verdict.WARNED
+
+
+def test_where_vendors_support_it_the_kubelet_can_follow() -> None:
+    """2019 is not in the documentation from 1.35 on, and OpenShift and EKS list it."""
+    found = judged(host="10.0.17763.2452", windows_build="", kubelet="v1.34.0", control_plane="1.35")
+    assert [reason.code for reason in found.reasons] == ["DocumentedWithCaution"]
+    found = judged(host="10.0.17763.2452", windows_build="", kubelet="v1.36.0", control_plane="1.37")
+    assert [reason.code for reason in found.reasons] == ["ControlPlaneNotListed", "VendorOnly"]
+
+
+@pytest.mark.parametrize(
+    ("host", "broken"),
+    [
+        # https://github.com/microsoft/Windows-Containers/issues/516
+        ("10.0.20348.2581", ""),
+        ("10.0.20348.2582", "container networking"),
+        ("10.0.20348.2761", "container networking"),
+        ("10.0.20348.2762", ""),
+        # KB4482887
+        ("10.0.17763.347", "overlay networks"),
+        ("10.0.17763.348", ""),
+        # https://github.com/rancher/rancher/issues/50915
+        ("10.0.26100.6898", "overlay networks"),
+        ("10.0.26100.6899", ""),
+        ("10.0.26100", ""),
+    ],
+)
+def test_a_revision_that_is_known_to_be_bad_is_a_warning_and_no_floor(host: str, broken: str) -> None:
+    found = judged(host=host, windows_build="")
+    reasons = [reason for reason in found.reasons if reason.code == "KnownBadRevision"]
+    assert [reason.verdict for reason in reasons] == ([Verdict.WARNED] if broken else [])
+    assert all(f"break {broken}" in reason.message for reason in reasons)
+    assert all("https://" in reason.message for reason in reasons)
+    assert found.verdict is not Verdict.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("runtime", "key"),
+    [("containerd://1.7.5", "see sandbox_image in"), ("containerd://2.0.0", "see pinned_images.sandbox in")],
+)
+def test_a_pause_image_that_may_miss_is_told_with_how_to_see_which_one_the_node_takes(
+    runtime: str, key: str
+) -> None:
+    found = judged(host="10.0.18362.900", runtime=runtime, windows_build="")
+    (reason,) = (reason for reason in found.reasons if reason.code == "PauseImageMissing")
+    assert "is not known to have a variant for build 18362" in reason.message
+    assert "Which one the node takes is not visible from here." in reason.message
+    assert key in reason.fix
+    assert "`containerd config dump`" in reason.fix
+
+
+def test_before_1_14_windows_nodes_were_not_stable() -> None:
+    found = judged(kubelet="v1.13.0", control_plane="1.13")
+    assert found.reasons[0].code == "ReleaseUnknown"
+    assert found.reasons[0].message == (
+        "Windows nodes are stable from Kubernetes 1.14 on; nothing is known of Windows Server 2022 with "
+        "Kubernetes 1.13."
+    )
 
 
 def test_a_release_that_only_the_control_plane_lists_is_not_supported() -> None:
@@ -310,7 +402,7 @@ def test_of_floors_the_highest_holds(
 
 def test_allow_lifts_the_verdict_on_the_release_and_nothing_else() -> None:
     node: dict[str, Any] = {"host": "10.0.17763.9000", "windows_build": "10.0.17763"}
-    assert judged(**node).verdict is Verdict.UNSUPPORTED
+    assert judged(**node).verdict is Verdict.WARNED
     row = Row("2019", verdict=RowVerdict.ALLOW, reason="backport")
     found = judged(**node, layers=layered(built_in(), pool_rows=[row]))
     assert (found.verdict, found.reasons[0].code) == (Verdict.SUPPORTED, "AllowedByRow")

@@ -26,7 +26,8 @@ DISAGREE = {
     (19, "1903", True),
     *((minor, "23H2", False) for minor in range(28, 34)),
     *((minor, "2025", False) for minor in range(32, 35)),
-    (37, "2025", True),
+    (35, "2019", False),
+    (36, "2019", False),
 }
 
 

@@ -68,35 +68,99 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_minor_as_a_table() -> None:
-    assert command.render("table", today=TODAY, kubernetes=Minor(1, 35)) == (
-        "KUBERNETES   OS     STATUS       TODAY         END-OF-SUPPORT   KEP-116   SOURCES\n"
-        "1.35         2019   dropped      Unsupported   2029-01-09       -         WEB-53724\n"
-        "1.35         20H2   dropped      Unsupported   2022-08-09       -         WEB-53724\n"
-        "1.35         2022   documented   Supported     2031-10-14       -         WEB-53724\n"
-        "1.35         2025   documented   Supported     2034-11-14       -         WEB-53724,WEB-53349\n"
+    head, *rows, _, note, _, age = command.render("table", today=TODAY, kubernetes=Minor(1, 35)).splitlines()
+    assert " ".join(head.split()) == (
+        "KUBERNETES END-OF-LIFE OS BUILD STATUS TODAY END-OF-SUPPORT KEP-116 AS-OF SOURCES"
     )
+    assert [row.replace("not promised", "not-promised").split() for row in rows] == [
+        line.split()
+        for line in (
+            "1.35 2027-02-28 2019 17763 vendorOnly Warned 2029-01-09 not-promised 2026-08-18 "
+            "WEB-53724,WMCO,WMCO-10.21,EKS-AMI",
+            "1.35 2027-02-28 20H2 19042 dropped Unsupported 2022-08-09 - 2026-08-18 WEB-53724",
+            "1.35 2027-02-28 2022 20348 documented Supported 2031-10-14 - 2026-08-18 WEB-53724",
+            "1.35 2027-02-28 2025 26100 documented Supported 2034-11-14 - 2026-08-18 WEB-53724,WEB-53349",
+        )
+    ]
+    assert note.startswith("1.35 2019: upstream dropped it; OpenShift's Windows operator lists it")
+    assert age == f"The data is of {built_in().as_of}; what came later is not in it."
+
+
+@pytest.mark.parametrize(
+    ("minor", "told"),
+    [
+        (33, "Kubernetes 1.33: its life ended with 2026-06-28."),
+        (34, "Kubernetes 1.34: its life ended with 2026-10-27."),
+        (37, "Kubernetes 1.37: its life ends with 2027-10-28."),
+    ],
+)
+def test_the_end_of_life_of_the_minor_is_told(minor: int, told: str) -> None:
+    text = command.render("table", today=TODAY, kubernetes=Minor(1, minor), release="2022")
+    assert told in text.splitlines()
+
+
+def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
+    def told(release: str) -> str:
+        return command.render("table", today=TODAY, kubernetes=Minor(1, 36), release=release)
+
+    assert "Windows Server 2022: mainstream support ended with 2026-10-13, extended support ends" in told(
+        "2022"
+    )
+    assert "extended security updates can be bought for up to three years after that." in told("2016")
+    assert "Windows Server 20H2: all support ended with 2022-08-09." in told("20H2")
+
+
+def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None:
+    text = command.render("table", today=TODAY, kubernetes=Minor(1, 36), release="2019")
+    assert "Note: upstream dropped it in 1.35; OpenShift's Windows operator" in text
+    sources = [line.removeprefix("Source: ") for line in text.splitlines() if line.startswith("Source: ")]
+    assert sources == [built_in().sources[each].url for each in ("WEB-MAIN", "WMCO", "WMCO-10.21", "EKS-AMI")]
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("2022", "2022"),
+        ("20h2", "20H2"),
+        ("20348", "2022"),
+        ("10.0.20348", "2022"),
+        ("10.0.20348.1607", "2022"),
+        ("ltsc2022", "2022"),
+        ("windowsservercore-ltsc2022", "2022"),
+        ("Windows Server 2022", "2022"),
+        ("windows server 2022 datacenter", "2022"),
+        ("Windows Server, version 20H2", "20H2"),
+        ("17763", "2019"),
+        ("nanoserver-1809", "2019"),
+        ("1809", "1809"),
+        ("26100", "2025"),
+    ],
+)
+def test_a_release_can_be_named_as_people_name_it(text: str, release: str) -> None:
+    assert parsed("--os", text).os == release
+
+
+@pytest.mark.parametrize("text", ["20349", "10.0.22631.5335", "Windows 11", "Windows Server 2028", "latest"])
+def test_what_names_no_release_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("--os", text)
+    assert "is not in the matrix" in capsys.readouterr().err
 
 
 def test_a_cell_as_a_table_tells_every_reason() -> None:
     text = command.render("table", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
     row, _, *reasons = text.splitlines()[1:]
-    assert row.split() == [
-        "1.33",
-        "23H2",
-        "vendorOnly",
-        "Unsupported",
-        "2026-05-12",
-        "not",
-        "promised",
-        "AKS-AC",
-    ]
+    assert " ".join(row.split()) == (
+        "1.33 2026-06-28 23H2 25398 vendorOnly Unsupported 2026-05-12 not promised 2026-08-21"
+    )
     assert [line.partition(":")[0] for line in reasons[:2]] == ["SupportEnded", "VendorOnly"]
     assert reasons[2].startswith("KEP-116 promises nothing of Windows Server 23H2")
 
 
 def test_a_cell_that_is_not_listed_is_told_where_it_is_asked_for() -> None:
     text = command.render("table", today=TODAY, kubernetes=Minor(1, 36), release="1903")
-    assert text.splitlines()[1].split()[:4] == ["1.36", "1903", "notListed", "Unsupported"]
+    row = ["1.36", "2027-06-28", "1903", "18362", "notListed", "Unsupported"]
+    assert text.splitlines()[1].split()[:6] == row
     assert "NotListed: Kubernetes 1.36 does not list Windows Server 1903" in text
 
 
@@ -128,6 +192,10 @@ def test_all_rows_are_there_the_newest_first() -> None:
     assert found["rows"][0]["kubernetesVersion"] == "1.37"
     assert found["rows"][-1]["kubernetesVersion"] == "1.14"
     assert found["date"] == "2026-11-21"
+    assert found["asOf"] == str(built_in().as_of)
+    assert found["rows"][-1]["asOf"] == "2026-08-18"
+    assert found["rows"][0]["build"] == "10.0.17763"
+    assert found["rows"][0]["kubernetesEndOfLife"] == "2027-10-28"
     cited = {source for row in found["rows"] for source in row["sources"]}
     assert found["sources"].keys() == cited
     assert all(url.startswith("https://") for url in found["sources"].values())
@@ -141,7 +209,8 @@ def test_yaml_says_what_json_says() -> None:
 def test_markdown_links_the_sources() -> None:
     text = command.render("markdown", today=TODAY, kubernetes=Minor(1, 32), release="2025")
     assert text.splitlines()[2].startswith(
-        "| 1.32 | 2025 | vendorOnly | Warned | 2034-11-14 | not promised | [AKS-UPG](https://"
+        "| 1.32 | 2026-02-28 | 2025 | 26100 | vendorOnly | Warned | 2034-11-14 | not promised "
+        "| AKS supports it from this minor on | 2026-08-21 | [AKS-UPG](https://"
     )
 
 

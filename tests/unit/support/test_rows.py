@@ -94,7 +94,7 @@ def test_outside_of_its_minors_a_release_is_unsupported(
 
 
 def test_minors_alone_do_not_make_a_dropped_release_supported() -> None:
-    assert judged(36, "2019", pool=(Row("2019", max_kubernetes="1.36"),)) == (
+    assert judged(35, "20H2", pool=(Row("20H2", max_kubernetes="1.36"),)) == (
         "Dropped",
         "Unsupported",
         "BuiltIn",

@@ -1,0 +1,21 @@
+"""Tables for people: columns aligned as kubectl aligns them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+GAP: Final = "   "
+"""Between columns, as in the tables of kubectl."""
+
+
+def aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return ``head`` and ``rows``, which have as many cells, as lines whose columns are aligned."""
+    lines = [head, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "".join(
+        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        for line in lines
+    )
