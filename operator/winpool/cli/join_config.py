@@ -13,7 +13,7 @@ from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.judge import judge
 from winpool.cli.kubelet_files import OUTPUTS, render
-from winpool.cli.kubelet_settings import OLDEST, notes, settings_of
+from winpool.cli.kubelet_settings import OLDEST, OLDEST_FILE, notes, settings_of
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.parsing import Exit, add_verb
 from winpool.cli.structural import without_nulls
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = "join-config"
 _STDIN: Final = "-"
+_FLAGS: Final = "flags"
+"""The output that any kubelet understands."""
 
 _DESCRIPTION: Final = """\
 Print the settings that the kubelet of a joining node of a pool must have:
@@ -95,6 +97,7 @@ def run(given: argparse.Namespace) -> int:
     """Print the settings; return the exit code."""
     try:
         content, kubelet = _from_file(given) if given.filename else _from_server(given)
+        _check_form(given.output, kubelet)
         pool = WindowsNodePool.from_object(content)
     except _UsageError as error:
         _say(f"kubectl winpool {_NAME}: {error}")
@@ -119,10 +122,17 @@ def _minor(text: str) -> Minor:
     if minor is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no version of Kubernetes: write it as 1.34")
     if minor < OLDEST:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is too old: a kubelet's file has registerWithTaints from {OLDEST} on"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is too old: Windows nodes are stable from {OLDEST} on")
     return minor
+
+
+def _check_form(output: str, kubelet: Minor) -> None:
+    """Refuse a file for a kubelet whose file lacks a field that it would need."""
+    if output != _FLAGS and kubelet < OLDEST_FILE:
+        raise _UsageError(
+            f"the file of a kubelet {kubelet} has no registerWithTaints, which came with {OLDEST_FILE}: give "
+            f"-o {_FLAGS}"
+        )
 
 
 def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from winpool.cli.kubelet_settings import CONFIG_DIR_FROM, EVICTS_FROM
+from winpool.cli.kubelet_settings import CONFIG_DIR_FROM, EVICTS_FROM, IGNORES_CGROUPS_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +22,10 @@ _FOLDER: Final = r"C:\var\lib\kubelet\kubelet.conf.d"
 """Beside the kubelet's own root on Windows, C:\\var\\lib\\kubelet."""
 
 _NO_CGROUPS: Final = (
-    "Windows has no cgroups. With anything else here a kubelet does not start, and this is why nothing "
-    "enforces a reservation."
+    "Windows has no cgroups, which is why nothing enforces a reservation. With anything else here"
 )
+_STARTS: Final = "a kubelet logs a warning and ignores it."
+_DOES_NOT_START: Final = f"a kubelet before {IGNORES_CGROUPS_FROM} does not start."
 _RESERVATIONS: Final = (
     "They make Allocatable smaller, so that fewer pods are scheduled here, and protect nothing by "
     "themselves: let the memory requests of pods equal their limits. Keep what your file has for cpu."
@@ -89,7 +90,8 @@ def _head(settings: KubeletSettings) -> str:
 
 def _sections(settings: KubeletSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield what stands in the file after its head, with the words above it."""
-    yield _NO_CGROUPS, {"cgroupsPerQOS": False, "enforceNodeAllocatable": []}
+    said = f"{_NO_CGROUPS} {_STARTS if settings.ignores_cgroups else _DOES_NOT_START}"
+    yield said, {"cgroupsPerQOS": False, "enforceNodeAllocatable": []}
     if settings.reserved is not None:
         reservations = {name: {"memory": _Quoted(size)} for name, size in settings.reservations.items()}
         yield f"{settings.reserved.told}. {_RESERVATIONS}", reservations

@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from winpool.api.reserved_memory import ReservedMemory
     from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec
 
-OLDEST: Final = Minor(1, 23)
-"""The first whose configuration file has ``registerWithTaints``; six minors older than any kubelet that may
-run beside the oldest API server that winpool runs with."""
+OLDEST: Final = Minor(1, 14)
+"""The first with stable Windows nodes: https://kubernetes.io/blog/2019/03/25/kubernetes-1-14-release-announcement/"""
+
+OLDEST_FILE: Final = Minor(1, 23)
+"""The first whose configuration file has ``registerWithTaints``. Older ones take all of it as flags."""
+
+IGNORES_CGROUPS_FROM: Final = Minor(1, 31)
+"""The first that ignores ``cgroupsPerQOS`` and ``enforceNodeAllocatable`` on Windows and logs a warning. An
+older one does not start with what is the default elsewhere (kubernetes/kubernetes#123137)."""
 
 EVICTS_FROM: Final = Minor(1, 31)
 """The first that evicts pods on Windows for want of memory (kubernetes/kubernetes#122922). An older one takes
@@ -80,6 +86,11 @@ class KubeletSettings:
     def evicts(self) -> bool:
         """Whether this kubelet evicts pods on Windows for want of memory."""
         return self.kubelet >= EVICTS_FROM
+
+    @property
+    def ignores_cgroups(self) -> bool:
+        """Whether this kubelet starts on Windows with settings for cgroups, and ignores them."""
+        return self.kubelet >= IGNORES_CGROUPS_FROM
 
     @property
     def reads_folder(self) -> bool:

@@ -20,8 +20,9 @@ def precedence() -> str:
     return (
         "Where sources disagree, the first of these that holds is the status: `documentedStale`; "
         "`documented`, `documentedLater`, `releaseNotesOnly`; `vendorOnly`, also where upstream "
-        "dropped the release; `dropped`; not listed. A vendor that refuses what upstream lists is a remark and changes no status. "
-        "Where it is not known whether a vendor's list covers the minor, the status is `unknown`.\n"
+        "dropped the release; `dropped`; not listed. A vendor that refuses what upstream lists is a "
+        "remark and changes no status. Where it is not known whether a vendor's list covers the minor, the "
+        "status is `unknown`.\n"
     )
 
 

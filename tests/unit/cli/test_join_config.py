@@ -164,6 +164,28 @@ def test_a_pool_that_declares_nothing_says_nothing_about_memory(plugin: Plugin) 
     assert "registerWithTaints" in content
 
 
+@pytest.mark.parametrize("minor", ["1.14", "1.22"])
+def test_flags_are_there_for_kubelets_whose_file_cannot_have_all_of_it(plugin: Plugin, minor: str) -> None:
+    ended = asked(plugin, "-o", "flags", version=minor)
+    assert ended.code == 0
+    assert "--register-with-taints=os=windows:NoSchedule,example.com/new:PreferNoSchedule" in ended.out
+    assert "--cgroups-per-qos=false" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("minor", "said"),
+    [
+        ("1.30", "With anything else here a kubelet before 1.31 does not start."),
+        ("1.31", "With anything else here a kubelet logs a warning and ignores it."),
+    ],
+)
+def test_from_1_31_on_a_kubelet_starts_with_settings_for_cgroups(
+    plugin: Plugin, minor: str, said: str
+) -> None:
+    """Older ones do not: https://github.com/kubernetes/kubernetes/pull/123137 ."""
+    assert said in commented(asked(plugin, version=minor))
+
+
 def test_a_pool_without_taints_registers_none(plugin: Plugin) -> None:
     pool = f"{HEAD}metadata: {{name: win-2022}}\nspec:\n  nodeSelector: {{matchLabels: {{a: b}}}}\n"
     ended = asked(plugin, "-o", "flags", pool=f'{pool}  os: {{version: "2022"}}\n')
@@ -230,7 +252,12 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
         (("-f", "missing.yaml", "--kubelet-version", "1.34"), "missing.yaml: No such file or directory"),
         (("-f", ".", "--kubelet-version", "1.34"), "Is a directory"),
         (("--kubelet-version", "new"), "'new' is no version of Kubernetes: write it as 1.34"),
-        (("--kubelet-version", "1.22"), "'1.22' is too old"),
+        (("--kubelet-version", "1.13"), "'1.13' is too old: Windows nodes are stable from 1.14 on"),
+        (
+            ("-f", "-", "--kubelet-version", "1.22"),
+            "has no registerWithTaints, which came with 1.23: give -o flags",
+        ),
+        (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "give -o flags"),
         (("-o", "json"), "invalid choice: 'json'"),
         ((), "the API server could not be asked: "),
     ],
