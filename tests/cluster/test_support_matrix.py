@@ -22,6 +22,7 @@ from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, cut_stream, on
 from winpool.app import App
+from winpool.cli.__main__ import main
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
@@ -101,7 +102,6 @@ def test_a_fleet_of_real_nodes_is_told_apart(world: World) -> None:
         ("BuildUnknown", windows_11),
         ("BuildUnknown", garbage),
         ("BuildLabelDisagrees", mislabelled),
-        ("BuildWarned", server_2019),
         ("BuildWarned", server_2025),
         ("BuildWarned", sac),
     ]
@@ -111,7 +111,6 @@ def test_a_fleet_of_real_nodes_is_told_apart(world: World) -> None:
     assert "Build 10.0.22631 is no release of Windows Server" in said["BuildUnknown", windows_11]
     assert "'10.0.?'" in said["BuildUnknown", garbage]
     assert "'10.0.17763'" in said["BuildLabelDisagrees", mislabelled]
-    assert "no longer lists Windows Server 2019" in said["BuildWarned", server_2019]
     assert "Only vendors support Windows Server 2025" in said["BuildWarned", server_2025]
     assert all(issue["fix"] for issue in status["issues"])
 
@@ -213,6 +212,33 @@ def test_another_version_of_the_api_server_changes_the_verdict(world: World) -> 
         proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
         expect_os_supported(world, pool, "True", "NodesSupported")
         expect_events(world, pool, "RolloutCompleted", "VersionSkew")
+
+
+def test_check_asks_the_cluster_what_the_nodes_of_a_pool_run(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [older, newer] = world.fleet(samples=["2022", "2025"])
+    pool = world.apply(world.pool())
+    file = tmp_path / "pod.yaml"
+
+    def checked(build: str, *, of: str = pool) -> tuple[int, list[str]]:
+        annotations = f"{{winpool.dev/windows-build: {build}}}"
+        spec = "{containers: [{name: app, image: app}]}"
+        file.write_text(f"kind: Pod\nmetadata: {{name: a, annotations: {annotations}}}\nspec: {spec}\n")
+        kubeconfig = str(world.testbed.kubeconfig("admin"))
+        code = main(["check", "-f", str(file), "--pool", of, "--kubeconfig", kubeconfig])
+        return code, capsys.readouterr().out.splitlines()
+
+    code, lines = checked("10.0.20348")
+    assert code == 0
+    assert [line.split(", ")[1].split(": ")[:2] for line in lines] == [
+        [f"container app on 10.0.20348.1607 ({older})", "Supported"],
+        [f"container app on 10.0.26100.32995 ({newer})", "Supported"],
+    ]
+    code, lines = checked("10.0.26100")
+    assert code == 1
+    assert [line.split(": ")[2] for line in lines] == ["Unsupported", "Supported"]
+    assert checked("10.0.20348", of="no-such-pool") == (1, [])
 
 
 async def test_days_that_pass_change_the_verdict_without_a_restart(world: World) -> None:

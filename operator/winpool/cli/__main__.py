@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
-from winpool.cli import join_config, matrix, validate
+from winpool.cli import check, join_config, matrix, validate
 from winpool.cli.parsing import Exit, HelpFormatter, add_help
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Look after the Windows nodes of a cluster.
 All verbs only read: what a pool of Windows nodes is to be is written in
 WindowsNodePool objects, with kubectl apply."""
 
-_VERBS: Final = (join_config, matrix, validate)
+_VERBS: Final = (check, join_config, matrix, validate)
 """In the order in which ``--help`` lists them."""
 
 

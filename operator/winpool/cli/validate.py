@@ -6,12 +6,12 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import API_VERSION, GROUP, KIND
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.cli.files import UnreadableError, texts
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
@@ -22,7 +22,7 @@ from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from winpool.cli.parsing import Subparsers
     from winpool.cli.structural import Fault
@@ -51,14 +51,6 @@ _EXAMPLES: Final = (
     ("kubectl kustomize overlays/prod | kubectl winpool validate -f -", "what another program makes"),
     ("kubectl winpool validate -f pool.yaml --server", "ask the API server; nothing is stored"),
 )
-
-_STDIN: Final = "-"
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
-"""What kubectl, too, takes from a folder."""
-
-
-class _UnreadableError(Exception):
-    """A file that cannot be read; the text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +106,12 @@ def run(given: argparse.Namespace) -> int:
     if not given.server and (given.kubeconfig or given.context):
         return _usage("--kubeconfig and --context go with --server: without it no cluster is asked")
     try:
-        texts = [text for name in given.filename for text in _texts(name)]
-    except _UnreadableError as error:
+        found_texts = [text for name in given.filename for text in texts(name)]
+    except UnreadableError as error:
         return _usage(str(error))
     refused = 0
     pools: list[_Found] = []
-    for file, text in texts:
+    for file, text in found_texts:
         for each in read(text):
             if isinstance(each, ManifestError):
                 refused += _say(file, each.line, "", each.message)
@@ -181,28 +173,6 @@ def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: i
         if answer is not None:
             refused += _say(found.file, found.manifest.line, found.title, answer)
     return _sum_up(len(pools), refused=refused)
-
-
-def _texts(name: str) -> Iterator[tuple[str, str]]:
-    if name == _STDIN:
-        yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
-        return
-    path = Path(name)
-    try:
-        files = (
-            sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES) if path.is_dir() else [path]
-        )
-        for file in files:
-            yield str(file), _decoded(str(file), file.read_bytes())
-    except OSError as error:
-        raise _UnreadableError(f"{error.filename}: {error.strerror}") from None
-
-
-def _decoded(name: str, content: bytes) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _UnreadableError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
 
 
 def _not_ours(content: Any) -> str | None:

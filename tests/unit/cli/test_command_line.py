@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("validate", "--help")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("-h",), *((verb, "--help") for verb in ("check", "join-config", "matrix", "validate"))],
+)
 def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     plugin: Plugin, arguments: tuple[str, ...]
 ) -> None:
@@ -24,7 +27,7 @@ def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     assert (ended.code, ended.err) == (0, [])
     assert ended.out[0].startswith("usage: kubectl winpool ")
     assert max(map(len, ended.out)) <= 80
-    assert "examples:" in ended.out or arguments[0] != "validate"
+    assert ("examples:" in ended.out) is (len(arguments) == 2)
 
 
 def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
@@ -55,11 +58,12 @@ def test_kubectl_finds_it_by_its_name() -> None:
     assert script.load() is main
 
 
-def test_offline_nothing_is_loaded_that_could_reach_a_cluster() -> None:
+@pytest.mark.parametrize("arguments", [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"]])
+def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[str]) -> None:
     program = (
         "import sys\n"
         "from winpool.cli.__main__ import main\n"
-        "code = main(['validate', '-f', '-'])\n"
+        f"code = main({arguments})\n"
         "assert code == 1, code\n"
         "sys.exit(len({'aiohttp', 'kopf', 'kubernetes', 'asyncio'} & set(sys.modules)))\n"
     )

@@ -1,0 +1,256 @@
+"""``check``: pods of manifests against hosts of a Windows, without a cluster and without a registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.cli.hosts import Host, version_named
+from winpool.cli.workloads import workload_of
+from winpool.support.matrix import built_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unit.cli.conftest import Ended, Plugin
+
+PODS = {
+    "Pod": "kind: Pod\nmetadata: {name: a}\nspec: %s",
+    "PodTemplate": "kind: PodTemplate\nmetadata: {name: a}\ntemplate: {spec: %s}",
+    **{
+        kind: f"kind: {kind}\nmetadata: {{name: a}}\nspec: {{template: {{spec: %s}}}}"
+        for kind in (
+            "Deployment",
+            "ReplicaSet",
+            "ReplicationController",
+            "StatefulSet",
+            "DaemonSet",
+            "Job",
+        )
+    },
+    "CronJob": "kind: CronJob\nmetadata: {name: a}\nspec: {jobTemplate: {spec: {template: {spec: %s}}}}",
+}
+APP = "{containers: [{name: app, image: acme/app}]}"
+
+
+def pod(spec: str = "", *, annotation: str = "", image: str = "acme/app", more: str = "") -> str:
+    declared = f", annotations: {{winpool.dev/windows-build: {annotation}}}" if annotation else ""
+    containers = f"[{{name: app, image: '{image}'{more}}}]"
+    return f"kind: Pod\nmetadata: {{name: a{declared}}}\nspec: {{{spec}containers: {containers}}}\n"
+
+
+def checked(plugin: Plugin, text: str, *more: str, host: str = "10.0.26100.32995") -> Ended:
+    return plugin("check", "-f", "-", "--host-build", host, *more, stdin=text)
+
+
+def verdict(ended: Ended) -> str:
+    """Return the verdict of the only line."""
+    (line,) = ended.out
+    return line.split(": ")[2]
+
+
+@pytest.mark.parametrize("kind", PODS)
+def test_the_pods_of_every_kind_are_found(plugin: Plugin, kind: str) -> None:
+    ended = checked(plugin, PODS[kind] % APP, "--image-build", "17763")
+    assert ended.code == 1
+    assert ended.out[0].startswith(f"stdin:1: {kind} a, container app on 10.0.26100.32995: Unsupported: ")
+
+
+@pytest.mark.parametrize(
+    ("host", "image", "code", "said"),
+    [
+        ("10.0.26100.32995", "10.0.20348", 0, "Supported"),
+        ("10.0.26100.32995", "10.0.17763", 1, "Unsupported"),
+        ("10.0.20348.1607", "10.0.20348", 0, "Supported"),
+        ("10.0.20348.1607", "10.0.26100", 1, "Unsupported"),
+        ("10.0.17763.2452", "10.0.17763.2452", 0, "Supported"),
+        ("10.0.17763.2452", "10.0.17763", 0, "Unknown"),
+        ("10.0.26100.4000", "10.0.26100.4061", 0, "Warned"),
+        ("10.0.28000.1", "10.0.26100", 0, "Unknown"),
+    ],
+)
+def test_what_a_pod_declares_is_judged_by_the_rules_for_hosts(
+    plugin: Plugin, host: str, image: str, code: int, said: str
+) -> None:
+    ended = checked(plugin, pod(annotation=image), host=host)
+    assert (ended.code, verdict(ended)) == (code, said)
+    assert f"The image is of {image} by the annotation winpool.dev/windows-build." in ended.out[0]
+
+
+SELECTOR = "nodeSelector: {node.kubernetes.io/windows-build: 10.0.20348}, "
+AFFINITY = (
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+    "[{matchExpressions: [{key: node.kubernetes.io/windows-build, operator: In, "
+    "values: [10.0.26100, 10.0.20348]}]}]}}}, "
+)
+
+
+def test_a_pod_declares_by_what_it_asks_of_nodes_the_oldest_of_several(plugin: Plugin) -> None:
+    for host, spec in (("10.0.20348.1607", SELECTOR), ("10.0.26100.32995", AFFINITY)):
+        ended = checked(plugin, pod(spec), host=host)
+        assert (ended.code, verdict(ended)) == (0, "Supported")
+        assert (
+            "The image is of 10.0.20348 by what it asks of node.kubernetes.io/windows-build." in ended.out[0]
+        )
+
+
+def test_a_term_without_a_build_lets_a_pod_go_anywhere(plugin: Plugin) -> None:
+    other = "[{matchExpressions: [{key: disk, operator: Exists}]}, {matchExpressions: "
+    ended = checked(plugin, pod(AFFINITY.replace("[{matchExpressions: ", other, 1)), host="10.0.17763.1")
+    assert verdict(ended) == "Unknown"
+    assert "not scheduled" not in ended.out[0]
+
+
+def test_a_host_that_a_pod_does_not_ask_for_does_not_count(plugin: Plugin) -> None:
+    both = ("--host-build", "10.0.17763.2452", "--host-build", "10.0.20348.1607")
+    ended = plugin("check", "-f", "-", *both, stdin=pod(SELECTOR))
+    assert ended.code == 0
+    assert [line.split(": ")[2] for line in ended.out] == ["Unsupported", "Supported"]
+    assert ended.out[0].endswith("It is not scheduled there: it asks for 10.0.20348.")
+    ended = checked(plugin, pod(SELECTOR))
+    assert ended.code == 1
+    assert ended.out[-1] == "stdin:1: Pod a: asks for 10.0.20348, and none of these hosts has it"
+
+
+def test_a_build_that_is_given_is_taken_for_what_the_pod_declares(plugin: Plugin) -> None:
+    ended = checked(plugin, pod(annotation="10.0.20348"), "--image-build", "ltsc2019")
+    assert (ended.code, verdict(ended)) == (1, "Unsupported")
+    assert "The image is of 10.0.17763 by --image-build." in ended.out[0]
+
+
+def test_a_tag_is_a_guess_that_warns_and_never_refuses(plugin: Plugin) -> None:
+    ended = checked(plugin, pod(image="acme/app:1.0-ltsc2019"))
+    assert (ended.code, verdict(ended)) == (0, "Warned")
+    assert "That is a guess: a tag may say anything." in ended.out[0]
+    ended = checked(plugin, pod(image="acme/app:1.0-ltsc2022"))
+    assert (ended.code, verdict(ended)) == (0, "Supported")
+
+
+def test_of_an_image_that_says_nothing_nothing_is_known(plugin: Plugin) -> None:
+    ended = checked(plugin, pod(image="acme/app:1.0"))
+    assert (ended.code, verdict(ended)) == (0, "Unknown")
+    assert (
+        "Say it by the annotation winpool.dev/windows-build of the pod, or by --image-build" in ended.out[0]
+    )
+
+
+@pytest.mark.parametrize("place", ["pod", "container"])
+def test_a_host_process_container_may_have_any_image(plugin: Plugin, place: str) -> None:
+    options = "securityContext: {windowsOptions: {hostProcess: true}}"
+    text = pod(f"{options}, ") if place == "pod" else pod(more=f", {options}")
+    ended = checked(plugin, text, "--runtime", "containerd://1.7.24")
+    assert (ended.code, verdict(ended)) == (0, "Supported")
+    assert checked(plugin, text, "--runtime", "containerd://1.5.9").code == 1
+
+
+def test_the_runtime_and_the_isolation_count(plugin: Plugin) -> None:
+    text = pod(annotation="10.0.20348")
+    assert verdict(checked(plugin, text, "--runtime", "containerd://1.6.22")) == "Unsupported"
+    ended = checked(plugin, pod(annotation="10.0.17763"), "--isolation", "hyperv")
+    assert (ended.code, verdict(ended)) == (0, "Warned")
+    assert "does not support Hyper-V isolation" in ended.out[0]
+
+
+def test_init_containers_are_checked_too(plugin: Plugin) -> None:
+    text = pod("initContainers: [{name: first, image: 'acme/first:ltsc2022'}], ", image="acme/app:ltsc2025")
+    ended = checked(plugin, text)
+    assert [line.split(", ")[1].split(" on ")[0] for line in ended.out] == [
+        "container first",
+        "container app",
+    ]
+
+
+def test_what_is_for_linux_or_makes_no_pods_is_passed_over(plugin: Plugin) -> None:
+    linux = pod("nodeSelector: {kubernetes.io/os: linux}, "), pod("os: {name: linux}, ")
+    text = "---\n".join((*linux, "kind: Service\nmetadata: {name: s}\n"))
+    ended = checked(plugin, text)
+    assert (ended.code, ended.out) == (1, ["there are no pods for Windows in what was given"])
+    assert [line.rpartition(": ")[2] for line in ended.err] == [
+        "passed over, for Linux",
+        "passed over, for Linux",
+        "passed over, it makes no pods",
+    ]
+
+
+def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
+    ended = checked(plugin, pod(annotation="10.0.20348") + "---\na: [\n")
+    assert ended.code == 1
+    assert ended.out[0].split(": ")[2] == "Supported"
+    assert ended.out[1].startswith("stdin:")
+    assert checked(plugin, pod(annotation="10.0.20348") + "kind: Pod\n").code == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("-f", "-"), "one of the arguments --host-build --pool is required"),
+        (("--host-build", "2022"), "the following arguments are required: -f"),
+        (("-f", "-", "--host-build", "2022", "--pool", "a"), "not allowed with argument"),
+        (("-f", "-", "--host-build", "new"), "'new' is no Windows: write it as 10.0.20348, 20348 or 2022"),
+        (("-f", "-", "--host-build", "2022", "--image-build", "new"), "'new' is no Windows"),
+        (("-f", "-", "--host-build", "2022", "--context", "a"), "--kubeconfig and --context go with --pool"),
+        (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime goes with --host-build"),
+        (("-f", "missing.yaml", "--host-build", "2022"), "missing.yaml: No such file or directory"),
+        (("-f", "-", "--pool", "a"), "the API server could not be asked: "),
+    ],
+)
+def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
+    ended = plugin("check", *more, stdin=pod())
+    assert (ended.code, ended.out) == (2, [])
+    assert word in ended.err[-1]
+
+
+def test_a_folder_is_read(plugin: Plugin, tmp_path: Path) -> None:
+    folder = tmp_path / "apps"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(pod(annotation="10.0.17763"))
+    (folder / "b.txt").write_text("no manifest")
+    ended = plugin("check", "-f", "apps", "--host-build", "2025")
+    assert ended.code == 1
+    assert ended.out[0].startswith("apps/a.yaml:1: Pod a, container app on 10.0.26100: Unsupported: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("10.0.20348.1607", "10.0.20348.1607"),
+        ("10.0.22631", "10.0.22631"),
+        ("20348", "10.0.20348"),
+        ("28000", "10.0.28000"),
+        ("2022", "10.0.20348"),
+        ("Windows Server 2025", "10.0.26100"),
+        ("ltsc2019", "10.0.17763"),
+        ("latest", None),
+        ("", None),
+    ],
+)
+def test_a_host_can_be_named_as_people_name_it(text: str, version: str | None) -> None:
+    assert version_named(text, matrix=built_in()) == version
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(["Pod", "Deployment", "CronJob"]), JSON, JSON, JSON)
+def test_no_object_fails(kind: str, spec: Any, containers: Any, affinity: Any) -> None:
+    inner = {
+        "containers": containers,
+        "nodeSelector": spec,
+        "affinity": {"nodeAffinity": affinity},
+        "os": spec,
+    }
+    for content in (spec, {"kind": kind, "spec": spec}, {"kind": "Pod", "metadata": spec, "spec": inner}):
+        found = workload_of(content)
+        assert found is None or isinstance(found.containers, tuple)
+
+
+def test_the_build_of_what_is_no_windows_is_empty() -> None:
+    assert Host("6.1.0-13-amd64").build_text == ""
+    assert Host("10.0.20348.1607").build_text == "10.0.20348"
