@@ -108,6 +108,25 @@ def test_the_table_has_every_release_of_the_data_and_no_other() -> None:
     assert list(built_in().releases) == RELEASES
 
 
+VENDORS = ("AKS", "EKS", "WMCO")
+"""How the ids of what vendors say begin."""
+
+
+def test_what_upstream_dropped_and_a_vendor_lists_is_no_longer_dropped() -> None:
+    """The head of the data says which source wins. AKS-2019 and AKS-2022 are refusals."""
+    lists = {
+        (cell.kubernetes, cell.release): cell.status
+        for cell in built_in().file.windows
+        if any(each.startswith(VENDORS) and each not in ("AKS-2019", "AKS-2022") for each in cell.source)
+    }
+    assert set(lists.values()) == {"vendorOnly", "documented", "unknown"}
+    assert [cell for cell, status in lists.items() if status == "documented"] == [
+        ("1.37", "2022"),
+        ("1.37", "2025"),
+    ]
+    assert [cell for cell, status in lists.items() if status == "unknown"] == [("1.37", "2019")]
+
+
 @pytest.mark.parametrize(("minor", "release", "letter"), CELLS, ids=str)
 def test_cell(minor: Minor, release: str, letter: str) -> None:
     found = class_reason(minor, release, layers=layered(built_in()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from datetime import date
 from importlib import resources
 from pathlib import Path
 
@@ -250,6 +251,30 @@ def test_a_minor_that_is_out_may_be_without_an_end_of_life_and_is_known() -> Non
     matrix = parse(changed(MINOR_1_37, MINOR_1_37.replace(" endOfLife: 2027-10-28,", "")))
     assert matrix.minors[Minor(1, 37)].end_of_life is None
     assert matrix.status(Minor(1, 37), "2025") == "documented"
+
+
+# https://github.com/containerd/containerd/blob/v2.4.2/RELEASES.md
+CONTAINERD_ENDS = {
+    "1.4": date(2022, 3, 3),
+    "1.5": date(2023, 2, 28),
+    "1.6": date(2025, 8, 23),
+    "1.7": date(2026, 9, 30),
+    "2.0": date(2027, 3, 31),
+    "2.1": date(2026, 7, 3),
+    "2.2": date(2026, 11, 6),
+    "2.3": date(2028, 4, 30),
+    "2.4": date(2027, 5, 16),
+}
+
+
+def test_containerd_is_supported_by_its_project_for_so_long() -> None:
+    assert {each.line: each.end_of_support for each in built_in().file.containerd_lines} == CONTAINERD_ENDS
+
+
+def test_kubernetes_1_37_is_out() -> None:
+    """https://github.com/kubernetes/website/pull/57050 ."""
+    minor = built_in().minors[Minor(1, 37)]
+    assert (minor.released, minor.end_of_life) == (date(2026, 8, 26), date(2027, 10, 28))
 
 
 def test_what_is_nested_without_end_is_refused() -> None:

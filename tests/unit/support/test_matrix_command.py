@@ -37,6 +37,23 @@ def test_the_page_names_every_source() -> None:
     ] == []
 
 
+def test_the_page_has_the_rules() -> None:
+    text = reference.render_markdown(built_in())
+    images = "| 2025 (26100) |  |  |  |  |  |  |  |  | runs | runs | runs |"
+    for said in (
+        "Where sources disagree, the first of these that holds is the status",
+        images,
+        "A host of 14393 runs images of its own revision only",
+        "and the documentation of Kubernetes calls it unsupported",
+        "at most 3 minors older; before 1.25 at most 2",
+        "| 20348 | 2582 to 2761 | container networking on Kubernetes",
+        "| HostProcess containers | 1.22 | 1.23 | 1.26 |",
+        "| 1.6 | 2022-02-15 | 2025-08-23 |",
+        "can be bought for up to three years after that",
+    ):
+        assert said in text
+
+
 def parsed(*arguments: str) -> argparse.Namespace:
     top = argparse.ArgumentParser(prog="kubectl winpool")
     command.add_to(top.add_subparsers(required=True))
