@@ -159,7 +159,7 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "refused": lambda: refused(*three()),
     "too few ready": too_few_ready,
     "releasing": releasing,
-    "a build that was dropped": lambda: running("10.0.17763.8000"),
+    "a build that is not listed": lambda: running("10.0.14393.8000"),
     "a build that is not known": lambda: running("10.0.22631.5335"),
     "an old kubelet": lambda: running(kubelet="v1.30.0", runtime="containerd://1.7.28"),
     "an old runtime": lambda: running(runtime="containerd://1.5.9"),

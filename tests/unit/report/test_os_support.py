@@ -19,7 +19,12 @@ from winpool.support.rows import Row
 from winpool.support.servicing import NOTICE_DAYS, WARNING_DAYS
 
 END_OF_2022 = date(2031, 10, 14)
-OLD = "10.0.17763.8000"
+OLD = "10.0.14393.8000"
+OWN_PAUSE = "containerd://2.9.0"
+"""Of this line no default pause image is known, so that nothing is said of one."""
+
+OLD_DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)
+"""No Kubernetes lists 2016, and on this day its end is not near yet, so that nothing else is said of it."""
 
 
 def running(name: str, kernel: str, **versions: str) -> Node:
@@ -104,10 +109,10 @@ def test_the_worst_node_decides_and_the_message_counts_and_names() -> None:
         running("w2", OLD),
         running("w4", "garbage"),
     )
-    found = condition_of(status_of(*nodes))
+    found = condition_of(status_of(*nodes, now=OLD_DAY))
     assert (found.status, found.reason) == ("False", "BuildUnsupported")
     assert found.message.startswith("2 of 4 nodes (w2, w3): ")
-    assert "2019" in found.message
+    assert "2016" in found.message
 
 
 def test_unknown_is_neither_true_nor_false() -> None:
@@ -160,9 +165,9 @@ def test_the_last_day_is_still_supported_and_the_next_is_not() -> None:
 
 
 def test_an_issue_names_the_node_and_a_way_out() -> None:
-    (issue,) = status_of(running("w1", OLD), a_node("w2")).issues
+    (issue,) = status_of(running("w1", OLD, runtime=OWN_PAUSE), a_node("w2"), now=OLD_DAY).issues
     assert (issue.node, issue.reason) == ("w1", IssueReason.BUILD_UNSUPPORTED)
-    assert "2019" in issue.message
+    assert "2016" in issue.message
     assert "supportMatrix" in issue.fix
 
 
@@ -224,19 +229,21 @@ def test_an_end_of_support_goes_on_when_the_node_that_stood_for_it_is_gone() -> 
 def test_thousands_of_nodes_that_become_unsupported_at_once_are_one_event() -> None:
     nodes = [running(f"w{n:04d}", OLD) for n in range(1000)]
     good = [a_node(f"w{n:04d}") for n in range(1000)]
-    told = reasons_told(status_of(*good), *nodes)
+    told = reasons_told(status_of(*good, now=OLD_DAY), *nodes, now=OLD_DAY)
     assert told.count("BuildUnsupported") == 1
-    assert reasons_told(status_of(*nodes), *nodes).count("BuildUnsupported") == 0
+    assert "BuildUnsupported" not in reasons_told(status_of(*nodes, now=OLD_DAY), *nodes, now=OLD_DAY)
 
 
 # What the pool itself says
 
 
 def test_a_row_of_the_pool_is_heard() -> None:
-    row = {"osVersion": "2019", "verdict": "Allow", "reason": "vendor backport"}
-    snapshot = a_snapshot(a_pool(more={"supportMatrix": [row]}), [running("w1", OLD)])
+    row = {"osVersion": "2016", "verdict": "Allow", "reason": "vendor backport"}
+    snapshot = a_snapshot(
+        a_pool(more={"supportMatrix": [row]}), [running("w1", OLD, runtime=OWN_PAUSE)], now=OLD_DAY
+    )
     found = condition_of(decide(snapshot).status)
-    assert found.status == "True"
+    assert (found.status, found.reason) == ("True", "NodesSupported")
 
 
 def test_a_reason_of_a_row_reaches_status_and_events_in_one_printable_line() -> None:
