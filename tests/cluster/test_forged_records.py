@@ -181,8 +181,8 @@ def test_a_forged_record_as_large_as_they_come_keeps_neither_status_nor_other_no
 def claims_of_ours(world: World, pool: str, *, new: str = "1") -> str:
     """Return a record that gives to the pool what it has set, and what ``restrict`` puts on.
 
-    ``new`` is the value that it has set last. With another one the label would count as changed by others, who
-    keep it: a kubelet may write it itself.
+    ``new`` is the value that it has set last. With another one the label would count as changed by others,
+    and stay: a kubelet may write it itself.
     """
     return a_record(
         uid_of(world, pool),

@@ -6,12 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.text import printable
 from winpool.api.verdicts import Verdict
 from winpool.cli.files import UnreadableError, texts
 from winpool.cli.hosts import Host, version_named
 from winpool.cli.image_check import Question, judged
 from winpool.cli.manifests import ManifestError, read
-from winpool.cli.parsing import Exit, add_verb, printable
+from winpool.cli.parsing import Exit, add_verb
 from winpool.cli.workloads import BUILD_ANNOTATION, Workload, workload_of
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
