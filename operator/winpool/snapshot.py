@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.support.matrix import built_in
 
@@ -137,6 +137,9 @@ class Keys:
         return len(self.labels) + len(self.taints)
 
 
+NO_KEYS: Final = Keys()
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """A WindowsNodePool as the API server last reported it.
@@ -188,7 +191,8 @@ class Snapshot:
     ``seen_pools`` are the keys that pools have set, by their UIDs: of those that this process has seen, gone
     or not, and that records name.
     ``guard`` identifies the admission policy that keeps kubelets from writing our keys, empty where none is
-    in force, and ``guard_problem`` then says why not, for people.
+    in force, and ``guard_problem`` then says why not, for people; ``guard_is_unknown`` that it
+    may be in force all the same, and cannot be looked at now.
     """
 
     pool: Pool
@@ -212,3 +216,4 @@ class Snapshot:
     seen_pools: Mapping[str, Keys] = field(default_factory=dict)
     guard: str = ""
     guard_problem: str = ""
+    guard_is_unknown: bool = False

@@ -254,7 +254,7 @@ class _Version:
 class _InForce:
     """The guard."""
 
-    identity, problem, known = GUARD, "", True
+    identity, problem, known, is_unknown = GUARD, "", True, False
 
 
 class _Counted:

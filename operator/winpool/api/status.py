@@ -19,8 +19,8 @@ MAX_PREFLIGHT: Final = 16
 """As many as a spec has taints."""
 MAX_TEMPLATE_LABELS: Final = 80
 """32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
-MAX_SET_KEYS: Final = 64
-"""As many keys as a spec can have, both kinds together."""
+MAX_SET_KEYS: Final = 128
+"""Twice as many keys as a spec can have, both kinds together: an edit of all of them forgets none."""
 MAX_BUILDS: Final = 16
 """More builds than a pool has even in the middle of an upgrade; the counts cover all nodes."""
 NOT_OBSERVED: Final = -1
@@ -177,11 +177,11 @@ class SetKeys(ApiModel):
     """The keys of labels and taints that the pool has set, beside those of its spec."""
 
     labels: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(MAX_SET_KEYS), ATOMIC] = Field(
-        default_factory=tuple, description="Keys of labels. A list of at most 64."
+        default_factory=tuple, description="Keys of labels. A list of at most 128."
     )
     taints: Annotated[tuple[Annotated[str, Clipped(384)], ...], Clipped(MAX_SET_KEYS), ATOMIC] = Field(
         default_factory=tuple,
-        description="Taints as key:effect, such as os:NoSchedule. A list of at most 64.",
+        description="Taints as key:effect, such as os:NoSchedule. A list of at most 128.",
     )
 
 
@@ -244,7 +244,7 @@ class WindowsNodePoolStatus(ApiModel):
     )
     set_keys: SetKeys | None = Field(
         default=None,
-        description="The label and taint keys that this pool has ever set, at most 64 of both together, "
+        description="The label and taint keys that this pool has ever set, at most 128 of both together, "
         "written before the first node. Ownership records that were written without the guard count for "
         "these and for the keys of the spec only.",
     )

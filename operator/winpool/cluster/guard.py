@@ -89,8 +89,9 @@ class Guard:
     """What is known of the guard while ``run`` runs.
 
     ``identity`` names the guard in force, empty where none is, and ``problem`` then says why, for people.
-    ``known`` is False at the start, until it was looked at or it is clear that it cannot be.
-    ``on_change`` is called, synchronously, when any of the three has changed. It must not block and must not
+    ``known`` is False at the start, until it was looked at or it is clear that it cannot be. ``is_unknown``
+    says that a guard may be in force that cannot be looked at now, or that is too young to count.
+    ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
     raise. ``others_silent_seconds`` tells how long ago the API server was last heard of otherwise.
     """
 
@@ -106,6 +107,8 @@ class Guard:
         self.identity = ""
         self.problem = NOT_YET
         self.known = False
+        self.is_unknown = True
+        self._judged = (self.identity, self.problem, self.known, self.is_unknown)
         self._on_change = on_change
         self._others_silent_seconds = others_silent_seconds
         self._now = now
@@ -143,14 +146,17 @@ class Guard:
                 continue
 
     def _judge(self) -> None:
-        problem = self._trouble() or self._look()
+        trouble = self._trouble()
+        problem = trouble or self._look()
         is_starting = problem in (NOT_YET, SETTLING) and self._monotonic() < self._started + START_SECONDS
         known = self.known or not is_starting
         identity = "" if problem else self._candidate or ""
         is_news = known and (not self.known or identity != self.identity)
-        if (identity, problem, known) == (self.identity, self.problem, self.known):
+        judged = (identity, problem, known, bool(trouble) or problem == SETTLING)
+        if judged == self._judged:
             return
-        self.identity, self.problem, self.known = identity, problem, known
+        self._judged = judged
+        self.identity, self.problem, self.known, self.is_unknown = judged
         if is_news and identity:
             log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
         elif is_news:

@@ -17,7 +17,7 @@ from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import Reserved
 from winpool.contract.rights import Rights, keys_of
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
-from winpool.snapshot import Node, NodePatch
+from winpool.snapshot import NO_KEYS, Keys, Node, NodePatch
 from winpool.support.judge import Judgement
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Assessment(msgspec.Struct, frozen=True):
     the ownership record gives no rights; ``refused`` why the API server did not let the patch pass when it
     was last tried. ``lacks_taints`` says that a taint of the spec is not there, ``held`` which the brake
     keeps away, ``startup`` how the node stands with the startup taints. ``left_alone`` is what stands there
-    by a record that may be forged, and ``owner_is_gone`` says that its owner is no pool. ``judgement`` is
+    by a record that may be forged, ``owner_is_gone`` says that its owner is no pool, and ``awaits_guard``
+    that the patch has to wait until it is known what the record permits. ``judgement`` is
     what the support matrix says, ``reserved`` how its reserved memory compares; both of our nodes only.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
@@ -55,7 +56,8 @@ class Assessment(msgspec.Struct, frozen=True):
     lacks_taints: bool = False
     held: Held = NOTHING_HELD
     startup: Startup = NO_STARTUP
-    left_alone: Record | None = None
+    left_alone: Keys = NO_KEYS
+    awaits_guard: bool = False
     owner_is_gone: bool = False
     judgement: Judgement | None = None
     reserved: Reserved | None = None
@@ -75,13 +77,17 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def may_be_written(self) -> bool:
         """Whether the patch may be sent now: a NoExecute taint needs a look at the pods that is young."""
-        return self.patch is not None and not self.held.is_stale
+        return self.patch is not None and not self.held.is_stale and not self.awaits_guard
 
 
 def rights_of(snapshot: Snapshot) -> Rights:
     """Return by what records are believed in this pass."""
     pool = snapshot.pool
-    return Rights(guard=snapshot.guard, pools={**snapshot.seen_pools, pool.uid: keys_of(pool)})
+    return Rights(
+        guard=snapshot.guard,
+        pools={**snapshot.seen_pools, pool.uid: keys_of(pool)},
+        is_unknown=snapshot.guard_is_unknown,
+    )
 
 
 def wanted_by(pool: Pool, *, rights: Rights) -> Wanted:
@@ -128,7 +134,15 @@ def _released(node: Node, pool: Pool, rights: Rights) -> Assessment:
     state = release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights)
     if state.patch is None:
         return Assessment(node, Claim.NONE)
-    return Assessment(node, Claim.LEFT, state.patch, unreadable=state.unreadable, left_alone=state.left_alone)
+    found = record_of(node)
+    return Assessment(
+        node,
+        Claim.LEFT,
+        state.patch,
+        unreadable=state.unreadable,
+        left_alone=state.left_alone,
+        awaits_guard=isinstance(found, Record) and rights.is_in_doubt(found),
+    )
 
 
 def _is_held(node: Node, pool: Pool) -> bool:

@@ -37,7 +37,8 @@ from winpool.contract.edits import (
     with_times,
 )
 from winpool.contract.record import Record, Unreadable, record_of
-from winpool.contract.rights import NO_RIGHTS, Rights
+from winpool.contract.rights import NO_RIGHTS, Rights, names, standing
+from winpool.snapshot import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,14 +99,16 @@ class Conformity:
     ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
     changed or removed after we had put it there; ``undone`` the same where it may not be put back now.
     ``unreadable`` says why the record on the node gives no rights. ``left_alone`` is what the record names,
-    stands there, and is not touched, since the record may be forged.
+    stands there, and is not touched, since the record may be forged; ``is_doubted`` that this is so of all of
+    it, since its owner was never seen.
     """
 
     patch: NodePatch | None = None
     drifted: tuple[str, ...] = ()
     undone: tuple[str, ...] = ()
     unreadable: str = ""
-    left_alone: Record | None = None
+    left_alone: Keys = NO_KEYS
+    is_doubted: bool = False
 
 
 def conform(
@@ -144,7 +147,8 @@ def compare(
     old = rights.believed(found) if isinstance(found, Record) else nothing
     doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
     is_ours = old.pool_uid == wanted.pool_uid
-    kept = old if is_ours else nothing
+    # Without a guard nothing that a record says is lost: one may have been in force all the time.
+    kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
 
     carried = {**{each: value for each, value in wanted.taints.items() if each not in held.all}, **startup}
     labels, taints = undo(
@@ -156,11 +160,20 @@ def compare(
     own_labels = put(labels, wanted.labels, kept.labels)
     own_taints = with_times(node, put(taints, carried, kept.taints), kept.taints)
     own_taints.update(still_ours(taints, held, kept.taints))
+    left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
     if is_ours and not rights.guard:
-        # As long as no guard is there nobody can tell, so the record goes on to name what is doubted.
         own_labels, own_taints = {**doubted.labels, **own_labels}, {**doubted.taints, **own_taints}
-    text = records.render(
-        Record(pool_uid=wanted.pool_uid, labels=own_labels, taints=own_taints, guard=rights.guard)
+    else:
+        left |= names(doubted)
+    left -= Keys(frozenset(wanted.labels), frozenset(carried))
+    text = records.render_fitting(
+        Record(
+            pool_uid=wanted.pool_uid,
+            labels=own_labels,
+            taints=own_taints,
+            guard=rights.guard or kept.guard,
+            left=left,
+        )
     )
     labels[POOL_LABEL] = wanted.pool_name
     for key in OS_LABELS:
@@ -182,7 +195,7 @@ def compare(
             if (key, effect) not in own_taints
         ),
         unreadable=unreadable,
-        left_alone=doubted if doubted.labels or doubted.taints else None,
+        left_alone=left | names(doubted),
     )
 
 
@@ -226,6 +239,7 @@ def _fits(record: Record, wanted: Wanted) -> bool:
     guard = wanted.rights.guard
     return (
         record.is_canonical
+        and not record.left
         and (not guard or record.guard == guard)
         and record.pool_uid == wanted.pool_uid
         and _are_of(record.labels, wanted.labels)
@@ -261,5 +275,5 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     return Conformity(
         difference(node, labels=labels, taints=as_list(node, taints, old), applied=None),
         unreadable=found.why if isinstance(found, Unreadable) else "",
-        left_alone=doubted if doubted.labels or doubted.taints else None,
+        left_alone=names(doubted) | (standing(found.left, node) if isinstance(found, Record) else NO_KEYS),
     )

@@ -16,6 +16,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.contract.conform import AS_WANTED, Conformity, release
 from winpool.contract.membership import asking
 from winpool.contract.record import Record, record_of
+from winpool.contract.rights import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -48,7 +49,9 @@ def release_orphan(
 
 def _release_by_record(node: Node, *, rights: Rights) -> Conformity:
     found = record_of(node)
+    if isinstance(found, Record) and rights.is_in_doubt(found):
+        return AS_WANTED  # until the guard can be looked at
     if isinstance(found, Record) and not rights.know_owner(found):
-        return Conformity(left_alone=found)
+        return Conformity(is_doubted=True, left_alone=names(found))
     uid = found.pool_uid if isinstance(found, Record) else ""
     return release(node, pool_uid=uid, pool_name=node.labels.get(POOL_LABEL, ""), rights=rights)

@@ -26,6 +26,7 @@ from winpool.api.syntax import (
     is_label_value,
     is_taint_key_allowed,
 )
+from winpool.snapshot import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,10 @@ was read is held once. At most 256 times 16 KiB."""
 
 MAX_GUARD_LENGTH: Final = 64
 """Characters of a guard's identity: a SHA-256 in hexadecimal at most. A longer one is none of ours."""
+
+MAX_UID_LENGTH: Final = 64
+"""Characters of a pool's UID, of which a UUID takes 36. A longer one is none: whoever forges records must not
+make us remember megabytes."""
 
 _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
 """How the API server writes a metav1.Time."""
@@ -69,7 +74,9 @@ class Owned:
 class Record:
     """What the pool with this UID has put on a node.
 
-    ``guard`` is the identity of the guard under which it was written, empty where there was none.
+    ``guard`` is the identity of the guard under which it was written, empty where there was none. ``left``
+    gives no right: it names what an earlier record claimed that was not believed, and that stands there
+    still, so that people go on to be told.
     ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
     """
 
@@ -77,6 +84,7 @@ class Record:
     labels: Mapping[str, Owned] = field(default_factory=dict)
     taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
     guard: str = ""
+    left: Keys = NO_KEYS
     is_canonical: bool = field(default=False, compare=False)
 
 
@@ -105,8 +113,19 @@ def render(record: Record) -> str:
                 }
                 for (key, effect), own in sorted(record.taints.items())
             ],
+            **({"left": _written_keys(record.left)} if record.left else {}),
         }
     ).decode()
+
+
+def _written_keys(keys: Keys) -> dict[str, list[str]]:
+    return {"labels": sorted(keys.labels), "taints": [":".join(each) for each in sorted(keys.taints)]}
+
+
+def render_fitting(record: Record) -> str:
+    """Return the text of ``record``, without what is left alone where that does not fit MAX_BYTES."""
+    text = render(record)
+    return text if len(text) <= MAX_BYTES or not record.left else render(replace(record, left=NO_KEYS))
 
 
 def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
@@ -164,7 +183,7 @@ def _read(text: str) -> Record | Unreadable:
     if content.get("v") != VERSION or isinstance(content.get("v"), bool):
         return Unreadable(f"its version 'v' must be {VERSION}")
     uid, labels, taints = content.get("pool"), content.get("labels", {}), content.get("taints", [])
-    if not isinstance(uid, str) or not uid or not uid.isascii():
+    if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID_LENGTH or not uid.isascii():
         return Unreadable("'pool' must be the UID of a pool")
     if not isinstance(labels, dict) or not isinstance(taints, list):
         return Unreadable("'labels' must be an object and 'taints' a list")
@@ -173,7 +192,31 @@ def _read(text: str) -> Record | Unreadable:
         labels=_read_labels(labels),
         taints=_read_taints(taints),
         guard=_read_guard(content.get("guard")),
+        left=_read_left(content.get("left")),
     )
+
+
+def _read_left(left: object) -> Keys:
+    if not isinstance(left, dict):
+        return NO_KEYS
+    labels, taints = left.get("labels"), left.get("taints")
+    split = (
+        [text.rpartition(":") for text in taints if isinstance(text, str)] if isinstance(taints, list) else []
+    )
+    return Keys(
+        frozenset(
+            key
+            for key in (labels if isinstance(labels, list) else [])
+            if _is_text(key) and is_label_key_allowed(key)
+        ),
+        frozenset(
+            (key, effect) for key, _, effect in split if is_taint_key_allowed(key) and effect in TAINT_EFFECTS
+        ),
+    )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
 
 
 def _read_guard(guard: object) -> str:

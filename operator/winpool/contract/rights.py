@@ -8,7 +8,11 @@ and counts as it stands. Any other record may be forged, and gives less:
 - What stood before us on taints, and on labels that no kubelet may set, is not believed: ours is removed.
 - Of a pool that this process has never seen it gives no right at all.
 
-So a node gains nothing by a forged record that its own kubelet could not do anyway (P3).
+What a forged record can still get us to do is small, and told in ``docs/guard.md``: to take for ours what
+somebody else had put there just as the spec asks for it, and to take a node that joins for one that is known.
+
+While it is not known whether the guard is in force, a record that names one is neither taken off nor loses
+anything (P4). Nor where none is in force: it is kept for the case that this turns out to have been an error.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import is_restricted_label
 from winpool.contract.record import Owned, Record, record_of
-from winpool.snapshot import Keys
+from winpool.snapshot import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,11 +30,9 @@ if TYPE_CHECKING:
     from winpool.contract.record import TaintIdentity
     from winpool.snapshot import Node, Pool
 
-MAX_KEYS: Final = 64
-"""Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""
-
-
-NO_KEYS: Final = Keys()
+MAX_KEYS: Final = 128
+"""Label and taint keys that a pool remembers to have set: twice as many as a spec can have (32, 16 and 16),
+so that an edit of all of them forgets none that still stands on nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,25 @@ class Rights:
 
     ``guard`` is the identity of the guard that is in force, empty where none is. ``pools`` are the keys of
     the pools that this process has seen, by UID: of those that records name, also pools that are gone.
+    ``is_unknown`` says that a guard may be in force that cannot be looked at.
     """
 
     guard: str = ""
     pools: Mapping[str, Keys] = field(default_factory=dict)
+    is_unknown: bool = False
 
     def is_guarded(self, record: Record) -> bool:
         """Whether ``record`` was written under the guard that is in force."""
         return bool(self.guard) and record.guard == self.guard
 
+    def is_in_doubt(self, record: Record) -> bool:
+        """Whether what ``record`` permits will be known only once the guard can be looked at again."""
+        return self.is_unknown and bool(record.guard)
+
     def know_owner(self, record: Record) -> bool:
         """Whether the owner that ``record`` names is, or was, a pool: a forged one can name any UID."""
+        if self.is_in_doubt(record):
+            return False
         return self.is_guarded(record) or record.pool_uid in self.pools
 
     def believed(self, record: Record) -> Record:
@@ -86,6 +96,16 @@ class Rights:
                 if each not in keys.taints and standing.get(each) == own.set
             },
         )
+
+
+def names(record: Record) -> Keys:
+    """Return the keys that ``record`` claims."""
+    return Keys(frozenset(record.labels), frozenset(record.taints))
+
+
+def standing(keys: Keys, node: Node) -> Keys:
+    """Return those of ``keys`` that are on ``node``, with whatever value."""
+    return keys & Keys(frozenset(node.labels), frozenset(taint.identity for taint in node.taints))
 
 
 NO_RIGHTS: Final = Rights()

@@ -129,6 +129,7 @@ class Controller:
             executor=self._executor,
             list_strays=lambda: list_strays(transport),
             rights_over=self._observer.rights_over,
+            is_complete=lambda: self._observer.complete,
             monotonic=clock.monotonic,
         )
 
@@ -150,6 +151,7 @@ class Controller:
     def guard_changed(self) -> None:
         """Have all pools looked at: the guard of our keys has come, has gone, or is another one."""
         self._loops.wake_all()
+        self.sweeper.guard_changed()
 
     async def stop(self) -> None:
         """End the loops of all pools, wherever they are."""

@@ -31,16 +31,16 @@ class DoubtedRecords:
 
     def tell(self, found: Iterable[tuple[Node, Conformity]]) -> None:
         """Log what is new in ``found``, which is all there is now."""
-        left = {node.uid: (node.name, state.left_alone) for node, state in found if state.left_alone}
+        left = {node.uid: (node.name, state.left_alone) for node, state in found if state.is_doubted}
         new = [left[uid] for uid in left if uid not in self._told]
-        for name, record in new[:TOLD_AT_ONCE]:
+        for name, claimed in new[:TOLD_AT_ONCE]:
             log.warning(
                 "node %s: annotation %s says that a pool has set %s here; it was written without the guard "
                 "and may be forged, so all of it stays. To have what is under winpool.dev/ taken off: "
                 "kubectl annotate node %s %s-",
                 name,
                 APPLIED_ANNOTATION,
-                named(record) or "nothing",
+                named(claimed) or "nothing",
                 name,
                 APPLIED_ANNOTATION,
             )

@@ -95,11 +95,16 @@ class Observer:
             seen_pools=self._seen_pools(owners),
             guard=self._guard.identity,
             guard_problem=self._guard.problem,
+            guard_is_unknown=self._guard.is_unknown,
         )
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:
         """Return by what the records on ``nodes`` are believed."""
-        return Rights(guard=self._guard.identity, pools=self._seen_pools(owners_of(nodes)))
+        return Rights(
+            guard=self._guard.identity,
+            pools=self._seen_pools(owners_of(nodes)),
+            is_unknown=self._guard.is_unknown,
+        )
 
     def _seen_pools(self, owners: Iterable[str]) -> dict[str, Keys]:
         """Return what those of ``owners``, by UID, have set that were seen as pools."""

@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 _GONE_KEPT: Final = 1000
 """Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
 
+_ABSENCES_KEPT: Final = 10_000
+"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up new
+ones all day; who forgets one counts its lists anew, and nothing is taken for vanished too early."""
+
 _LISTS: Final = 2
 """Complete lists that a UID or name must be missing from before its pool counts as vanished."""
 
@@ -134,7 +138,11 @@ class Pools:
         if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
             self._absences.pop(identity, None)
             return False
-        absence = self._absences.setdefault(identity, _Absence())
+        # The last asked about stays last: those go first that nobody has asked about for longest.
+        absence = self._absences.pop(identity, None) or _Absence()
+        self._absences[identity] = absence
+        if len(self._absences) > _ABSENCES_KEPT:
+            del self._absences[next(iter(self._absences))]
         absence.lists_since_asked = 0
         return absence.lists >= _LISTS
 

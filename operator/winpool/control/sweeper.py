@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 STRAYS_SECONDS: Final = 600.0
 """How often strays are looked for without an occasion: one list in 10 minutes (P2)."""
 
+NOT_YET_SECONDS: Final = 0.2
+"""How often it is asked whether all is known that has to be before the first sweep."""
+
 STRAYS_PAUSE_SECONDS: Final = 1.0
 """Least time between two looks for strays: a fleet that is taken down is hundreds of occasions at once."""
 
@@ -46,7 +49,8 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 class Sweeper:
     """Sweeps until cancelled.
 
-    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed.
+    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed, and
+    ``is_complete`` whether all that this goes by is known: pools, nodes, and the guard.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Sweeper:
         executor: Executor,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
         rights_over: Callable[[Iterable[Node]], Rights],
+        is_complete: Callable[[], bool],
         monotonic: Callable[[], float],
     ) -> None:
         self._pools = pools
@@ -64,6 +69,7 @@ class Sweeper:
         self._executor = executor
         self._list_strays = list_strays
         self._rights_over = rights_over
+        self._is_complete = is_complete
         self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
         self._monotonic = monotonic
         self._wake = Wake()
@@ -80,6 +86,11 @@ class Sweeper:
             self._look_for_strays_soon()
             self._wake.set()
 
+    def guard_changed(self) -> None:
+        """Take note that records count for more now, or for less."""
+        self._look_for_strays_soon()
+        self._wake.set()
+
     def pools_listed(self) -> None:
         """Take note of a complete list of pools."""
         self._wake.set()
@@ -91,6 +102,9 @@ class Sweeper:
             "leftovers of vanished pools", logger=log, monotonic=self._monotonic, meanwhile="looking again"
         )
         while True:
+            if not self._is_complete():
+                await asyncio.sleep(NOT_YET_SECONDS)
+                continue
             await self._wake.wait(seconds=self._seconds_to_next())
             try:
                 await self._sweep()
@@ -119,8 +133,7 @@ class Sweeper:
         if self._strays_due <= self._monotonic():
             await self._list()
             releases += self._strays
-        if self._pools.synced and self._nodes.synced:
-            releases += self._orphans()
+        releases += self._orphans()
         await self._release(self._due(releases))
 
     async def _list(self) -> None:

@@ -151,8 +151,8 @@ def _of_node(each: Assessment) -> Iterator[Finding]:
         yield Finding(
             IssueReason.KEYS_LEFT_ALONE,
             nodes,
-            f"annotation {APPLIED_ANNOTATION}, which was written without the guard, says that the pool has "
-            f"set {named(each.left_alone)}; the pool does not know of that, so nothing is done to it",
+            f"an annotation {APPLIED_ANNOTATION} that was written without the guard says that the pool has "
+            f"set {named(each.left_alone)}; the pool does not know of that, so it stays",
             f"if the pool did set it and nobody needs it: {removal(each.node.name, each.left_alone)}",
         )
     if each.claim is Claim.UNKNOWN and each.owner_is_gone:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from winpool.contract.record import Record
+    from winpool.snapshot import Keys
 
 
-def named(left: Record) -> str:
+def named(left: Keys) -> str:
     """Name the labels and taints in the words of kubectl."""
     labels = [f"label {key}" for key in sorted(left.labels)]
     return ", ".join((*labels, *(f"taint {key}:{effect}" for key, effect in sorted(left.taints))))
 
 
-def removal(node: str, left: Record) -> str:
+def removal(node: str, left: Keys) -> str:
     """Return the commands that take them off ``node``."""
     labels = " ".join(f"{key}-" for key in sorted(left.labels))
     taints = " ".join(f"{key}:{effect}-" for key, effect in sorted(left.taints))

@@ -23,12 +23,12 @@ from harness.builders import (
     with_status,
 )
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes, pools
-from harness.writes import acted, patched, relabelled
+from harness.writes import acted, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.contract.membership import Claim, claim
-from winpool.contract.record import Owned, Record, parse
+from winpool.contract.record import Owned, Record, Unreadable, parse
 from winpool.contract.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 from winpool.decide import decide
 from winpool.snapshot import Keys, Node, Pool
@@ -130,7 +130,9 @@ def test_with_the_guard_the_record_keeps_what_the_pool_has_set_and_drops_what_it
     record = a_record(taints={("os", "NoSchedule"): ours, GPU.identity: Owned("yes")}, guard="")
     node = a_node(labels={POOL_LABEL: "pool"}, taints=["os=windows:NoSchedule", GPU], annotations=record)
     after = after_pass(node, pool, guard=GUARD)
-    assert record_on(after) == Record(UID, taints={("os", "NoSchedule"): Owned("windows")}, guard=GUARD)
+    left = Keys(taints=frozenset({GPU.identity}))
+    kept = {("os", "NoSchedule"): Owned("windows")}
+    assert record_on(after) == Record(UID, taints=kept, guard=GUARD, left=left)
     assert GPU in after.taints
 
 
@@ -181,7 +183,7 @@ def remembering(*labels: str) -> WindowsNodePoolStatus:
 
 
 def test_more_keys_than_there_is_room_for_go_first_that_no_node_names() -> None:
-    old = [f"old-{number:02}" for number in range(MAX_KEYS)]
+    old = [f"old-{number:03}" for number in range(MAX_KEYS)]
     node = a_node(annotations=a_record(labels={old[-1]: Owned("x")}))
     pool = a_pool(labels={"team": "a"}, status=remembering(*old))
     kept = keys_to_remember(pool, nodes=[node])
@@ -190,7 +192,7 @@ def test_more_keys_than_there_is_room_for_go_first_that_no_node_names() -> None:
     assert old[-2] not in kept.labels
 
 
-@given(pools(), st.sets(st.sampled_from([f"k{n}" for n in range(80)]), max_size=64))
+@given(pools(), st.sets(st.sampled_from([f"k{n}" for n in range(160)]), max_size=128))
 def test_the_keys_of_the_spec_always_have_their_place(pool: Pool, old: set[str]) -> None:
     pool = with_status(pool, remembering(*sorted(old)))
     kept = keys_to_remember(pool, nodes=())
@@ -280,3 +282,97 @@ def test_no_record_that_a_kubelet_can_write_moves_what_the_pool_never_set(
         asked_value = {each.identity: each.value for each in (pool.spec.taints if pool.spec else ())}
         assert taint.value in {was.get(taint.identity), asked_value.get(taint.identity)}
     assert {key for key in haunted.labels if key not in node.labels} <= {*asked.labels, POOL_LABEL}
+
+
+# The guard cannot be looked at
+
+
+def guarded_node(pool: Pool) -> Node:
+    """Return a node of the pool with a record that names the guard, and a taint that gave way to ours."""
+    return after_pass(a_node(taints=["os=linux:NoSchedule"]), pool, guard=GUARD)
+
+
+def test_while_nobody_knows_of_the_guard_a_record_that_names_it_loses_nothing() -> None:
+    pool = a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule"])
+    whole = guarded_node(pool)
+    drifted = relabelled(whole, team="theirs")
+    for unknown in (False, True):
+        snapshot = replace(a_snapshot(pool, [drifted], guard=""), guard_is_unknown=unknown)
+        mended = acted(decide(snapshot), {"w1": drifted})["w1"]
+        assert mended.labels["team"] == "a"
+        assert record_on(mended) == record_on(whole)
+
+
+def test_nothing_is_released_by_a_record_that_names_a_guard_until_the_guard_can_be_looked_at() -> None:
+    pool = a_pool(taints=["os=windows:NoSchedule"], finalizers=("winpool.dev/release-nodes",))
+    node = guarded_node(pool)
+    snapshot = replace(a_snapshot(deleted(pool), [node], guard=""), guard_is_unknown=True)
+    decision = decide(snapshot)
+    assert (decision.patches, decision.finalizers) == ((), None)
+    after = acted(decide(replace(snapshot, guard=GUARD, guard_is_unknown=False)), {"w1": node})["w1"]
+    assert after.taints == (a_taint("os=linux:NoSchedule"),)
+
+
+def test_nor_is_what_a_pool_left_that_is_gone() -> None:
+    node = guarded_node(a_pool(taints=["os=windows:NoSchedule"]))
+    rights = Rights(pools={UID: Keys(taints=frozenset({("os", "NoSchedule")}))}, is_unknown=True)
+    stray = relabelled(node, **{OS_LABEL: "linux"})
+    assert release_stray(stray, rights=rights).patch is None
+    other = a_pool("other", uid="other")
+    assert claim(node, pool=other, rivals=(), vanished=(UID,), rights=rights).claim is Claim.UNKNOWN
+    orphan = relabelled(node, agentpool="of-nobody")
+    found = release_orphan(orphan, pools=(), is_vanished=lambda _: True, rights=rights)
+    assert (found.patch, found.is_doubted) == (None, False)
+
+
+# What goes on being told
+
+
+def test_what_a_record_may_have_forged_is_told_as_long_as_it_stands_also_under_the_guard() -> None:
+    pool, node = a_pool(), after_pass(forged(), a_pool(), guard=GUARD)
+    assert record_on(node).left == Keys(frozenset({RESTRICTED}), frozenset({GPU.identity}))
+    assert (record_on(node).labels, record_on(node).taints) == ({}, {})
+    decision = decide(a_snapshot(pool, [node]))
+    assert decision.patches == ()
+    [issue] = [each for each in decision.status.issues if each.reason == "KeysLeftAlone"]
+    assert f"kubectl label node w1 {RESTRICTED}-" in issue.fix
+    gone = relabelled(retainted(node), **{RESTRICTED: None})
+    last = decide(a_snapshot(pool, [gone]))
+    assert "KeysLeftAlone" not in {each.reason for each in last.status.issues}
+    assert not record_on(acted(last, {"w1": gone})["w1"]).left
+
+
+def test_what_is_left_alone_gives_no_right() -> None:
+    node = after_pass(forged(), a_pool(), guard=GUARD)
+    after = after_pass(node, deleted(a_pool()), guard=GUARD)
+    assert (after.labels[RESTRICTED], after.taints) == ("a", (GPU,))
+
+
+def test_of_a_record_that_would_be_too_long_what_is_left_alone_is_left_out() -> None:
+    many = {f"example.com/{number:04}-{'x' * 50}": Owned("a") for number in range(150)}
+    node = a_node(labels=dict.fromkeys(many, "a"), annotations=a_record(labels=many, guard=""))
+    long = {f"example.org/{number:02}-{'y' * 50}": "b" * 63 for number in range(32)}
+    after = after_pass(node, a_pool(labels=long), guard=GUARD)
+    assert record_on(after).labels.keys() == long.keys()
+
+
+def test_an_edit_of_all_keys_forgets_none_that_stands_on_a_node() -> None:
+    old = a_spec(
+        labels={f"old-{n}": "x" for n in range(32)}, taints=[f"old-{n}:NoSchedule" for n in range(16)]
+    )
+    new = a_spec(
+        labels={f"new-{n}": "x" for n in range(32)}, taints=[f"new-{n}:NoSchedule" for n in range(16)]
+    )
+    pool = replace(a_pool(), spec=old)
+    first = decide(a_snapshot(pool, [a_node()], guard=""))
+    node, pool = acted(first, {"w1": a_node()})["w1"], edited(with_status(pool, first.status), new)
+    second = decide(a_snapshot(pool, [node], guard=""))
+    assert second.reports_first
+    node = after_pass(node, with_status(pool, second.status))
+    assert not [key for key in node.labels if key.startswith("old-")]
+    assert not [taint for taint in node.taints if taint.key.startswith("old-")]
+
+
+def test_a_uid_longer_than_any_is_none() -> None:
+    found = parse(json.dumps({"v": 1, "pool": "x" * 65, "labels": {}, "taints": []}))
+    assert isinstance(found, Unreadable)

@@ -248,7 +248,7 @@ def test_a_row_of_the_pool_is_heard() -> None:
 
 def test_a_reason_of_a_row_reaches_status_and_events_in_one_printable_line() -> None:
     reason = "we said so\x1b[2J,\nand\u202e we\x9b meant it\n"
-    row = {"osVersion": "2019", "verdict": "Deny", "reason": reason}
+    row = {"osVersion": "2016", "verdict": "Deny", "reason": reason}
     pool = with_status(a_pool(more={"supportMatrix": [row]}), status_of(a_node()))
     decision = decide(a_snapshot(pool, [running("w1", OLD)]))
     told = [issue.message for issue in decision.status.issues if "we said so" in issue.message]
