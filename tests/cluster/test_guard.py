@@ -59,7 +59,8 @@ class Ground:
     def said(self) -> list[tuple[Object, Object]]:
         """Return labels and annotations of both nodes."""
         found = json.loads(self.testbed.kubectl("get", "node", self.full, self.bare, "-o", "json").stdout)
-        return [(each["metadata"]["labels"], each["metadata"]["annotations"]) for each in found["items"]]
+        told = [each["metadata"] for each in found["items"]]
+        return [(each.get("labels", {}), each.get("annotations", {})) for each in told]
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,35 @@ def test_a_restart_of_a_converged_fleet_writes_nothing(world: World) -> None:
     assert [f"{each.verb} {each.uri}" for each in world.writes(since=start, until=end)] == []
 
 
+def test_passes_over_a_converged_fleet_write_and_get_nothing(world: World) -> None:
+    world.fleet(windows=4)
+    name = world.apply(world.pool(labels={"example.com/team": "payments"}))
+    world.operator.start()
+    world.wait_up_to_date(name, nodes=4)
+    eventually(lambda: world.reasons(kind="WindowsNodePool", name=name), what="the event RolloutCompleted")
+
+    start = world.now()
+    for note in ("first", "second"):
+        before = passes(world)
+        world.kubectl("annotate", "wnp", name, f"example.com/note={note}", "--overwrite")
+        wait_for_more_passes(world, than=before)
+    end = world.now()
+
+    asked = world.requests(since=start, until=end)
+    assert [f"{each.verb} {each.uri}" for each in asked if each.verb not in ("watch", "list") and
+            each.resource != "leases"] == []  # fmt: skip
+
+
+def passes(world: World) -> float:
+    """Return how many passes there were."""
+    return world.operator.metric("winpool_reconcile_total", result="success") or 0
+
+
+def wait_for_more_passes(world: World, *, than: float) -> None:
+    """Return when there were more."""
+    eventually(lambda: passes(world) > than, what="a pass")
+
+
 def heartbeat(world: World, names: list[str]) -> None:
     """Renew a condition of every node, as kubelets do every few minutes."""
     condition = {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure"}

@@ -12,6 +12,7 @@ from pydantic_settings import CliApp
 import winpool
 from winpool.__main__ import Winpool, main
 from winpool.api import crd
+from winpool.cluster.reflector import RELIST_SECONDS
 from winpool.settings import Settings
 
 
@@ -48,6 +49,15 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
 def test_every_setting_has_a_default_and_a_description() -> None:
     Settings()
     assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_by_default_regular_lists_are_as_far_apart_as_silence_asks() -> None:
+    """P2: one list of pools per 5 minutes, one of nodes, of pods and of the guard per 10 minutes."""
+    settings = Settings()
+    assert settings.pool_relist_seconds >= 5 * 60
+    assert settings.node_relist_seconds >= 10 * 60
+    assert settings.pod_pass_seconds >= 10 * 60
+    assert RELIST_SECONDS >= 10 * 60
 
 
 def test_the_table_here_has_every_setting() -> None:

@@ -121,6 +121,14 @@ def test_unknown_is_neither_true_nor_false() -> None:
     assert "garbage" in found.message
 
 
+def test_a_build_that_is_not_known_is_unknown_and_not_unsupported() -> None:
+    """Nobody has said that it is unsupported: a newer winpool may know it (P4)."""
+    status = status_of(running("w1", "10.0.26200.1"))
+    found = condition_of(status)
+    assert (found.status, found.reason) == ("Unknown", "BuildUnknown")
+    assert [(each.build, each.verdict) for each in status.builds] == [("10.0.26200", "Unknown")]
+
+
 def test_a_control_plane_of_unknown_version_is_unknown() -> None:
     status = decide(a_snapshot(a_pool(), [a_node()], control_plane="")).status
     found = condition_of(status)
