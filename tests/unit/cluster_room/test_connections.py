@@ -1,4 +1,4 @@
-"""How many connections to the API server there are at once (P7): the figure is promised, so it stands here."""
+"""How many connections to the API server there are at once (P7): promised, so the figure stands here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of patches a pass does at once, and for how long (P7): the figures are promised, so they stand here."""
+"""How many patches are sent at once, and for how long (P7): promised, so the figures stand here."""
 
 from __future__ import annotations
 

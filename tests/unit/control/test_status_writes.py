@@ -59,7 +59,7 @@ def test_a_generation_is_claimed_once_its_nodes_are_written_and_not_before() -> 
         cluster.edit_pool("pool", labels={"team": "b"})
         await asyncio.sleep(0.2)
         assert (teams(cluster), {write.kind for write in cluster.writes[-3:]}) == ({"a"}, {"node"})
-        cluster.edit_pool("pool", labels={"team": "c"})  # while the patches for the one before are on their way
+        cluster.edit_pool("pool", labels={"team": "c"})  # while those patches are on their way
         for _ in range(1000):
             await asyncio.sleep(0.01)
             if 3 in claimed(cluster):
