@@ -42,8 +42,9 @@ class Settings(BaseSettings):
         Field(
             ge=0,
             le=65535,
-            description="Port for /healthz and /readyz alone, so that whoever floods the port of the metrics "
-            "does not fail the probes; 0 takes a free one and logs it. Default: the port of the metrics.",
+            description="Port for /healthz and /readyz alone, so that what goes on at the port of the "
+            "metrics does not reach the probes; 0 takes a free one and logs it. Default: the port of the "
+            "metrics.",
         ),
     ] = None
     events_per_second: Annotated[

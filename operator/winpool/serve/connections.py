@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -21,7 +23,12 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS: Final = 32
 """At once, on each port. A pair of Prometheus servers, an agent beside them, the probes of a kubelet and a
 person or two hold a handful; the rest is room for those who reconnect before we noticed that they left.
-One more is closed as soon as it is there, which costs nobody else anything."""
+One more takes the place of another: a port that closed who comes last would be closed to everybody, probes
+included, by 32 connections that do nothing."""
+
+MAX_CONNECTIONS_OF_ONE: Final = 8
+"""Of these, from one address. A kubelet's probes and a Prometheus need one or two each; the rest is for those
+who share an address, behind a NAT or on a node. One address alone cannot fill a port."""
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 """How long a connection may be idle: scrapers that come back within it spare themselves a handshake, and
@@ -72,8 +79,22 @@ class Turns:
             self._next = loop.time() + self._seconds
 
 
+@dataclass(slots=True)
+class _Connection:
+    """One that is open: who it is from, and when it is cut if nothing comes on it before."""
+
+    transport: asyncio.Transport
+    address: str
+    end: asyncio.TimerHandle
+
+
 class BoundedServer(web.Server):
-    """Answers GET and HEAD by ``routes``, from path to answer. Make it inside a running event loop."""
+    """Answers GET and HEAD by ``routes``, from path to answer. Make it inside a running event loop.
+
+    Where there is no place for a new connection, the longest quiet one makes room: of those from the same
+    address where that has too many, otherwise of those from the address that has most. So who holds few is
+    served beside who takes many, whether these ask, do not finish asking, or do not read the answer.
+    """
 
     def __init__(self, routes: dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]) -> None:
         super().__init__(
@@ -89,22 +110,45 @@ class BoundedServer(web.Server):
             max_headers=MAX_FIELDS,
         )
         self._routes = routes
-        # When each connection is cut if nothing comes on it before.
-        self._ends: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        # In the order in which they came or last asked: the longest quiet first.
+        self._open: dict[web.RequestHandler, _Connection] = {}
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection, or close it where there are too many."""
-        if len(self._ends) >= MAX_CONNECTIONS:
-            transport.abort()
-            return
+        """Take a connection; close another where there are too many."""
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""  # none: it is gone already
+        if (quiet := self._in_the_way_of(address)) is not None:
+            self._close(quiet)
         super().connection_made(handler, transport)
-        self._ends[handler] = asyncio.get_running_loop().call_later(REQUEST_SECONDS, transport.abort)
+        end = asyncio.get_running_loop().call_later(REQUEST_SECONDS, transport.abort)
+        self._open[handler] = _Connection(transport, address, end)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
-        if (end := self._ends.pop(handler, None)) is not None:
-            end.cancel()
+        self._forget(handler)
         super().connection_lost(handler, exc)
+
+    def _in_the_way_of(self, address: str) -> web.RequestHandler | None:
+        """Return whose place one more connection from ``address`` takes; None where there is room."""
+        held = Counter(each.address for each in self._open.values())
+        if held[address] >= MAX_CONNECTIONS_OF_ONE:
+            payers = {address}
+        elif len(self._open) >= MAX_CONNECTIONS:
+            most = max(held.values())
+            payers = {each for each, count in held.items() if count == most}
+        else:
+            return None
+        return next(handler for handler, each in self._open.items() if each.address in payers)
+
+    def _close(self, handler: web.RequestHandler) -> None:
+        # Its place is free at once; that it is lost is told later.
+        transport = self._open[handler].transport
+        self._forget(handler)
+        transport.abort()
+
+    def _forget(self, handler: web.RequestHandler) -> None:
+        if (connection := self._open.pop(handler, None)) is not None:
+            connection.end.cancel()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         self._put_off_end(request)
@@ -120,9 +164,9 @@ class BoundedServer(web.Server):
         return await route(request)
 
     def _put_off_end(self, request: web.BaseRequest) -> None:
-        end = self._ends.get(request.protocol)
-        if end is not None and request.transport is not None:
-            end.cancel()
-            self._ends[request.protocol] = asyncio.get_running_loop().call_later(
-                EXCHANGE_SECONDS, request.transport.abort
-            )
+        connection = self._open.pop(request.protocol, None)
+        if connection is None:  # it was closed meanwhile
+            return
+        connection.end.cancel()
+        connection.end = asyncio.get_running_loop().call_later(EXCHANGE_SECONDS, connection.transport.abort)
+        self._open[request.protocol] = connection  # the last of all, again

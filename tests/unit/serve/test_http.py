@@ -71,9 +71,13 @@ async def serving(**more: int) -> AsyncIterator[Served]:
         await server.close()
 
 
+Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 @asynccontextmanager
-async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(HOST, port)
+async def connected(port: int, *, address: str = HOST) -> AsyncIterator[Connected]:
+    """Connect from ``address``: all of 127.0.0.0/8 are this machine."""
+    reader, writer = await asyncio.open_connection(HOST, port, local_addr=(address, 0))
     try:
         yield reader, writer
     finally:
@@ -209,49 +213,102 @@ async def test_compressed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gzip, "compress", counted)
     async with serving() as served:
         started = time.monotonic()
-        await asyncio.gather(*(served.status("/metrics") for _ in range(12)))
+        await asyncio.gather(*(served.status("/metrics") for _ in range(8)))
         assert 1 <= compressed <= time.monotonic() - started + 1
 
 
-async def test_one_connection_too_many_is_closed_at_once_and_the_others_stay() -> None:
-    async with serving() as served, AsyncExitStack() as stack:
-        kept = [await stack.enter_async_context(connected(served.port)) for _ in range(32)]
-        for each in kept:
-            assert await ask(*each) == 200
-        for _ in range(3):
-            async with connected(served.port) as one_more:
-                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-                    await ask(*one_more)
-        for each in kept:
-            assert await ask(*each) == 200
-        assert await ask(*kept[0], path="/metrics") == 200
+async def crowd(stack: AsyncExitStack, port: int, *, addresses: int, each: int) -> list[Connected]:
+    """Open connections that do nothing, as many of ``each`` address, one address after the other."""
+    return [
+        await stack.enter_async_context(connected(port, address=f"127.0.1.{number + 1}"))
+        for number in range(addresses)
+        for _ in range(each)
+    ]
 
-        kept[0][1].close()
-        await kept[0][1].wait_closed()
-        for _ in range(100):  # until the server has noticed
-            try:
-                assert await served.status("/healthz") == 200
-                break
-            except aiohttp.ClientError:
-                await asyncio.sleep(0.1)
-        else:
-            pytest.fail("the place of one who left is not given to another")
+
+async def asked_anew(port: int, *, path: str = "/healthz") -> int:
+    """Ask over a new connection, as a kubelet does."""
+    async with connected(port) as probe:
+        return await ask(*probe, path=path)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["shared port", "port for health"])
+@pytest.mark.parametrize(("addresses", "each"), [(1, 32), (1, 100), (4, 8), (32, 1)])
+async def test_connections_that_do_nothing_do_not_fail_the_probes(
+    apart: bool, addresses: int, each: int
+) -> None:
+    async with serving(**({"health_port": 0} if apart else {})) as served, AsyncExitStack() as stack:
+        port = served.server.health_port
+        await crowd(stack, port, addresses=addresses, each=each)
+        for _ in range(10):
+            assert await asked_anew(port) == 200
+            assert await asked_anew(port, path="/readyz") == 200
+
+
+async def test_of_one_address_the_longest_quiet_connection_makes_room() -> None:
+    async with serving() as served, AsyncExitStack() as stack:
+        kept = [await stack.enter_async_context(connected(served.port)) for _ in range(8)]
+        for each in kept:
+            assert await ask(*each) == 200
+        assert await ask(*kept[0]) == 200  # which leaves the second as the longest quiet
+        assert await asked_anew(served.port) == 200
+        assert await is_closed(kept[1][0])
+        for each in (kept[0], *kept[2:]):
+            assert await ask(*each) == 200
+
+
+async def test_where_all_places_are_taken_who_holds_most_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600.0)
+    async with serving() as served, AsyncExitStack() as stack:
+        scraper = await stack.enter_async_context(connected(served.port))
+        assert await ask(*scraper, path="/metrics") == 200
+        many = await crowd(
+            stack, served.port, addresses=4, each=8
+        )  # 33 of 32, and the scraper is longest quiet
+        for _ in range(3):
+            await crowd(stack, served.port, addresses=4, each=8)
+        assert await ask(*scraper, path="/metrics") == 200
+        for reader, _ in many:
+            assert await is_closed(reader)
+
+
+async def test_no_more_connections_than_there_are_places_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600.0)
+    async with serving() as served, AsyncExitStack() as stack:
+        crowded = await crowd(stack, served.port, addresses=10, each=10)
+        assert await asked_anew(served.port) == 200
+        ends = [asyncio.create_task(is_closed(reader)) for reader, _ in crowded]
+        await until(lambda: sum(end.done() for end in ends) >= 100 - 31)
+        assert sum(end.done() for end in ends) <= 100 - 31
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def test_the_place_of_one_who_left_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS_OF_ONE", 2)
+    async with serving() as served, connected(served.port) as stays:
+        assert await ask(*stays) == 200
+        for _ in range(5):
+            async with connected(served.port) as leaves:
+                assert await ask(*leaves) == 200
+                leaves[1].write_eof()
+                assert await is_closed(leaves[0])
+        assert await ask(*stays) == 200
 
 
 async def test_a_full_port_of_metrics_leaves_a_port_for_health_alone() -> None:
     async with serving(health_port=0) as served, AsyncExitStack() as stack:
         health = served.server.health_port
         assert health != served.port
-        for _ in range(connections.MAX_CONNECTIONS):
-            await ask(*await stack.enter_async_context(connected(served.port)), path="/metrics")
-        with pytest.raises(aiohttp.ClientError):
-            await served.status("/metrics")
-        for _ in range(10):
-            assert await served.status("/healthz", port=health) == 200
-            assert await served.status("/readyz", port=health) == 200
-        served.collector.unready.append("nodes: not listed yet")
-        assert await served.status("/readyz", port=health) == 503
-        assert await served.status("/metrics", port=health) == 404
+        await crowd(stack, served.port, addresses=4, each=8)
+        async with connected(health) as probe:
+            for _ in range(10):
+                assert await ask(*probe) == 200
+                assert await ask(*probe, path="/readyz") == 200
+            served.collector.unready.append("nodes: not listed yet")
+            assert await ask(*probe, path="/readyz") == 503
+            assert await ask(*probe, path="/metrics") == 404
 
 
 async def test_with_a_port_for_health_the_other_has_metrics_only() -> None:
