@@ -16,13 +16,13 @@ from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, Gone, NotFound, StreamCut
 from winpool.cluster.named import decode_event, decode_list
+from winpool.cluster.openings import SHORT_LIFE_SECONDS, Openings
 from winpool.cluster.recovery import recovery_after
 from winpool.cluster.reflector import (
     OVERTIME_SECONDS,
     RELIST_JITTER,
     RELIST_RETRY_SECONDS,
     RELIST_SECONDS,
-    SHORT_LIFE_SECONDS,
     SILENCE_SECONDS,
     WATCH_SECONDS,
 )
@@ -72,6 +72,7 @@ class NamedWatch:
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
         self._backoff = Backoff()
+        self._openings = Openings(monotonic)
         # The resourceVersion to go on from; "" asks for a list. When the next list is due anyway.
         self._position = ""
         self._relist_at = float("-inf")
@@ -98,6 +99,7 @@ class NamedWatch:
         self._see(listed.found)
 
     async def _watch(self) -> None:
+        await self._openings.take()
         started = self._monotonic()
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)

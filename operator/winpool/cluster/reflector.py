@@ -20,6 +20,7 @@ from winpool.cluster.errors import ApiError, Gone, StreamCut
 from winpool.cluster.lister import NodeLister, ReflectorStats, report_undecodable
 from winpool.cluster.node_requests import watch_request
 from winpool.cluster.nodes import UndecodableNodeError, decode_event
+from winpool.cluster.openings import SHORT_LIFE_SECONDS, Openings
 from winpool.cluster.outage import Outage
 from winpool.cluster.recovery import recovery_after
 from winpool.cluster.store import NodeStore
@@ -55,10 +56,6 @@ OVERTIME_SECONDS: Final = 30.0
 
 ASKED_SECONDS: Final = 10.0
 """Least time from a list to one that somebody asks for: a list of thousands of nodes is not cheap."""
-
-SHORT_LIFE_SECONDS: Final = 1.0
-"""A watch that ends sooner than this without having brought anything is treated as a failure, or a proxy
-that ends each at once would be asked in a tight loop."""
 
 EARLY_SECONDS: Final = 2.0
 """A watch that ends so long before its time was not ended by the clock of the API server."""
@@ -99,6 +96,7 @@ class NodeReflector:
             transport, self._store, stats=self.stats, on_page=self._note_contact, monotonic=monotonic
         )
         self._backoff = Backoff()
+        self._openings = Openings(monotonic)
         self._outage = Outage(
             "nodes",
             logger=log,
@@ -191,6 +189,7 @@ class NodeReflector:
         self._watch_until = self._relist_at + OVERTIME_SECONDS
 
     async def _watch(self) -> None:
+        await self._openings.take()
         started = self._monotonic()
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
