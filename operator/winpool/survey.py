@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from winpool.snapshot import Node, Taint
@@ -111,11 +111,6 @@ class Readiness:
     unready_agents: tuple[str, ...] = ()
     missing_required: tuple[str, ...] = ()
 
-    @property
-    def is_met(self) -> bool:
-        """Whether nothing is missing."""
-        return not self.unready and not self.missing_required
-
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -152,10 +147,6 @@ class Survey:
     def covers(self, node: Node) -> bool:
         """Whether it saw this very node, and every pod there could be read."""
         return self.nodes.get(node.name) == node.uid and node.name not in self.unreadable
-
-    def answers(self, generation: int, taints: Iterable[Taint]) -> bool:
-        """Whether it was made for this generation of the spec, and all these taints were asked about."""
-        return self.generation == generation and all(taint_key(taint) in self.intolerant for taint in taints)
 
     def intolerant_of(self, taint: Taint) -> IntolerantPods | None:
         """Return the pods that do not tolerate ``taint``; None where that was not asked."""
