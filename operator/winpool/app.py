@@ -86,34 +86,11 @@ class App:
             now=clock.now,
             per_second=settings.events_per_second,
         )
-        self._controller = Controller(
-            transport,
-            pools=self._pools,
-            nodes=self._nodes,
-            control_plane=self._control_plane,
-            guard=self._guard,
-            recorder=self._recorder,
-            create_task=self._create_task,
-            pool_relist_seconds=settings.pool_relist_seconds,
-            pod_pass_seconds=settings.pod_pass_seconds,
-            orphan_grace_seconds=settings.orphan_grace_seconds,
-            cluster_rows=cluster_rows,
-            clock=clock,
-        )
+        self._controller = self._make_controller(clock, cluster_rows)
         self._feed = Feed(
             make_registry=self._make_registry, own_tasks=self._own, after_spawn=self._take_signals
         )
-        self._telemetry = Telemetry(
-            transport=transport,
-            pools=self._pools,
-            nodes=self._nodes,
-            guard=self._guard,
-            recorder=self._recorder,
-            relister=self._controller.relister,
-            feed=self._feed,
-            stats=self._controller.stats,
-            pod_passes=self._controller.pod_pass.stats,
-        )
+        self._telemetry = self._make_telemetry()
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; return the exit code: 1 where a part of ours broke.
@@ -176,6 +153,35 @@ class App:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recorder.flush()
         await server.close()
+
+    def _make_controller(self, clock: Clock, cluster_rows: tuple[Row, ...]) -> Controller:
+        return Controller(
+            self._transport,
+            pools=self._pools,
+            nodes=self._nodes,
+            control_plane=self._control_plane,
+            guard=self._guard,
+            recorder=self._recorder,
+            create_task=self._create_task,
+            pool_relist_seconds=self._settings.pool_relist_seconds,
+            pod_pass_seconds=self._settings.pod_pass_seconds,
+            orphan_grace_seconds=self._settings.orphan_grace_seconds,
+            cluster_rows=cluster_rows,
+            clock=clock,
+        )
+
+    def _make_telemetry(self) -> Telemetry:
+        return Telemetry(
+            transport=self._transport,
+            pools=self._pools,
+            nodes=self._nodes,
+            guard=self._guard,
+            recorder=self._recorder,
+            relister=self._controller.relister,
+            feed=self._feed,
+            stats=self._controller.stats,
+            pod_passes=self._controller.pod_pass.stats,
+        )
 
     def _make_registry(self) -> kopf.OperatorRegistry:
         return make_registry(

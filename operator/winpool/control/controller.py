@@ -71,31 +71,9 @@ class Controller:
         self._nodes = nodes
         self._recorder = recorder
         self._clock = clock
-        self._writer = Writer(transport)
-        self._executor = Executor(
-            writer=self._writer,
-            known=nodes.nodes,
-            accept_written=nodes.accept_written,
-            monotonic=clock.monotonic,
-        )
-        self.pod_pass = PodPass(
-            list_pods=PodLister(transport.request).list,
-            questions=self._questions,
-            on_surveyed=self._surveyed,
-            period_seconds=pod_pass_seconds,
-            now=clock.now,
-            monotonic=clock.monotonic,
-        )
-        self.node_looks = NodeLooks(
-            list_pods=lambda name, see: list_node_pods(transport.request, name, see=see),
-            pools=pools,
-            nodes=nodes.nodes,
-            on_looked=self._wake_pool,
-            ask_for_all=self.pod_pass.ask,
-            now=clock.now,
-            monotonic=clock.monotonic,
-        )
         self._bare_since = BareSince(monotonic=clock.monotonic)
+        self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
+        self.node_looks = self._make_node_looks()
         self._observer = Observer(
             pools=pools,
             nodes=nodes,
@@ -107,6 +85,13 @@ class Controller:
             now=clock.now,
             cluster_rows=cluster_rows,
         )
+        self._writer = Writer(transport)
+        self._executor = Executor(
+            writer=self._writer,
+            known=nodes.nodes,
+            accept_written=nodes.accept_written,
+            monotonic=clock.monotonic,
+        )
         self._loops = PoolLoops(
             pools=pools,
             observer=self._observer,
@@ -115,23 +100,10 @@ class Controller:
             stats=self.stats,
         )
         self._dispatcher = Dispatcher(pools=pools, wake=self._loops.wake)
-        self.relister = Relister(
-            writer=self._writer,
-            pools=pools,
-            period_seconds=pool_relist_seconds,
-            orphan_grace_seconds=orphan_grace_seconds,
-            after=self._pools_listed,
-            monotonic=clock.monotonic,
+        self.relister = self._make_relister(
+            period_seconds=pool_relist_seconds, orphan_grace_seconds=orphan_grace_seconds
         )
-        self.sweeper = Sweeper(
-            pools=pools,
-            nodes=nodes,
-            executor=self._executor,
-            list_strays=lambda: list_strays(transport),
-            rights_over=self._observer.rights_over,
-            is_complete=lambda: self._observer.complete,
-            monotonic=clock.monotonic,
-        )
+        self.sweeper = self._make_sweeper()
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Have the pool looked at; ``for_rivals``: and all others, since whose a node is may have changed."""
@@ -174,6 +146,48 @@ class Controller:
     def _pools_listed(self) -> None:
         self._loops.wake_all()
         self.sweeper.pools_listed()
+
+    def _make_pod_pass(self, *, period_seconds: float) -> PodPass:
+        return PodPass(
+            list_pods=PodLister(self._transport.request).list,
+            questions=self._questions,
+            on_surveyed=self._surveyed,
+            period_seconds=period_seconds,
+            now=self._clock.now,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_node_looks(self) -> NodeLooks:
+        return NodeLooks(
+            list_pods=lambda name, see: list_node_pods(self._transport.request, name, see=see),
+            pools=self._pools,
+            nodes=self._nodes.nodes,
+            on_looked=self._wake_pool,
+            ask_for_all=self.pod_pass.ask,
+            now=self._clock.now,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_relister(self, *, period_seconds: float, orphan_grace_seconds: float) -> Relister:
+        return Relister(
+            writer=self._writer,
+            pools=self._pools,
+            period_seconds=period_seconds,
+            orphan_grace_seconds=orphan_grace_seconds,
+            after=self._pools_listed,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_sweeper(self) -> Sweeper:
+        return Sweeper(
+            pools=self._pools,
+            nodes=self._nodes,
+            executor=self._executor,
+            list_strays=lambda: list_strays(self._transport),
+            rights_over=self._observer.rights_over,
+            is_complete=lambda: self._observer.complete,
+            monotonic=self._clock.monotonic,
+        )
 
     def _make_reconciler(self, name: str) -> Reconciler:
         return Reconciler(

@@ -26,8 +26,8 @@ _GONE_KEPT: Final = 1000
 """Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
 
 _ABSENCES_KEPT: Final = 10_000
-"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up new
-ones all day; who forgets one counts its lists anew, and nothing is taken for vanished too early."""
+"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up
+new ones all day; who forgets one counts its lists anew, and nothing is taken for vanished too early."""
 
 _LISTS: Final = 2
 """Complete lists that a UID or name must be missing from before its pool counts as vanished."""
