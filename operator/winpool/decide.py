@@ -194,12 +194,17 @@ def _looks(snapshot: Snapshot, asking: Sequence[Assessment]) -> tuple[Node, ...]
 
 
 def _needs_pods(snapshot: Snapshot, asking: Sequence[Assessment]) -> bool:
-    """Whether all pods are to be looked at soon: the spec changed since, or many nodes wait."""
+    """Whether all pods are to be looked at soon: the spec changed since, or many nodes wait.
+
+    So are they where one waits whose own look goes on failing: a look at all pods has to do instead.
+    """
     if snapshot.pool.spec is None or snapshot.pool.deleting:
         return False
     if current_survey(snapshot) is None:
         return True
-    return len(asking) > OWN_LOOKS and any(each.needs_pods for each in asking)
+    waiting = [each.node.uid for each in asking if each.needs_pods]
+    problems = (snapshot.look_problems.get(uid) for uid in waiting)
+    return (len(asking) > OWN_LOOKS and bool(waiting)) or any(each and each.lasts for each in problems)
 
 
 def _look_again(

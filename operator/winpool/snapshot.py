@@ -171,6 +171,14 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class LookProblem:
+    """Why the last look at the pods of one node failed, for people; ``lasts`` says that it will again."""
+
+    message: str
+    lasts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that a pass of one pool decides on.
 
@@ -184,7 +192,8 @@ class Snapshot:
     we lack none. ``control_plane`` is the version of the API server in its own words, empty where not known.
     ``survey`` is what the last look at all pods found about this pool, None where there was none yet, and
     ``pods_problem`` why there is none newer, for people; ``pods_forbidden`` which right is missing to look.
-    ``looks`` are the own looks at single nodes since, by the name of the node. ``bare_since`` says, by UID,
+    ``looks`` are the own looks at single nodes since, by the name of the node, and ``look_problems`` says, by
+    UID, why the last one at a node failed. ``bare_since`` says, by UID,
     since when a node has been seen to lack the NoExecute taints that it lacks, in the monotonic seconds of
     ``Survey.began``. ``contested`` says, by UID, what of a node somebody keeps undoing.
     ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
@@ -209,6 +218,7 @@ class Snapshot:
     pods_problem: str = ""
     pods_forbidden: str = ""
     looks: Mapping[str, Survey] = field(default_factory=dict)
+    look_problems: Mapping[str, LookProblem] = field(default_factory=dict)
     bare_since: Mapping[str, float] = field(default_factory=dict)
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=built_in)

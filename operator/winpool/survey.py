@@ -148,6 +148,11 @@ class Survey:
         """Whether it saw this very node, and every pod there could be read."""
         return self.nodes.get(node.name) == node.uid and node.name not in self.unreadable
 
+    def asked_readiness(self, node: Node) -> bool:
+        """Whether it was asked what has to be Ready on this very node."""
+        is_asked = node.name in self.readiness or node.name in self.unreadable
+        return is_asked and self.saw(node)
+
     def intolerant_of(self, taint: Taint) -> IntolerantPods | None:
         """Return the pods that do not tolerate ``taint``; None where that was not asked."""
         return self.intolerant.get(taint_key(taint))

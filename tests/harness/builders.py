@@ -14,7 +14,7 @@ from winpool.contract.questions import taints_of as taints_of_spec
 from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
 from winpool.contract.rights import Rights
 from winpool.report.preflight import written
-from winpool.snapshot import Keys, Node, NodeVersions, Pool, Snapshot, Taint
+from winpool.snapshot import Keys, LookProblem, Node, NodeVersions, Pool, Snapshot, Taint
 from winpool.survey import IntolerantPods, OnNode, Survey, taint_key
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -197,6 +197,7 @@ def a_snapshot(
     pods_problem: str = "",
     pods_forbidden: str = "",
     looks: Iterable[Survey | None] | None = None,
+    look_problems: Mapping[str, LookProblem] | None = None,
     bare_since: Mapping[str, float] | None = None,
     contested: Mapping[str, tuple[str, ...]] | None = None,
     guard: str = GUARD,
@@ -230,6 +231,7 @@ def a_snapshot(
         pods_problem=pods_problem,
         pods_forbidden=pods_forbidden,
         looks={name: look for look in own for name in look.nodes},
+        look_problems=look_problems or {},
         bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
         contested=contested or {},
         guard=guard,

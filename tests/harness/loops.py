@@ -58,6 +58,7 @@ class Trouble:
     statuses: ApiError | None = None
     nodes: dict[str, ApiError] = field(default_factory=dict)
     pods: ApiError | None = None
+    pods_of: dict[str, ApiError] = field(default_factory=dict)
     pods_seconds: float = 0.5
 
 
@@ -410,6 +411,8 @@ class MemoryOperator:
         await asyncio.sleep(self.cluster.trouble.pods_seconds)
         if self.cluster.trouble.pods:
             raise self.cluster.trouble.pods
+        if error := self.cluster.trouble.pods_of.get(name):
+            raise error
         for pod in self.cluster.pods:
             if pod.node == name:
                 see(pod)

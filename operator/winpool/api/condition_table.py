@@ -22,7 +22,7 @@ CONDITIONS: Final = (
             Meaning(
                 "True",
                 Reason.POD_LIST_FAILING,
-                "Enough nodes are available; some wait for a look at all pods, which fails.",
+                "Enough nodes are available; some wait for a look at their pods, which fails.",
             ),
             Meaning(
                 "True",
@@ -113,7 +113,7 @@ CONDITIONS: Final = (
             Meaning(
                 "False",
                 Reason.POD_LIST_FAILING,
-                "Some nodes wait for a look at all pods, and pods cannot be listed: the message says why.",
+                "Some nodes wait for a look at their pods, and these cannot be listed: the message says why.",
             ),
             Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
             Meaning(
@@ -210,7 +210,7 @@ CONDITIONS: Final = (
             Meaning(
                 "True",
                 Reason.POD_LIST_FAILING,
-                "All that is left waits for a look at all pods, which fails; it is tried again.",
+                "All that is left waits for a look at its pods, which fails; it is tried again.",
             ),
             Meaning(
                 "True",
@@ -238,7 +238,7 @@ CONDITIONS: Final = (
             Meaning(
                 "True",
                 Reason.POD_LIST_FAILING,
-                "All that is left has waited for five minutes for a look at all pods, and pods cannot be "
+                "All that is left has waited for five minutes for a look at its pods, and these cannot be "
                 "listed.",
             ),
             Meaning(

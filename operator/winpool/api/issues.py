@@ -50,8 +50,8 @@ ISSUES: Final = {
     "it says `onIntolerantPods: Delete`.",
     IssueReason.VALIDATION_TIMED_OUT: "The node has not passed `validation` in time; its startup taints stay "
     "until it has.",
-    IssueReason.POD_LIST_FAILING: "Nodes of the pool wait for a look at all pods, and pods cannot be listed; "
-    "it is tried again, at most half a minute apart.",
+    IssueReason.POD_LIST_FAILING: "Nodes of the pool wait for a look at their pods, and these cannot be "
+    "listed; it is tried again, at most half a minute apart.",
     IssueReason.FOREIGN_TAINT_CONFLICT: "Somebody keeps undoing what the pool puts on the node: it was "
     "repaired three times within ten minutes, and is repaired later and later.",
     IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "

@@ -40,7 +40,7 @@ class Held:
     ``holds_all`` the rest waits with them, so that a node is written once: the look is a moment away. With
     ``is_stale`` nothing is held, but the look is too old to write by: the age decides when to write, not what
     is reported. ``wants_own_look`` says the same of a look at all pods that is young: it has to do where many
-    nodes wait.
+    nodes wait, or where the own look of the node goes on failing.
     """
 
     waiting: frozenset[TaintIdentity] = frozenset()
@@ -70,7 +70,8 @@ class Brake:
         )
         self._evidence = evidence
         self._is_told = current_survey(snapshot) is not None
-        self._has_problem = bool(snapshot.pods_problem)
+        self._is_failing = bool(snapshot.pods_problem)
+        self._look_problems = snapshot.look_problems
 
     def hold(self, node: Node, record: Record | None) -> Held:
         """Return which of the spec's taints are not to be put on ``node``, whose ``record`` is ours."""
@@ -83,6 +84,7 @@ class Brake:
         waiting: set[TaintIdentity] = set()
         intolerant: set[TaintIdentity] = set()
         holds_all = is_stale = wants_own_look = False
+        problem = self._look_problems.get(node.uid)
         for taint in missing:
             own = record.taints.get(taint.identity) if record else None
             is_repair = own is not None and own.set == taint.value
@@ -97,9 +99,9 @@ class Brake:
                 intolerant.add(taint.identity)  # until a look shows otherwise, however old this one gets
             elif not self._evidence.permits(covering, node):
                 is_stale = True
-            elif not self._evidence.is_own(covering, node):
+            elif not (self._evidence.is_own(covering, node) or (problem and problem.lasts)):
                 wants_own_look = True
-        if self._has_problem and (is_stale or wants_own_look):
+        if (self._is_failing or problem) and (is_stale or wants_own_look):
             # The look may never come: the rest is not to wait for it.
             waiting |= {each.identity for each in missing if each.identity in self._holding} - intolerant
             is_stale = wants_own_look = False
@@ -128,7 +130,7 @@ class Brake:
     @property
     def _is_coming(self) -> bool:
         """Whether the first look at all pods for this spec is a moment away."""
-        return not self._is_told and not self._has_problem
+        return not self._is_told and not self._is_failing
 
 
 def _meets(taint: Taint, node: Node, look: Survey) -> bool:

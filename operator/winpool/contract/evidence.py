@@ -46,12 +46,30 @@ class Evidence:
 
     def of(self, node: Node) -> Survey | None:
         """Return the newest look that saw ``node``, and was made for the spec as it is now."""
-        survey, own = self._survey, self._looks.get(node.name)
-        if survey is not None and survey.generation != self._generation:
-            survey = None
-        if own is not None and own.generation != self._generation:
-            own = None
+        survey, own = self._of_this_spec(node)
         return _newest(node, survey, own)
+
+    def of_joining(self, node: Node) -> Survey | None:
+        """Return the newest of those looks that was asked what has to be Ready on ``node``.
+
+        One that began before the node was being validated was not, and hides none that was.
+        """
+        asked = (look if look and look.asked_readiness(node) else None for look in self._of_this_spec(node))
+        survey, own = asked
+        return _newest(node, survey, own)
+
+    def covered_lately(self, node: Node) -> bool:
+        """Whether a look that is young, made for the spec as it is now, covers ``node``."""
+        look = self.of(node)
+        return look is not None and look.covers(node) and is_fresh(look, now=self._now)
+
+    def _of_this_spec(self, node: Node) -> tuple[Survey | None, Survey | None]:
+        """Return the look at all pods and the own one, as far as they were made for the spec as it is now."""
+        survey, own = self._survey, self._looks.get(node.name)
+        return (
+            survey if survey is not None and survey.generation == self._generation else None,
+            own if own is not None and own.generation == self._generation else None,
+        )
 
     def is_own(self, look: Survey, node: Node) -> bool:
         """Whether ``look`` is one at ``node`` alone."""

@@ -113,7 +113,7 @@ class Validator:
             return "the kubelet to report Ready", False, None
         if self._now < ripe:
             return f"the kubelet to report Ready for {self._rules.seconds_ready} s", False, ripe
-        look = self._evidence.of(node)
+        look = self._evidence.of_joining(node)
         readiness = look.readiness.get(node.name) if look and look.covers(node) else None
         if look is None or readiness is None or (node.ready_since and look.started < node.ready_since):
             return A_LOOK, True, None

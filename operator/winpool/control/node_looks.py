@@ -4,7 +4,8 @@ A pass says of which nodes it wants to know, at most 16 of a pool; they are look
 pool is woken with each answer, so that no pass waits for one. Nothing is asked while nothing is wanted (P2).
 
 The same node that is wanted again and again (its agents do not get ready, its list fails) is looked at later
-and later. Where no look at all comes through, there is a pause for all, as the API server asks for it.
+and later (``look_paces``). Where no look at all comes through, there is a pause for all, as the API server
+asks for it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from winpool.cluster.outage import Outage
 from winpool.contract.evidence import OWN_LOOKS
 from winpool.contract.questions import question_of
 from winpool.contract.surveyor import Surveyor
+from winpool.control.look_paces import Paces
 from winpool.control.wake import Wake
 
 if TYPE_CHECKING:
@@ -28,20 +30,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.contract.pods import Pod
+    from winpool.control.look_paces import Pace
     from winpool.control.pools import Pools
-    from winpool.snapshot import Node, Pool
+    from winpool.snapshot import LookProblem, Node, Pool
     from winpool.survey import Survey
 
 log = logging.getLogger(__name__)
 
 LOOKS_IN_FLIGHT: Final = 8
 """Half of those that a pool may want: the answers are held in memory, and the passes need connections too."""
-
-LEAST_SECONDS: Final = 1.0
-"""Between two looks at one node that stays wanted; twice as long each time."""
-
-LONGEST_SECONDS: Final = 30.0
-"""Between two looks at one node that stays wanted: as long as between two looks at all pods."""
 
 
 class ListPods(Protocol):
@@ -52,15 +49,13 @@ class ListPods(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A look that is wanted: how often it was made, when it may be made, why the last one failed."""
+    """A look that is wanted, and how soon it may be made."""
 
     pool: Pool
     node: Node
-    times: int = 0
-    due: float = float("-inf")
-    problem: str = ""
+    pace: Pace
 
 
 class NodeLooks:
@@ -92,20 +87,19 @@ class NodeLooks:
         # By the UIDs of pools; then by the UIDs of nodes what is wanted, by their names what was seen.
         self._wanted: dict[str, dict[str, _Wanted]] = {}
         self._looks: dict[str, dict[str, Survey]] = {}
+        self._paces = Paces()
         self._in_flight = asyncio.Semaphore(LOOKS_IN_FLIGHT)
         self._outage = Outage("pods of nodes", logger=log, monotonic=monotonic, meanwhile="trying again")
         self._wake = Wake()
 
     def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
         """Have these nodes looked at for ``pool``, and no others any more."""
-        before = self._wanted.pop(pool.uid, {})
+        self._wanted.pop(pool.uid, None)
         if not nodes:
             return
-        wanted = self._wanted[pool.uid] = {}
-        for node in nodes:
-            known = before.get(node.uid)
-            is_same = known is not None and known.pool.generation == pool.generation
-            wanted[node.uid] = known if known is not None and is_same else _Wanted(pool, node)
+        self._wanted[pool.uid] = {
+            node.uid: _Wanted(pool, node, self._paces.of(node.uid, pool)) for node in nodes
+        }
         self._wake.set()
 
     def looks_of(self, pool_uid: str, *, since: Survey | None) -> Mapping[str, Survey]:
@@ -123,10 +117,10 @@ class NodeLooks:
         self._looks[pool_uid] = kept
         return dict(kept)
 
-    def problem_of(self, pool_uid: str) -> str:
-        """Say why a look that the pool wants did not come, for people; empty where none failed."""
-        failed = (each for each in self._wanted.get(pool_uid, {}).values() if each.problem)
-        return min((each.problem for each in failed), default="")
+    def problems(self) -> Mapping[str, LookProblem]:
+        """Return why the last looks at nodes failed, by their UIDs; nothing of those long not wanted."""
+        self._forget_old_paces()
+        return self._paces.problems()
 
     async def run(self) -> None:
         """Look at what is wanted until cancelled."""
@@ -151,24 +145,29 @@ class NodeLooks:
         return [task.result() for task in tasks]
 
     async def _look(self, wanted: _Wanted) -> ApiError | None:
+        wanted.pace.begin()
         try:
             async with self._in_flight:
-                look = await self._survey(wanted.pool, wanted.node)
+                look = await self._survey(wanted)
         except ApiError as error:
             self._failed(wanted, explained(error))
             return error
         finally:
-            pause = min(LEAST_SECONDS * 2.0 ** min(wanted.times, 10), LONGEST_SECONDS)
-            wanted.times += 1
-            wanted.due = self._monotonic() + pause
-        wanted.problem = ""
+            wanted.pace.end(self._monotonic())
+        wanted.pace.succeeded()
         if look is not None:
             self._looks.setdefault(wanted.pool.uid, {})[wanted.node.name] = look
             self._on_looked(wanted.pool.name)
         return None
 
-    async def _survey(self, pool: Pool, node: Node) -> Survey | None:
-        """List the pods of ``node``; None where it is none of the pool's by now."""
+    async def _survey(self, wanted: _Wanted) -> Survey | None:
+        """List the pods of a node; None where it is none of the pool's by now.
+
+        What is asked goes by the node as it stands now: it may have been written since it was wanted.
+        """
+        pool, node = wanted.pool, self._nodes.get(wanted.node.name)
+        if node is None or node.uid != wanted.node.uid:
+            return None
         started, began = self._now(), self._monotonic()
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
@@ -187,18 +186,17 @@ class NodeLooks:
         self._outage.failed(error)
         if isinstance(error, Forbidden):
             self._ask_for_all()
-        if wanted.problem != error.message:
-            wanted.problem = error.message
+        if wanted.pace.failed(error):
             self._on_looked(wanted.pool.name)
 
     def _batch(self) -> list[_Wanted]:
         """Return those that are due, the longest first."""
         now = self._monotonic()
-        due = sorted((each for each in self._all() if each.due <= now), key=lambda each: each.due)
+        due = sorted((each for each in self._all() if each.pace.due <= now), key=lambda each: each.pace.due)
         return due[:OWN_LOOKS]
 
     def _seconds_to_next(self) -> float | None:
-        soonest = min((each.due for each in self._all()), default=None)
+        soonest = min((each.pace.due for each in self._all()), default=None)
         return None if soonest is None else max(0.0, soonest - self._monotonic())
 
     def _forget_the_gone(self) -> None:
@@ -212,6 +210,11 @@ class NodeLooks:
                 self._wanted[uid] = kept
             else:
                 del self._wanted[uid]
+        self._forget_old_paces()
+
+    def _forget_old_paces(self) -> None:
+        wanted = {uid for nodes in self._wanted.values() for uid in nodes}
+        self._paces.forget_old(now=self._monotonic(), wanted=wanted)
 
     def _all(self) -> Iterator[_Wanted]:
         for wanted in self._wanted.values():

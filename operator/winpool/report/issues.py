@@ -31,7 +31,7 @@ def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
     pool = snapshot.pool
     if snapshot.survey is not None or pool.deleting or pool.status.observed_generation != pool.generation:
         return ()
-    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods_problem else ""
+    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods_problem or snapshot.look_problems else ""
     return tuple(
         issue for issue in pool.status.issues if issue.reason in POD_ISSUES and issue.reason != known_anew
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.issues import IssueReason
 from winpool.contract.evidence import Evidence
 from winpool.contract.membership import Claim
+from winpool.report.blind import blind
 from winpool.report.finding import Finding
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
 from winpool.report.tally import count_nodes, count_pods, enumerate_names
@@ -31,10 +32,10 @@ POD_ISSUES = (
     IssueReason.PODS_UNREADABLE,
     IssueReason.POD_LIST_FAILING,
 )
-"""What is known from a look at all pods only."""
+"""What is known from a look at pods only."""
 
 FAILING_SECONDS: Final = 300.0
-"""How long nodes may wait for a look at all pods that fails before a person has to see to it: an API server
+"""How long nodes may wait for a look at their pods that fails before a person has to see to it: an API server
 that is restarted or too busy lists pods again within minutes."""
 
 
@@ -55,16 +56,9 @@ def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator
         return
     ours = _ours(assessed)
     yield from preflight_findings(snapshot, pool.spec, assessed, ours=ours)
-    asking = [each.node.name for each in assessed if each.needs_pods]
-    if asking and snapshot.pods_problem and not snapshot.pods_forbidden:
-        yield Finding(
-            IssueReason.POD_LIST_FAILING,
-            asking[:1],
-            f"{count_nodes(len(asking))} ({enumerate_names(asking)}) cannot be gone on with before all pods "
-            f"have been looked at, and that fails: {snapshot.pods_problem}",
-            "see to the API server, or to what stands between it and the operator; the operator tries again "
-            "by itself",
-        )
+    unseen = blind(snapshot, assessed)
+    if unseen and not snapshot.pods_forbidden:
+        yield Finding(IssueReason.POD_LIST_FAILING, unseen.nodes[:1], unseen.message, unseen.fix)
     misplaced = _misplaced_on(evidence, ours)
     if there := sorted(misplaced):
         count = sum(misplaced.values())

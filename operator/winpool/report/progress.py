@@ -45,8 +45,8 @@ def _behind(view: View) -> Told | None:
     tally = view.tally
     if view.is_stuck:
         return Told("False", Reason.WRITE_REFUSED, refused_message(tally))
-    if view.is_blind:
-        return Told("False", Reason.POD_LIST_FAILING, _blind(view))
+    if view.blind and (view.blind.of_all or not view.goes_on_with):
+        return Told("False", Reason.POD_LIST_FAILING, view.blind.message)
     if tally.outstanding:
         due = f"{count_nodes(len(tally.outstanding))} to be written: {enumerate_names(tally.outstanding)}"
         return Told("False", Reason.ROLLOUT_IN_PROGRESS, due)
@@ -69,14 +69,6 @@ def _behind(view: View) -> Told | None:
             f"{enumerate_names(tally.validating)}",
         )
     return None
-
-
-def _blind(view: View) -> str:
-    asking = view.tally.asking
-    return (
-        f"{count_nodes(len(asking))} cannot be gone on with before all pods have been looked at, and that "
-        f"fails: {enumerate_names(asking)}: {view.pods_problem}"
-    )
 
 
 def _held(tally: Tally) -> str:
@@ -122,8 +114,8 @@ def reconciling(view: View) -> Told:
         return Told("True", Reason.RELEASING_NODES, f"{count_nodes(len(tally.outstanding))} to be released")
     if not view.is_at_work:
         return Told("False", Reason.SETTLED, "nothing is to be done, or may be done now")
-    if view.is_blind and not view.can_be_written:
-        return Told("True", Reason.POD_LIST_FAILING, f"{_blind(view)}; it is tried again")
+    if view.blind and not view.goes_on_with:
+        return Told("True", Reason.POD_LIST_FAILING, f"{view.blind.message}; it is tried again")
     if tally.validating and not tally.outstanding and not tally.waiting:
         return Told("True", Reason.VALIDATING_NODES, f"{count_nodes(len(tally.validating))} being validated")
     unwritten = {*tally.outstanding, *tally.waiting}
@@ -146,6 +138,6 @@ def stalled(view: View) -> Told:
             return Told("True", Reason.TAINTS_HELD, _held(tally))
         if tally.timed_out:
             return Told("True", Reason.VALIDATION_TIMED_OUT, _timed_out(tally))
-        if view.is_blind and view.is_overdue:
-            return Told("True", Reason.POD_LIST_FAILING, _blind(view))
+        if view.blind and view.is_overdue:
+            return Told("True", Reason.POD_LIST_FAILING, view.blind.message)
     return Told("False", Reason.NOT_STALLED, "nothing keeps the operator from going on")

@@ -13,6 +13,7 @@ from winpool.api.v1alpha1 import (
     SetKeys,
     WindowsNodePoolStatus,
 )
+from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.guard import guard_findings
 from winpool.report.issues import carried_issues, issues
@@ -58,7 +59,7 @@ def status(
         tally=counts,
         refusal=refusal,
         missing_permission=missing_permission,
-        pods_problem=snapshot.pods_problem,
+        blind=blind(snapshot, assessed),
         is_overdue=overdue is not None and overdue <= snapshot.now,
         groups=groups,
         judged=judged,

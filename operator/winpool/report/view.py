@@ -11,6 +11,7 @@ from winpool.api.v1alpha1 import Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from winpool.report.blind import Blind
     from winpool.report.finding import Finding
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
@@ -39,8 +40,8 @@ ACCEPTABLE: Final = Refusal()
 class View:
     """What the conditions of a pool are computed from.
 
-    ``missing_permission`` says which rule is missing, ``pods_problem`` why the pods could not be looked at;
-    both are empty where all is well. ``is_overdue`` says that nodes have waited too long for such a look.
+    ``missing_permission`` says which rule is missing, empty where none is; ``blind`` which nodes cannot be
+    gone on with, since their pods cannot be looked at, and ``is_overdue`` that they have been so too long.
     ``groups`` are the pool's nodes as the support matrix judges them, ``judged`` is what it has against them.
     """
 
@@ -48,7 +49,7 @@ class View:
     tally: Tally
     refusal: Refusal
     missing_permission: str
-    pods_problem: str
+    blind: Blind
     is_overdue: bool
     groups: Sequence[Group]
     judged: Sequence[Finding]
@@ -65,14 +66,14 @@ class View:
         return bool(tally.outstanding) and tally.outstanding == tally.refused and not tally.waiting
 
     @property
-    def is_blind(self) -> bool:
-        """Whether there are nodes that cannot be gone on with, since pods cannot be looked at."""
-        return bool(self.pods_problem and self.tally.asking)
-
-    @property
     def can_be_written(self) -> frozenset[str]:
         """The nodes to be written that wait for nothing but their turn."""
         return frozenset(self.tally.writable).difference(self.tally.refused)
+
+    @property
+    def goes_on_with(self) -> frozenset[str]:
+        """The nodes that are gone on with although others are blind."""
+        return self.can_be_written | frozenset(self.tally.asking).difference(self.blind.nodes)
 
     @property
     def is_at_work(self) -> bool:
@@ -81,8 +82,8 @@ class View:
         may_write = self.accepted and self.mode is Mode.ACTIVE
         if not may_write or self.is_stuck:
             return False
-        if self.is_blind and self.is_overdue:
-            return bool(self.can_be_written)
+        if self.blind and self.is_overdue:
+            return bool(self.goes_on_with)
         if tally.outstanding or tally.waiting:
             return True
         return bool(tally.validating) and not (tally.held or tally.timed_out)

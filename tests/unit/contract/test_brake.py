@@ -13,7 +13,7 @@ from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted
 from harness.writes import patched
 from winpool.contract.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
 from winpool.decide import decide
-from winpool.snapshot import Node, NodeMemory, Pool, Snapshot
+from winpool.snapshot import LookProblem, Node, NodeMemory, Pool, Snapshot
 from winpool.survey import Survey
 
 GENTLE = "os=windows:NoSchedule"
@@ -182,7 +182,8 @@ def test_where_own_looks_fail_everything_but_no_execute_is_written() -> None:
     pool = a_pool(labels={"team": "a"}, taints=[GENTLE, HARSH])
     node = a_node()
     survey = a_survey(pool, [node])
-    snapshot = a_snapshot(pool, [node], survey=survey, looks=(), pods_problem="list pods of node w1: 500")
+    problems = {node.uid: LookProblem("list pods of node w1: 500")}
+    snapshot = a_snapshot(pool, [node], survey=survey, looks=(), look_problems=problems)
     found = after(snapshot)
     assert standing(found) == {GENTLE}
     assert found.labels["team"] == "a"
@@ -415,3 +416,35 @@ def test_no_execute_goes_only_where_the_newest_look_began_since_and_lately_and_f
         assert 0 <= now - began <= FRESH_SECONDS
         assert any(not each[1] for each in newest), "the newest look found a pod"
         assert many or own is not None, "of few nodes the own look"
+
+
+def test_an_own_look_that_goes_on_failing_is_replaced_by_a_young_look_at_all_pods() -> None:
+    pool, node = a_harsh_pool(), a_node()
+    problems = {node.uid: LookProblem("list pods of node w1: too large", lasts=True)}
+    for age, passes in ((FRESH_SECONDS, True), (FRESH_SECONDS + 1, False)):
+        survey = a_survey(pool, [node], now=NOON - timedelta(seconds=age))
+        snapshot = a_snapshot(pool, [node], survey=survey, looks=(), look_problems=problems)
+        assert (standing(after(snapshot)) == {HARSH}) is passes
+        assert decide(snapshot).needs_pods is not passes
+    late = a_snapshot(
+        pool,
+        [node],
+        survey=a_survey(pool, [node]),
+        looks=(),
+        look_problems=problems,
+        bare_since={node.uid: 5},
+    )
+    assert standing(after(late)) == set()
+
+
+def test_an_own_look_that_fails_changes_nothing_for_other_nodes() -> None:
+    pool = a_pool(labels={"team": "a"}, taints=[GENTLE, HARSH])
+    failing, other = a_node("w1"), a_node("w2")
+    problems = {failing.uid: LookProblem("list pods of node w1: 500")}
+    first = decide(a_snapshot(pool, [failing, other], survey=None, look_problems=problems))
+    assert first.patches == ()
+    survey = a_survey(pool, [failing, other])
+    looks = [a_survey(pool, [other], began=1.0)]
+    found = decide(a_snapshot(pool, [failing, other], survey=survey, looks=looks, look_problems=problems))
+    taints = {patch.node.name: {taint.effect for taint in patch.taints or ()} for patch in found.patches}
+    assert taints == {"w1": {"NoSchedule"}, "w2": {"NoSchedule", "NoExecute"}}

@@ -263,3 +263,21 @@ def test_while_a_node_is_validated_the_operator_is_at_work_and_after_its_time_it
     assert conditions["Reconciling"] == ("False", "Settled")
     assert carries(after)
     assert {each.reason for each in found.pool_events} >= {"ValidationTimedOut"}
+
+
+def test_a_newer_look_that_was_not_asked_what_has_to_be_ready_hides_none_that_was() -> None:
+    pool = a_starting_pool()
+    node = starting(pool, ready_for=READY_SECONDS)
+    asked = a_survey(pool, [node], began=1.0, readiness=FIT)
+    own = a_survey(pool, [node], began=2.0)
+    _, after = step(a_snapshot(pool, [node], survey=asked, looks=[own]))
+    assert not carries(after)
+
+
+def test_a_newer_look_that_was_asked_and_could_not_read_a_pod_there_is_no_answer() -> None:
+    pool = a_starting_pool()
+    node = starting(pool, ready_for=READY_SECONDS)
+    asked = a_survey(pool, [node], began=1.0, readiness=FIT)
+    own = a_survey(pool, [node], began=2.0, unreadable=frozenset({"w1"}))
+    _, after = step(a_snapshot(pool, [node], survey=asked, looks=[own]))
+    assert carries(after)

@@ -11,15 +11,18 @@ from itertools import pairwise
 
 import pytest
 
-from harness.builders import NOON, a_body, a_node, a_survey
+from harness.builders import A_SPEC, NOON, a_body, a_node, a_pool, a_snapshot, a_survey
 from harness.pods import a_pod
 from harness.virtual_time import run_virtually
+from harness.writes import patched
 from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
 from winpool.contract.evidence import OWN_LOOKS
 from winpool.contract.pods import Pod
-from winpool.control.node_looks import LONGEST_SECONDS, LOOKS_IN_FLIGHT, NodeLooks
+from winpool.control.look_paces import LONGEST_SECONDS, Paces
+from winpool.control.node_looks import LOOKS_IN_FLIGHT, NodeLooks
 from winpool.control.pools import Pools
-from winpool.snapshot import Node, Pool
+from winpool.decide import decide
+from winpool.snapshot import LookProblem, Node, Pool
 from winpool.survey import Survey
 
 about = pytest.approx
@@ -158,19 +161,19 @@ def test_a_node_that_stays_wanted_is_listed_later_and_later() -> None:
     played(scene)
 
 
-def test_a_failure_is_told_once_and_tried_again_until_it_works() -> None:
+def test_a_failure_is_told_when_it_begins_and_when_it_lasts_and_tried_again_until_it_works() -> None:
     async def scene(stage: Stage) -> None:
         stage.errors["w1"] = DOWN
         stage.want(FEW[0])
         await stage.play(20)
-        assert stage.looks.problem_of(stage.pool.uid) == DOWN.message
-        assert stage.looked == ["pool"]
+        assert stage.looks.problems() == {FEW[0].uid: LookProblem(DOWN.message, lasts=True)}
+        assert stage.looked == ["pool", "pool"]
         assert 2 < len(stage.lists) < 12
         assert stage.seen() == {}
         stage.errors.clear()
         await stage.play(60)
         assert stage.seen().keys() == {"w1"}
-        assert stage.looks.problem_of(stage.pool.uid) == ""
+        assert stage.looks.problems() == {}
 
     played(scene)
 
@@ -183,7 +186,7 @@ def test_what_is_no_longer_wanted_has_no_problem() -> None:
         stage.want()
         tried = len(stage.lists)
         await stage.play(600)
-        assert stage.looks.problem_of(stage.pool.uid) == ""
+        assert stage.looks.problems() == {}
         assert len(stage.lists) == tried
 
     played(scene)
@@ -280,3 +283,99 @@ def test_a_pod_that_cannot_be_read_leaves_its_node_uncovered() -> None:
         assert not look.covers(FEW[0])
 
     played(scene)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 5.0])
+def test_the_pause_between_looks_at_a_node_is_not_begun_anew_by_its_being_unwanted(seconds: float) -> None:
+    """A kubelet that flips Ready makes its node wanted and unwanted at will."""
+
+    async def scene(stage: Stage) -> None:
+        stage.seconds = seconds
+
+        async def flip() -> None:
+            for _ in range(50):
+                stage.want(FEW[0])
+                await asyncio.sleep(0.7)
+                stage.want()
+                stage.looks.problems()
+                await asyncio.sleep(0.7)
+
+        flipping = asyncio.create_task(flip())
+        await stage.play(70)
+        await flipping
+        times = [at for _, at in stage.lists]
+        assert 3 <= len(times) <= 7
+        pauses = [after - before - seconds for before, after in pairwise(times)]
+        assert all(pause >= least - 1e-3 for pause, least in zip(pauses, [1, 2, 4, 8, 16, 30], strict=False))
+
+    played(scene)
+
+
+def test_a_node_that_nobody_has_wanted_for_long_is_looked_at_at_once() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.on_looked = lambda: stage.want(FEW[0])
+        stage.want(FEW[0])
+        await stage.play(60)
+        stage.on_looked = stage.want
+        stage.want()
+        await stage.play(2 * LONGEST_SECONDS + 5)
+        before = len(stage.lists), stage.time()
+        stage.want(FEW[0])
+        await stage.play(5)
+        assert stage.lists[before[0]][1] == about(before[1])
+
+    played(scene)
+
+
+def test_another_generation_of_the_spec_has_a_node_looked_at_at_once() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.on_looked = lambda: stage.want(FEW[0])
+        stage.want(FEW[0])
+        await stage.play(20)
+        stage.on_looked = stage.want
+        stage.pools.accept(a_body(version=2, generation=2))
+        before = len(stage.lists), stage.time()
+        stage.want(FEW[0])
+        await stage.play(0.1)
+        assert stage.lists[before[0]][1] == about(before[1])
+
+    played(scene)
+
+
+def test_what_is_asked_goes_by_the_node_as_it_stands_when_it_is_looked_at() -> None:
+    async def scene(stage: Stage) -> None:
+        spec = {**A_SPEC, "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+        stage.pools.accept({**a_body(version=2, generation=2), "spec": spec})
+        bare = replace(FEW[0], created=NOON, ready_since=NOON - timedelta(minutes=10))
+        stage.want(bare)
+        [patch] = decide(a_snapshot(stage.pool, [bare])).patches
+        stage.nodes["w1"] = patched(bare, patch)
+        await stage.play(0.6)
+        assert stage.seen()["w1"].readiness.keys() == {"w1"}
+
+    played(scene)
+
+
+def test_a_look_that_fails_lasts_at_once_where_the_answer_is_too_large() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.errors.update(w1=HUGE, w2=DOWN)
+        stage.want(*FEW)
+        await stage.play(0.6)
+        found = stage.looks.problems()
+        assert found == {
+            FEW[0].uid: LookProblem(HUGE.message, lasts=True),
+            FEW[1].uid: LookProblem(DOWN.message),
+        }
+
+    played(scene)
+
+
+def test_the_paces_of_nodes_that_come_and_go_are_not_kept() -> None:
+    paces, pool = Paces(), a_pool()
+    for number in range(1000):
+        pace = paces.of(f"uid-{number}", pool)
+        pace.begin()
+        pace.failed(DOWN)
+        pace.end(float(number))
+        paces.forget_old(now=float(number), wanted=())
+    assert len(paces.problems()) <= LONGEST_SECONDS + 2

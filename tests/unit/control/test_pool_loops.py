@@ -11,16 +11,19 @@ import pytest
 
 from harness.builders import NOON, Object, a_body, a_node
 from harness.loops import MemoryCluster, MemoryOperator
-from harness.pods import a_pod, an_agent
+from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.virtual_time import run_virtually
 from harness.writes import relabelled
-from winpool.cluster.errors import TooManyRequests, Unavailable
+from winpool.cluster.errors import ApiError, TooLarge, TooManyRequests, Unavailable
 from winpool.control.pool_loops import GATHER_SECONDS
 from winpool.snapshot import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
 STARTUP: Object = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
+HARSH: Object = {"taints": [{"key": "os", "value": "windows", "effect": "NoExecute"}]}
 DOWN = Unavailable("list pods: 503", status=503)
+BROKEN = Unavailable("list pods of node w1: 500", status=500)
+HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")
 
 Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
 
@@ -283,3 +286,65 @@ def test_of_several_errors_of_a_pass_the_longest_retry_after_counts() -> None:
         assert tries[2] - tries[1] >= 40
 
     on_stage(scene, a_node("w1"), a_node("w2"), spec=LABELS)
+
+
+def taints_on(cluster: MemoryCluster, name: str) -> set[str]:
+    return {taint.key for taint in cluster.nodes[name].taints}
+
+
+def test_a_node_that_joins_ready_is_validated_by_its_own_looks() -> None:
+    """Its first own look is made while it is bare, and asks nothing of readiness: the next one has to."""
+
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(100)
+        cluster.pods = [an_agent(node="w1")]  # in the way of NoExecute, so that the look leads to no write
+        cluster.put_node(a_joining_node())
+        await asyncio.sleep(0.2)
+        assert taints_on(cluster, "w1") == {"example.com/starting"}
+        await asyncio.sleep(60)
+        assert taints_on(cluster, "w1") == set()
+        assert status_of(cluster, "NodesUpToDate") == ("False", "TaintsHeld")
+
+    on_stage(scene, spec={**HARSH, **STARTUP})
+
+
+def test_a_node_that_joins_ready_and_never_gets_fit_is_told_once_its_time_is_over() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(100)
+        cluster.pods = [an_agent(node="w1", is_ready=False)]
+        cluster.put_node(a_joining_node())
+        await asyncio.sleep(900)
+        issues = cluster.bodies["pool"]["status"]["issues"]
+        assert "ValidationTimedOut" in {each["reason"] for each in issues}
+
+    on_stage(scene, spec={**HARSH, **STARTUP})
+
+
+@pytest.mark.parametrize("error", [HUGE, BROKEN], ids=["too large", "failing"])
+def test_where_the_pods_of_one_node_cannot_be_listed_a_look_at_all_pods_does(error: ApiError) -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        cluster.trouble.pods_of["w1"] = error
+        await asyncio.sleep(100)
+        assert taints_on(cluster, "w2") == {"os"}
+        assert taints_on(cluster, "w1") == {"os"}
+        cluster.trouble.pods_of["w3"] = error
+        cluster.put_node(a_node("w3"))
+        await asyncio.sleep(100)
+        assert taints_on(cluster, "w3") == {"os"}
+        await asyncio.sleep(600)
+        assert status_of(cluster, "Ready") == ("True", "UpToDate")
+        assert status_of(cluster, "Stalled") == ("False", "NotStalled")
+
+    on_stage(scene, a_node("w1"), a_node("w2"), spec=HARSH)
+
+
+def test_a_node_whose_pods_cannot_be_listed_is_validated_by_looks_at_all_pods() -> None:
+    async def scene(cluster: MemoryCluster, operator: MemoryOperator) -> None:
+        await asyncio.sleep(100)
+        cluster.trouble.pods_of["w1"] = HUGE
+        cluster.pods = [an_agent(node="w1", tolerations=EVERYTHING)]
+        cluster.put_node(a_joining_node())
+        await asyncio.sleep(100)
+        assert taints_on(cluster, "w1") == {"os"}
+
+    on_stage(scene, spec={**HARSH, **STARTUP})

@@ -12,7 +12,7 @@ from harness.writes import acted, retainted, settled
 from winpool.api.v1alpha1 import Condition
 from winpool.decide import Decision, decide
 from winpool.report.pods import FAILING_SECONDS
-from winpool.snapshot import Node, Pool, Snapshot
+from winpool.snapshot import LookProblem, Node, Pool, Snapshot
 
 HARSH = "os=windows:NoExecute"
 STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
@@ -158,6 +158,56 @@ def test_pools_that_wait_for_no_pods_do_not_mind() -> None:
     found = decide(a_snapshot(pool, nodes, pods_problem=DOWN, now=NOON + HOUR))
     assert told(found)["Ready"] == ("True", "UpToDate")
     assert found.status.issues == ()
+
+
+HUGE = "list pods of node w1: an answer of more than 8388608 bytes"
+
+
+def unlisted(*, since: datetime | None = None) -> Snapshot:
+    """A NoExecute taint was taken off, and the pods of that node alone cannot be listed."""
+    standing = stale(problem="")
+    world = replace(standing, look_problems={"uid-of-w1": LookProblem(HUGE, lasts=True)})
+    return reported_since(world, since)
+
+
+def test_a_node_whose_own_pods_cannot_be_listed_is_told_by_name_and_nothing_of_all_pods() -> None:
+    found = decide(unlisted())
+    [issue] = [each for each in found.status.issues if each.reason == FAILING]
+    assert issue.node == "w1"
+    for message in (issue.message, conditions(found)["NodesUpToDate"].message):
+        assert "w1" in message
+        assert HUGE in message
+        assert "all pods" not in message
+    assert told(found)["Stalled"] == ("False", "NotStalled")
+    assert found.needs_pods
+
+
+def test_once_it_has_waited_for_five_minutes_and_nothing_else_is_left_the_pool_is_stalled() -> None:
+    begun = NOON + HOUR - timedelta(seconds=FAILING_SECONDS)
+    found = decide(unlisted(since=begun))
+    assert told(found)["Stalled"] == ("True", FAILING)
+    assert "all pods" not in conditions(found)["Stalled"].message
+
+
+def test_other_nodes_that_are_gone_on_with_speak_for_the_pool() -> None:
+    world = unlisted(since=NOON)
+    other = given_up(world.pool, retainted(next(node for node in world.nodes if node.name == "w2")))
+    found = decide(replace(world, nodes=(world.nodes[0], other)))
+    assert told(found) == {
+        "Ready": ("True", "RolloutInProgress"),
+        "NodesUpToDate": ("False", "RolloutInProgress"),
+        "Reconciling": ("True", "RolloutInProgress"),
+        "Stalled": ("False", "NotStalled"),
+    }
+    assert [each.node for each in found.status.issues if each.reason == FAILING] == ["w1"]
+
+
+def test_nothing_is_said_of_it_while_a_look_at_all_pods_serves() -> None:
+    world = unlisted()
+    fresh = a_survey(world.pool, world.nodes, now=world.now)
+    found = decide(replace(world, survey=fresh))
+    assert [patch.node.name for patch in found.patches] == ["w1"]
+    assert FAILING not in {each.reason for each in found.status.issues}
 
 
 def _whole(node: Node, snapshot: Snapshot) -> Node:
