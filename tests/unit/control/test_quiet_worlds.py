@@ -18,7 +18,7 @@ from harness.virtual_time import run_virtually
 from winpool.cluster import backoff
 from winpool.control import pod_pass, relist
 
-WORLDS = int(os.environ.get("WINPOOL_WORLDS", "500"))
+WORLDS = int(os.environ.get("WINPOOL_WORLDS", "150"))
 FIRST = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
 CHUNK = 50
 """Worlds that share a loop, one after the other."""
