@@ -8,10 +8,12 @@ the API server for nothing, which is checked.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 from bench.errors import BenchError
 from bench.rounds import middle
@@ -40,6 +42,9 @@ from winpool.control.stats import ControlStats
 from winpool.decide import decide
 from winpool.snapshot import Node
 
+GUARD_SECONDS: Final = 30.0
+"""For two lists and the five seconds that a guard has to have stood."""
+
 
 class Parts:
     """The parts of an operator that a pass is made of, not running."""
@@ -59,9 +64,10 @@ class Parts:
             now=clock.now,
             monotonic=clock.monotonic,
         )
+        self._guard_known = asyncio.Event()
         self.guard = Guard(
             transport,
-            on_change=_ignore,
+            on_change=self._note_guard,
             others_silent_seconds=lambda: self.nodes.last_contact_seconds,
             now=clock.now,
             monotonic=clock.monotonic,
@@ -115,11 +121,30 @@ class Parts:
         self._patience = Patience(monotonic=clock.monotonic)
 
     async def fill(self) -> None:
-        """Take in all nodes and pools, and the version of the API server, once."""
+        """Take in all nodes and pools, the version of the API server, and the guard, once."""
         await self.control_plane.ask()
+        await self._look_at_guard()
         listed = await self.writer.list_pools()
         self.pools.replace(listed.items, resource_version=listed.resource_version)
         await self.nodes._list()
+
+    def _note_guard(self) -> None:
+        if self.guard.known:
+            self._guard_known.set()
+
+    async def _look_at_guard(self) -> None:
+        """Watch the guard until it is known: what the pools say depends on it. It is there all the time."""
+        watching = asyncio.create_task(self.guard.run())
+        try:
+            async with asyncio.timeout(GUARD_SECONDS):
+                await self._guard_known.wait()
+        except TimeoutError:
+            raise BenchError(f"the guard is not in force: {self.guard.problem}") from None
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        if not self.guard.identity:
+            raise BenchError(f"the guard is not in force: {self.guard.problem}")
 
     def decide_cpu(self) -> float:
         """Return the CPU seconds of one snapshot and one decision."""
