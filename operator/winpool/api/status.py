@@ -20,7 +20,7 @@ MAX_PREFLIGHT: Final = 16
 MAX_TEMPLATE_LABELS: Final = 80
 """32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
 MAX_SET_KEYS: Final = 128
-"""Twice as many keys as a spec can have, both kinds together: an edit of all of them forgets none."""
+"""Twice as many keys as a spec can have: until nodes are as an edit of all of them asks."""
 MAX_BUILDS: Final = 16
 """More builds than a pool has even in the middle of an upgrade; the counts cover all nodes."""
 NOT_OBSERVED: Final = -1
@@ -244,9 +244,9 @@ class WindowsNodePoolStatus(ApiModel):
     )
     set_keys: SetKeys | None = Field(
         default=None,
-        description="The label and taint keys that this pool has ever set, at most 128 of both together, "
-        "written before the first node. Ownership records that were written without the guard count for "
-        "these and for the keys of the spec only.",
+        description="The label and taint keys that this pool has set, at most 64 of both together (128 while "
+        "nodes still carry those of an earlier spec), written before the first node. Ownership records that "
+        "were written without the guard count for these and for the keys of the spec only.",
     )
     node_template: NodeTemplate | None = Field(
         default=None,

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from winpool.contract.record import TaintIdentity
     from winpool.snapshot import Node, Pool
 
-MAX_KEYS: Final = 128
-"""Label and taint keys that a pool remembers to have set: twice as many as a spec can have (32, 16 and 16),
-so that an edit of all of them forgets none that still stands on nodes."""
+MAX_KEYS: Final = 64
+"""Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""
+
+MAX_KEYS_AMID_EDIT: Final = 128
+"""As long as nodes still carry keys that a spec of before asked for: an edit of all keys must forget none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +141,17 @@ def remembered_keys(pool: Pool) -> Keys:
 def keys_to_remember(pool: Pool, *, nodes: Iterable[Node]) -> Keys:
     """Return what the status is to say before nodes are written: what is remembered and what is asked for.
 
-    At most MAX_KEYS. Those of the spec have their place; of the others those go first that no record on the
-    pool's ``nodes`` names any more.
+    Those of the spec have their place, and so have those that a record on the pool's ``nodes`` still names.
+    The others stay as long as there is room.
     """
     asked, remembered = asked_keys(pool), remembered_keys(pool)
-    rest, room = remembered - asked, MAX_KEYS - asked.count
-    if rest.count <= room:
+    rest = remembered - asked
+    if asked.count + rest.count <= MAX_KEYS:
         return asked | remembered
     recorded = _recorded(pool, nodes)
-    in_use, unused = _in_order(rest & recorded), _in_order(rest - recorded)
-    stay = (*in_use, *unused)[: max(0, room)]
+    in_use = _in_order(rest & recorded)[: MAX_KEYS_AMID_EDIT - asked.count]
+    unused = _in_order(rest - recorded)[: max(0, MAX_KEYS - asked.count - len(in_use))]
+    stay = (*in_use, *unused)
     return asked | Keys(
         frozenset(key for key, effect in stay if not effect),
         frozenset((key, effect) for key, effect in stay if effect),

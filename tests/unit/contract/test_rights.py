@@ -192,7 +192,7 @@ def test_more_keys_than_there_is_room_for_go_first_that_no_node_names() -> None:
     assert old[-2] not in kept.labels
 
 
-@given(pools(), st.sets(st.sampled_from([f"k{n}" for n in range(160)]), max_size=128))
+@given(pools(), st.sets(st.sampled_from([f"k{n}" for n in range(80)]), max_size=64))
 def test_the_keys_of_the_spec_always_have_their_place(pool: Pool, old: set[str]) -> None:
     pool = with_status(pool, remembering(*sorted(old)))
     kept = keys_to_remember(pool, nodes=())
