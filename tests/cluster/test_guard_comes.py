@@ -91,7 +91,9 @@ def test_when_the_guard_comes_each_record_is_written_once_more_and_counts_from_t
     quiet_for(unguarded, seconds=2)
     assert Counter(patched(unguarded, since=start)) == dict.fromkeys(names, 1)
     assert {name: without_record(each) for name, each in unguarded.carried().items()} == was
-    assert "example.com/dedicated" not in json.dumps(record_of(unguarded.node(forger)))
+    record = record_of(unguarded.node(forger))
+    assert "example.com/dedicated" not in json.dumps([record["labels"], record["taints"]])
+    await_told(unguarded, pool, node=forger, key="example.com/dedicated")
 
     # From now on what gives way is remembered, on every node and with all that belongs to it.
     team_taint(unguarded, names)
