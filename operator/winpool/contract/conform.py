@@ -18,7 +18,7 @@ The rules, each with a test of its name:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -161,19 +161,16 @@ def compare(
     own_taints = with_times(node, put(taints, carried, kept.taints), kept.taints)
     own_taints.update(still_ours(taints, held, kept.taints))
     left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
-    if is_ours and not rights.guard:
-        own_labels, own_taints = {**doubted.labels, **own_labels}, {**doubted.taints, **own_taints}
-    else:
-        left |= names(doubted)
-    left -= Keys(frozenset(wanted.labels), frozenset(carried))
-    text = records.render_fitting(
+    text = _record_text(
         Record(
             pool_uid=wanted.pool_uid,
             labels=own_labels,
             taints=own_taints,
             guard=rights.guard or kept.guard,
-            left=left,
-        )
+            left=left - Keys(frozenset(wanted.labels), frozenset(carried)),
+        ),
+        doubted=doubted,
+        goes_on=is_ours and not rights.guard,
     )
     labels[POOL_LABEL] = wanted.pool_name
     for key in OS_LABELS:
@@ -197,6 +194,21 @@ def compare(
         unreadable=unreadable,
         left_alone=left | names(doubted),
     )
+
+
+def _record_text(record: Record, *, doubted: Record, goes_on: bool) -> str:
+    """Return the text of ``record``, which goes on to claim what is ``doubted``, or names it as left alone.
+
+    The first while there is no guard: it may turn out to count. Where there is no room for both, what is ours
+    comes before what is doubted: a record that is too long gives no rights at all.
+    """
+    claimed = replace(
+        record, labels={**doubted.labels, **record.labels}, taints={**doubted.taints, **record.taints}
+    )
+    if goes_on and records.is_short_enough(claimed):
+        return records.render(claimed)
+    told = replace(record, left=record.left | names(doubted) - names(record))
+    return records.render(told if records.is_short_enough(told) else replace(record, left=NO_KEYS))
 
 
 AS_WANTED: Final = Conformity()

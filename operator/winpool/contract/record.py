@@ -122,10 +122,9 @@ def _written_keys(keys: Keys) -> dict[str, list[str]]:
     return {"labels": sorted(keys.labels), "taints": [":".join(each) for each in sorted(keys.taints)]}
 
 
-def render_fitting(record: Record) -> str:
-    """Return the text of ``record``, without what is left alone where that does not fit MAX_BYTES."""
-    text = render(record)
-    return text if len(text) <= MAX_BYTES or not record.left else render(replace(record, left=NO_KEYS))
+def is_short_enough(record: Record) -> bool:
+    """Whether the text of ``record`` can be read again: see MAX_BYTES."""
+    return len(render(record)) <= MAX_BYTES
 
 
 def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
@@ -141,7 +140,7 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
             for identity, value in taints.items()
         },
     )
-    return len(render(largest)) <= MAX_BYTES
+    return is_short_enough(largest)
 
 
 def parse(text: str) -> Record | Unreadable:

@@ -28,7 +28,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.contract.membership import Claim, claim
-from winpool.contract.record import Owned, Record, Unreadable, parse
+from winpool.contract.record import MAX_BYTES, Owned, Record, Unreadable, parse
 from winpool.contract.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 from winpool.decide import decide
 from winpool.snapshot import Keys, Node, Pool
@@ -376,3 +376,14 @@ def test_an_edit_of_all_keys_forgets_none_that_stands_on_a_node() -> None:
 def test_a_uid_longer_than_any_is_none() -> None:
     found = parse(json.dumps({"v": 1, "pool": "x" * 65, "labels": {}, "taints": []}))
     assert isinstance(found, Unreadable)
+
+
+def test_a_forged_record_as_long_as_may_be_costs_the_pool_nothing_of_its_own() -> None:
+    many = {f"example.com/{number:04}-{'x' * 50}": Owned("a") for number in range(165)}
+    node = a_node(labels=dict.fromkeys(many, "a"), annotations=a_record(labels=many, guard=""))
+    pool = a_pool(labels={f"example.org/{number:02}": "b" * 63 for number in range(32)})
+    assert 15_000 < len(node.annotations[APPLIED_ANNOTATION]) <= MAX_BYTES
+    for guard in ("", GUARD):
+        after = after_pass(node, pool, guard=guard)
+        assert record_on(after).labels.keys() == keys_of(pool).labels
+        assert after_pass(after, deleted(pool), guard=guard).labels == node.labels
