@@ -98,7 +98,7 @@ def claim(
     if rival := next((rival.name for rival in rivals if rival.uid == owner), ""):
         return Claimed(Claim.RIVAL, rival)
     if isinstance(found, Record) and not (owner in vanished and rights.know_owner(found)):
-        return Claimed(Claim.UNKNOWN, is_gone=owner in vanished)
+        return Claimed(Claim.UNKNOWN, is_gone=owner in vanished and not rights.is_in_doubt(found))
     first = min((pool, *asking(rivals, node)), key=lambda each: each.seniority)
     return _OURS if first is pool else Claimed(Claim.RIVAL, first.name)
 

@@ -319,7 +319,8 @@ def test_nor_is_what_a_pool_left_that_is_gone() -> None:
     stray = relabelled(node, **{OS_LABEL: "linux"})
     assert release_stray(stray, rights=rights).patch is None
     other = a_pool("other", uid="other")
-    assert claim(node, pool=other, rivals=(), vanished=(UID,), rights=rights).claim is Claim.UNKNOWN
+    claimed = claim(node, pool=other, rivals=(), vanished=(UID,), rights=rights)
+    assert (claimed.claim, claimed.is_gone) == (Claim.UNKNOWN, False), "nobody is told to take the record off"
     orphan = relabelled(node, agentpool="of-nobody")
     found = release_orphan(orphan, pools=(), is_vanished=lambda _: True, rights=rights)
     assert (found.patch, found.is_doubted) == (None, False)
