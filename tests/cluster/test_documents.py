@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.documents import ROOT, Document, documents
+from harness.documents import NIGHTLY, ROOT, Document, documents
 from harness.operator import Operator
 from testbed.cluster import Testbed
 
-DOCUMENTS = list(documents())
+DOCUMENTS = [document for document in documents() if document.path not in NIGHTLY]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,10 @@ NEVER_RUN_HERE = ("make test",)
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+NIGHTLY = ("docs/benchmarks.md",)
+"""Pages whose commands measure for minutes: ``make nightly`` types them, ``make test`` does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A page with its commands, in order."""

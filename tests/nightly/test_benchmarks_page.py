@@ -1,0 +1,29 @@
+"""The commands of the page on benchmarks: each brings up a cluster of its own and measures for minutes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from harness.documents import NIGHTLY, ROOT, documents
+
+COMMANDS = [command for document in documents() if document.path in NIGHTLY for command in document.commands]
+
+
+@pytest.mark.timeout(900)  # a try takes one to three minutes on two cores; the guard is for one that hangs
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_bench_runs_as_the_page_says_and_ends(command: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+    done = subprocess.run(
+        ["bash", "-ec", command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+    assert done.stdout.splitlines()[-1].startswith("{"), done.stdout
