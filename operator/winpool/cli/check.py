@@ -12,7 +12,7 @@ from winpool.cli.files import UnreadableError, texts
 from winpool.cli.hosts import Host, version_named
 from winpool.cli.image_check import Question, judged
 from winpool.cli.manifests import ManifestError, read
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_filename, add_verb
 from winpool.cli.workloads import BUILD_ANNOTATION, Workload, workload_of
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
@@ -64,14 +64,7 @@ def add_to(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        metavar="FILE",
-        action="append",
-        required=True,
-        help="A file, a folder, or - for what is piped in; can be given more than once.",
-    )
+    add_filename(parser)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--host-build",

@@ -51,3 +51,15 @@ def add_verb(
 def add_help(parser: argparse.ArgumentParser) -> None:
     """Add ``--help``, with a sentence in the voice of ours."""
     parser.add_argument("-h", "--help", action="help", help="Show this text.")
+
+
+def add_filename(parser: argparse.ArgumentParser) -> None:
+    """Add ``-f``, as kubectl has it, for the verbs that read manifests."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        action="append",
+        required=True,
+        help="A file, a folder, or - for what is piped in; can be given more than once.",
+    )

@@ -15,7 +15,7 @@ from winpool.cli.files import UnreadableError, texts
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_filename, add_verb
 from winpool.cli.structural import without_nulls
 from winpool.contract.judge import contradictory_rows
 from winpool.support.matrix import built_in
@@ -79,14 +79,7 @@ def add_to(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument(
-        "-f",
-        "--filename",
-        metavar="FILE",
-        action="append",
-        required=True,
-        help="A file, a folder, or - for what is piped in; can be given more than once.",
-    )
+    add_filename(parser)
     parser.add_argument(
         "--server",
         action="store_true",
