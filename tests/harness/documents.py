@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +18,22 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 NIGHTLY = ("docs/benchmarks.md",)
 """Pages whose commands measure for minutes: ``make nightly`` types them, ``make test`` does not."""
+
+MAY_BE_SILENT: Final = {
+    "kubectl get wnp win-2022 -o jsonpath='{range .status.issues[*]}"
+    '{.node}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}\'': "nothing is wrong with the pool of the pages",
+    "kubectl get nodes -l winpool.dev/pool=win-2022": "the pool was deleted just before",
+    "kubectl get wnp -o jsonpath='{range .items[*]}"
+    '{.status.issues[?(@.reason=="GuardNotInForce")].message}{"\\n"}{end}\'': "the guard is in force",
+    "kubectl diff -f deploy/base/guard.yaml": "the guard is as it was applied",
+    "kubectl -n winpool-system get pods -o wide": "the operator runs beside the cluster",
+    "kubectl -n winpool-system get events": "the operator runs beside the cluster",
+    "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations": "there are none",
+    "kubectl get events --field-selector reason=DriftRepaired": "nobody touched a node",
+    "kubectl get events --field-selector reason=ForeignTaintConflict": "nobody touched a node",
+    "kubectl get pods -A --field-selector status.phase=Pending": "all pods have their node",
+}
+"""Commands that may print nothing where tests type them, and why; every other has to show something."""
 
 
 @dataclass(frozen=True, slots=True)

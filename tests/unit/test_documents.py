@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.documents import ROOT, documents, links_of
+from harness.documents import MAY_BE_SILENT, ROOT, documents, links_of
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -42,6 +42,11 @@ def test_the_commands_of_the_readme_are_found() -> None:
     found = {document.path: document.commands for document in documents()}
     assert "make demo" in found["README.md"]
     assert "kubectl get wnp" in found["README.md"]
+
+
+def test_what_may_be_silent_is_on_a_page() -> None:
+    typed = {command for document in documents() for command in document.commands}
+    assert not MAY_BE_SILENT.keys() - typed
 
 
 def test_every_decision_is_in_the_index() -> None:
