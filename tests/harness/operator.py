@@ -19,6 +19,12 @@ from harness.waiting import eventually
 USER = "system:serviceaccount:winpool-system:winpool"
 """Who the operator is in the audit log."""
 
+LONG_SUPPORTED = Path(__file__).with_name("long-supported.yaml")
+"""Rows that every operator under test is given, so that no end of support comes while the clock goes on.
+
+A test about dates runs the operator on a clock of its own; one about rows names a file of its own.
+"""
+
 
 class Operator:
     """``python -m winpool run``, started and ended by a test. Logs as JSON into ``log_file``."""
@@ -45,6 +51,7 @@ class Operator:
                 "WINPOOL_HOST": "127.0.0.1",
                 "WINPOOL_PORT": "0",
                 "WINPOOL_LOG_FORMAT": "json",
+                "WINPOOL_SUPPORT_MATRIX_FILE": str(LONG_SUPPORTED),
                 **self._environment,
             },
             stdout=self._output,
