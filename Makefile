@@ -1,4 +1,12 @@
 # Everything a person does with this repository. Each target installs what it needs by itself.
+ifneq ($(shell uname -s),Linux)
+$(error winpool is built and tested on Linux, and this is $(shell uname -s): use a Linux machine or VM, or the devcontainer in .devcontainer)
+endif
+# Since GNU make 4. What Apple brings is 3.81.
+ifeq ($(filter output-sync,$(.FEATURES)),)
+$(error winpool needs GNU make 4 or newer, and this is $(MAKE_VERSION): install the package make, and call it by its path or as gmake)
+endif
+
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -51,6 +59,22 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q tests/crash
+
+.PHONY: explore nightly test-benches
+# A seed that was printed, and how many worlds: make explore SEED=4711 WORLDS=1000.
+SEED ?=
+WORLDS ?= 100000
+explore: $(INSTALLED) ## Property tests and quiet worlds from a random seed, ten times as many; what fails is kept
+	@$(BIN)/python tests/nightly/explore.py --seed "$(SEED)" --worlds $(WORLDS)
+
+test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run, and miss no count
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest -q tests/nightly
+
+# Which of them: make nightly PARTS="crash explore".
+PARTS ?=
+nightly: $(INSTALLED) ## What takes hours: test-crash, breaks, test-oldest, explore, test-benches; all, though one fails
+	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
 	@$(BIN)/python -m testbed build
