@@ -10,6 +10,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from testbed.netns import NETWORK, VARIABLE
 from testbed.winsim.addresses import LOOPBACK
 
@@ -35,6 +37,7 @@ def ask_nodes(directory: Path, *, prefix: Sequence[str] = ()) -> dict[str, dict[
     return found
 
 
+@pytest.mark.usefixtures("private_network")
 def test_inside_one_listener_answers_for_every_node_and_knows_which_was_asked(tmp_path: Path) -> None:
     for node in ask_nodes(tmp_path, prefix=IN_NAMESPACE).values():
         assert IPv4Address(node["address"]) in NETWORK

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed.gobuild import Program, ensure_program
+from testbed.machine import require_linux
 from testbed.paths import cache_directory
 from testbed.pins import Pins, chosen_pins
 from testbed.progress import Report, say
@@ -60,7 +61,8 @@ def ensure_binary(*, cache: Path | None = None, pins: Pins | None = None, report
         report: told what happens, one line at a time.
 
     Raises:
-        TestbedError: no pins, no Go, no network, no space or a compile error; the text says which.
+        TestbedError: no Linux, no pins, no Go, no network, no space or a compile error; the text says which.
 
     """
+    require_linux()
     return ensure_program(control_plane(pins or chosen_pins()), cache=cache, report=report)

@@ -18,6 +18,7 @@ from testbed.cluster import Testbed
 from testbed.control import ComponentState
 from testbed.errors import TestbedError
 from testbed.kubeconfig import ADMIN
+from testbed.machine import require_linux
 from testbed.netns_exec import become
 from testbed.options import Options
 from testbed.pins import VARIABLE
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
+        require_linux()
         return command(parsed)
     except TestbedError as error:
         say(f"testbed: {error}")

@@ -81,6 +81,7 @@ def ordinary_user() -> int:
     return os.geteuid() or NOBODY
 
 
+@pytest.mark.usefixtures("private_network")
 def test_one_listener_inside_is_asked_at_every_address_of_the_network() -> None:
     found = seen(run(*EXEC, sys.executable, "-c", LOOK + "look()"))
     assert found["asked_at"] == ADDRESSES
@@ -107,6 +108,7 @@ def test_an_ordinary_user_becomes_root_of_a_namespace_or_is_told_what_forbids_it
         assert "TestbedError: the kernel forbids a private network namespace" in done.stderr
 
 
+@pytest.mark.usefixtures("private_network")
 def test_what_the_kernel_refuses_becomes_one_sentence() -> None:
     # The kernel gives no user namespace to a process with threads, whoever it is.
     hold = "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
@@ -140,16 +142,19 @@ def test_the_setting_that_forbids_user_namespaces_is_named(
     )
 
 
+@pytest.mark.usefixtures("private_network")
 def test_input_output_arguments_and_exit_code_pass_through() -> None:
     done = run(*EXEC, "sh", "-c", 'cat; echo "$@" >&2; exit 7', "sh", "--dir", "--", "x y", stdin="in\n")
     assert (done.returncode, done.stdout, done.stderr) == (7, "in\n", "--dir -- x y\n")
 
 
+@pytest.mark.usefixtures("private_network")
 def test_programs_beside_this_python_are_found_first() -> None:
     python = Path(sys.executable)
     assert run(*EXEC, "sh", "-c", f"command -v {python.name}").stdout == f"{python}\n"
 
 
+@pytest.mark.usefixtures("private_network")
 def test_a_command_that_does_not_exist_is_named() -> None:
     done = run(*EXEC, "/no/such/command")
     sentence = "testbed: cannot start /no/such/command: No such file or directory\n"
@@ -175,6 +180,7 @@ def started(script: str) -> Iterator[subprocess.Popen[str]]:
             command.kill()
 
 
+@pytest.mark.usefixtures("private_network")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda s: s.name)
 def test_a_signal_reaches_the_command_and_its_end_ends_everything(number: signal.Signals) -> None:
     # What is left behind has a session of its own and ignores what it can.
