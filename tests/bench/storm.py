@@ -24,7 +24,7 @@ from bench.many import Requests, for_each
 from bench.operator_process import USER
 from bench.pool import EDITED_LABEL
 from bench.report import Report
-from bench.targets import Target, at_least, at_most, exactly, missed
+from bench.targets import Target, at_least, at_most, exactly, told
 from testbed.audit import AuditRecord
 from winpool.cluster.event_budget import BURST, PER_SECOND
 from winpool.cluster.events import REPETITION_SECONDS
@@ -99,7 +99,7 @@ def run_storm(*, nodes: int, directory: Path, report: Report) -> dict[str, Any]:
     figures = storm_figures(storm, nodes=nodes, series=(before, after))
     wanted = storm_targets(figures)
     report.targets(wanted)
-    return {**figures, "missed": missed(wanted)}
+    return {**figures, **told(wanted)}
 
 
 def storm_of_readiness(ground: Ground) -> None:

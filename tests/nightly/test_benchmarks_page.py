@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -20,10 +22,12 @@ def test_the_bench_runs_as_the_page_says_and_ends(command: str) -> None:
         ["bash", "-ec", command],
         cwd=ROOT,
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-    assert done.stdout.splitlines()[-1].startswith("{"), done.stdout
+    said = f"$ {command}\n{done.stdout}{done.stderr}"
+    if missed := re.search(r"^missed: (.+)$", done.stderr, re.MULTILINE):
+        pytest.fail(f"missed: {missed[1]}\n{said}")
+    assert done.returncode == 0, said
+    assert json.loads(done.stdout.splitlines()[-1]), said
