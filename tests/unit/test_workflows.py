@@ -1,0 +1,97 @@
+"""The workflows of GitHub and the devcontainer do the two commands, with the cache kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.documents import ROOT
+from testbed import toolchain
+from testbed.netns import refusal
+from testbed.paths import cache_directory
+from testbed.pins import all_pins
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
+DEVCONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
+
+
+def steps_of(workflow: Path) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+def targets_in(text: str) -> set[str]:
+    return set(re.findall(r"\bmake ([a-z-]+)", text))
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def caches(workflow: Path) -> list[dict[str, str]]:
+    return [step["with"] for step in steps_of(workflow) if step.get("uses", "").startswith("actions/cache@")]
+
+
+@pytest.mark.parametrize(("name", "typed"), [("test.yaml", {"check", "test"}), ("nightly.yaml", {"nightly"})])
+def test_a_workflow_types_the_commands_that_people_type(name: str, typed: set[str]) -> None:
+    [workflow] = [path for path in WORKFLOWS if path.name == name]
+    found: set[str] = set()
+    for step in steps_of(workflow):
+        found |= targets_in(step.get("run", ""))
+    assert found == typed
+    assert found <= targets()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_githubs_own_and_pinned_to_a_major_version(workflow: Path) -> None:
+    used = [step["uses"] for step in steps_of(workflow) if "uses" in step]
+    assert used
+    assert not [each for each in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", each)]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_what_was_built_is_kept_until_something_changes_that_decides_it(workflow: Path) -> None:
+    built = next(each for each in caches(workflow) if "hashFiles" in each["key"])
+    assert Path(built["path"]).expanduser() == Path("~/.cache/winpool").expanduser()
+    patterns = re.findall(r"'([^']+)'", built["key"])
+    hashed = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
+    hashed |= {path for pattern in patterns for path in ROOT.glob(f"{pattern}/*") if path.is_file()}
+    decisive = {path for pins in all_pins() for path in pins.sources.values()} | {toolchain.REQUIREMENTS}
+    assert decisive <= hashed
+    assert "runner.arch" in built["key"], "a binary is of one kind of machine"
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_no_workflow_gives_up_what_needs_a_network_namespace(workflow: Path) -> None:
+    """GitHub sets CI, which demands it; Ubuntu forbids it by a setting that our own refusal names."""
+    text = workflow.read_text()
+    assert "WINPOOL_DEMAND_NETNS" not in text
+    for job in yaml.safe_load(text)["jobs"].values():
+        runs = [step.get("run", "") for step in job["steps"]]
+        allowed = runs.index("sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+        assert allowed < next(at for at, run in enumerate(runs) if run.startswith("make "))
+
+
+def test_the_setting_is_one_that_the_refusal_names(tmp_path: Path) -> None:
+    file = tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+    file.parent.mkdir(parents=True)
+    file.write_text("1\n")
+    assert "sysctl kernel.apparmor_restrict_unprivileged_userns=0" in refusal(OSError(1, "no"), root=tmp_path)
+
+
+def test_the_devcontainer_installs_and_keeps_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = json.loads(DEVCONTAINER.read_text())
+    assert targets_in(found["postCreateCommand"]) == {"install"}
+    assert targets() >= {"install"}
+    [mount] = found["mounts"]
+    target = dict(part.split("=", 1) for part in mount.split(","))["target"]
+    for name in ("WINPOOL_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", f"/home/{found['remoteUser']}")
+    assert Path(target) == cache_directory()
+    assert target in found["onCreateCommand"], "a volume is root's at first"
