@@ -51,7 +51,7 @@ def refused(*by: str) -> list[Refused]:
 
 
 def _load(file: str) -> Any:
-    return yaml.safe_load((HERE / file).read_text())
+    return yaml.load((HERE / file).read_text(), Loader=yaml.CSafeLoader)  # in C: an eighth of the time
 
 
 def _manifest(entry: dict[str, Any]) -> dict[str, Any]:
