@@ -15,6 +15,10 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from yaml import CSafeLoader as _InC
+else:
+    _InC = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML can be built without libyaml
+
 _T = TypeVar("_T")
 
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
@@ -44,8 +48,8 @@ class DataError(ValueError):
         self.problems = problems
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader without dates, and without keys that stand there twice."""
+class _Strict(yaml.constructor.SafeConstructor):
+    """Keys that stand there twice are an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build the mapping of ``node``."""
@@ -60,16 +64,31 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.yaml_implicit_resolvers = {
+_WITHOUT_DATES = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-def read(text: str, kind: type[_T]) -> _T:
-    """Read YAML as ``kind``. Raises DataError with a sentence that names the line or the field."""
+class _Loader(_Strict, yaml.SafeLoader):
+    """The safe loader without dates, and without keys that stand there twice."""
+
+    yaml_implicit_resolvers = _WITHOUT_DATES
+
+
+class _QuickLoader(_Strict, _InC):
+    """The same in C: a sixth of the time, but deep nesting ends the process."""
+
+    yaml_implicit_resolvers = _WITHOUT_DATES
+
+
+def read(text: str, kind: type[_T], *, trusted: bool = False) -> _T:
+    """Read YAML as ``kind``. Raises DataError with a sentence that names the line or the field.
+
+    ``trusted`` is for data of our own, which is large: everything that users write is read with more care.
+    """
     try:
-        content = _Loader(text).get_single_data()
+        content = (_QuickLoader if trusted else _Loader)(text).get_single_data()
     except RecursionError:
         raise DataError(("it is nested too deeply to be read",)) from None
     except (yaml.YAMLError, *_TAG_ERRORS) as error:
