@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cluster.forging import NOBODY, a_record, as_kubelet
+from cluster.forging import NOBODY, a_record
+from harness.asking import CLUSTER_SCOPED
 from harness.waiting import eventually
+from testbed.api import ApiError
 from testbed.cluster import Testbed
-from testbed.kubectl import KubectlError
 from winpool.api.keys import APPLIED_ANNOTATION
 
 Object = dict[str, Any]
@@ -32,6 +33,8 @@ class Guard:
         self._bindings = self._found(BINDINGS)
         probe = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": PROBE}}
         self.testbed.kubectl("create", "-f", "-", stdin=json.dumps(probe))
+        kubelet = testbed.user_kubeconfig(f"system:node:{PROBE}", groups=["system:nodes"])
+        self._kubelet = testbed.api(kubelet.stem)
 
     def lift(self) -> None:
         """Delete the bindings; return when kubelets may write our keys."""
@@ -67,10 +70,10 @@ class Guard:
         eventually(self._stands, what="the guard in force")
 
     def _stands(self) -> bool:
-        words = ("annotate", "node", PROBE, f"{APPLIED_ANNOTATION}={a_record(NOBODY)}", "--overwrite")
+        record = {"metadata": {"annotations": {APPLIED_ANNOTATION: a_record(NOBODY)}}}
         try:
-            as_kubelet(self.testbed, PROBE, *words, "--dry-run=server")
-        except KubectlError as error:
+            self._kubelet.merge(f"{CLUSTER_SCOPED['nodes']}/{PROBE}", record, dryRun="All")
+        except ApiError as error:
             if REFUSAL in str(error):
                 return True
             raise

@@ -13,14 +13,18 @@ import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from harness.asking import CLUSTER_SCOPED
 from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from testbed.pki import Pki
 
 Object = dict[str, Any]
+
+NODES: Final = CLUSTER_SCOPED["nodes"]
+WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class WriteGate:
@@ -83,7 +87,7 @@ class WriteGate:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._testbed.kubectl("delete", "validatingwebhookconfiguration", self._name)
+        self._testbed.api().delete(f"{WEBHOOKS}/{self._name}")
         eventually(lambda: not self._is_asked(), what="the API server asks the gate no more")
         self._server.shutdown()
         self._thread.join(timeout=10)
@@ -105,9 +109,8 @@ class WriteGate:
 
     def _is_asked(self) -> bool:
         before = self._dry_runs
-        self._testbed.kubectl(
-            "annotate", "node", self._node, "example.com/probe=1", "--overwrite", "--dry-run=server"
-        )
+        probe = {"metadata": {"annotations": {"example.com/probe": "1"}}}
+        self._testbed.api().merge(f"{NODES}/{self._node}", probe, dryRun="All")
         return self._dry_runs > before
 
     def _configuration(self) -> Object:

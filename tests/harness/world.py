@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from harness.asking import CLUSTER_SCOPED, get
 from harness.gate import WriteGate
 from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
@@ -22,6 +23,8 @@ from winpool.api.keys import REPORTING_CONTROLLER
 
 RUN_LABEL = "example.com/run"
 """Every node of a test carries this label with the test's suffix: what its pools select by."""
+NODES: Final = CLUSTER_SCOPED["nodes"]
+POOLS: Final = CLUSTER_SCOPED["wnp"]
 
 Object = dict[str, Any]
 
@@ -139,8 +142,8 @@ class World:
         return str(manifest["metadata"]["name"])
 
     def delete(self, name: str, *, wait: bool = True) -> None:
-        """``kubectl delete`` the pool; with ``wait``, return when it is gone."""
-        self.testbed.kubectl("delete", "wnp", name, "--wait=false")
+        """Delete the pool; with ``wait``, return when it is gone."""
+        self.testbed.api().delete(f"{POOLS}/{name}")
         if wait:
             eventually(lambda: name not in self.pools(), what=f"pool {name} gone")
 
@@ -214,9 +217,8 @@ class World:
         return done.stdout + done.stderr
 
     def get(self, *arguments: str) -> Object:
-        """Return ``kubectl get … -o json``, parsed."""
-        parsed: Object = json.loads(self.testbed.kubectl("get", *arguments, "-o", "json").stdout)
-        return parsed
+        """Return what ``kubectl get … -o json`` would print, parsed."""
+        return get(self.testbed.api(), *arguments)
 
     def events(self, *, kind: str, name: str) -> list[Object]:
         """Return the events about an object."""
@@ -246,15 +248,16 @@ class World:
                 process.send_signal(signal.SIGTERM)
             for process in self._simulators:
                 process.wait(timeout=30)
-            if left := sorted(self.nodes()):  # of kubelets that the test killed
-                self.kubectl("delete", "node", *left)
+            for name in self.nodes():  # of kubelets that the test killed
+                self.testbed.api().delete(f"{NODES}/{name}")
         assert not self.pools(), "a pool of this test is left"
         assert not self.nodes(), "a node of this test is left"
 
     def _strip(self, name: str) -> None:
-        patch = json.dumps({"metadata": {"finalizers": None}})
-        self.kubectl("patch", "wnp", name, "--type=merge", "-p", patch)
-        self.kubectl("delete", "wnp", name, "--ignore-not-found")
+        api = self.testbed.api()
+        api.merge(f"{POOLS}/{name}", {"metadata": {"finalizers": None}})
+        if name in self.pools():
+            api.delete(f"{POOLS}/{name}")
 
 
 def is_node_patch(record: AuditRecord) -> bool:

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from testbed import components, tokens
+from testbed.api import Api
 from testbed.audit import AuditLog
 from testbed.build import ensure_binary
 from testbed.component import Component
 from testbed.control import ComponentStatus, Control, Request
 from testbed.errors import TestbedError
 from testbed.heartbeats import heartbeats
-from testbed.kubeconfig import ADMIN, SUPERVISOR, write_user
+from testbed.kubeconfig import ADMIN, IDENTITIES, SUPERVISOR, write_user
 from testbed.kubectl import Kubectl
 from testbed.launch import await_ready, end_stranger, end_supervisor, refuse_occupied, start_supervisor
 from testbed.options import Options
@@ -50,6 +51,7 @@ class Testbed:
         self._control = Control(layout)
         self._kubectl = Kubectl(layout)
         self._population = Population(layout, kubectl=self._kubectl, control=self._control)
+        self._apis: dict[str, Api] = {}
         self.audit = AuditLog(layout.audit_log)
 
     @classmethod
@@ -213,6 +215,17 @@ class Testbed:
         """
         return self._kubectl.run(*args, role=role, stdin=stdin, check=check, environment=environment)
 
+    def api(self, role: str = ADMIN) -> Api:
+        """Return the API server as the user of a role asks it, over connections that ``down`` closes.
+
+        Raises:
+            TestbedError: there is no such role.
+
+        """
+        if role not in self._apis:
+            self._apis[role] = Api(self.kubeconfig(role))
+        return self._apis[role]
+
     def component(self, name: str) -> Component:
         """Return ``etcd``, ``apiserver``, ``kcm``, ``scheduler``, ``winsim``, or what ``run`` started."""
         return Component(self._control, name)
@@ -256,21 +269,15 @@ class Testbed:
         """Sign a token for the operator's ServiceAccount; a negative lifetime makes one that has expired.
 
         Raises:
-            KubectlError: the ServiceAccount does not exist.
+            ApiError: the ServiceAccount does not exist.
 
         """
-        found = self.kubectl(
-            "get",
-            "serviceaccount",
-            tokens.SERVICE_ACCOUNT,
-            "-n",
-            tokens.NAMESPACE,
-            "-o",
-            "jsonpath={.metadata.uid}",
+        account = self.api().get(
+            f"/api/v1/namespaces/{tokens.NAMESPACE}/serviceaccounts/{tokens.SERVICE_ACCOUNT}"
         )
         return tokens.mint(
             key_file=Pki(self._layout.pki).service_account_key,
-            uid=found.stdout,
+            uid=account["metadata"]["uid"],
             now=datetime.now(UTC),
             lifetime_seconds=lifetime_seconds,
         )
@@ -288,16 +295,21 @@ class Testbed:
             TestbedError: the line does not appear.
 
         """
-        mark = f"/version?settle={uuid.uuid4().hex}"
-        self.kubectl("get", "--raw", mark, role=SUPERVISOR)
+        since, settle = datetime.now(UTC), uuid.uuid4().hex
+        mark = f"/version?settle={settle}"
+        self.api(SUPERVISOR).get("/version", settle=settle)
+        user, _ = IDENTITIES[SUPERVISOR]
         wait_until(
-            lambda: any(record.uri == mark for record in self.audit.requests(verbs={"get"})),
+            lambda: any(each.uri == mark for each in self.audit.requests(user=user, since=since)),
             what="the audit log to show a request of our own",
             timeout_seconds=AUDIT_TIMEOUT_SECONDS,
         )
 
     def down(self) -> None:
         """End the testbed; nothing happens where it has ended already."""
+        for api in self._apis.values():
+            api.close()
+        self._apis.clear()
         if self._process is not None:
             end_supervisor(self._process)
         else:
