@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -67,7 +66,7 @@ def read(path: Path, *, start: int, end: int) -> Iterator[AuditRecord]:
             position += len(line)
             if position > end:
                 return
-            if LEASE not in line and not is_end_of_watch(record := parse(json.loads(line))):
+            if LEASE not in line and not is_end_of_watch(record := parse(line)):
                 yield record
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.audit import AuditLog
+from testbed import audit
+from testbed.audit import AuditLog, AuditRecord
 
 T0 = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -166,3 +167,48 @@ def test_a_line_cut_by_a_kill_costs_only_itself(path: Path) -> None:
 def test_two_readers_do_not_share_what_they_have_read(path: Path) -> None:
     append(path, line("1"))
     assert ids(AuditLog(path)) == ids(AuditLog(path)) == ["1"]
+
+
+def test_requests_come_in_the_order_in_which_they_were_received(path: Path) -> None:
+    append(
+        path,
+        line("watch", seconds=1, verb="watch", stage="ResponseStarted"),
+        line("quick", seconds=3),
+        line("slow", seconds=2),
+        line("bobs", seconds=2, user="bob"),
+    )
+    log = AuditLog(path)
+    assert ids(log) == ["watch", "slow", "bobs", "quick"]
+    append(path, line("watch", seconds=1, verb="watch"), line("slowest", seconds=0))
+    assert ids(log) == ["slowest", "watch", "slow", "bobs", "quick"]
+    assert [each.audit_id for each in log.requests(user="alice")] == ["slowest", "watch", "slow", "quick"]
+
+
+def test_a_question_looks_only_at_the_user_and_the_time_that_it_names(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(path, *(line(str(number), seconds=number, user=f"user-{number % 10}") for number in range(2000)))
+    log = AuditLog(path)
+    assert len(ids(log)) == 2000
+    looked_at = 0
+    between, received = audit._Row.between, audit._received
+
+    def counted_row(row: audit._Row, since: datetime | None, until: datetime | None) -> list[AuditRecord]:
+        nonlocal looked_at
+        found = between(row, since, until)
+        looked_at += len(found)
+        return found
+
+    def counted_time(record: AuditRecord) -> datetime:
+        nonlocal looked_at
+        looked_at += 1
+        return received(record)
+
+    monkeypatch.setattr(audit._Row, "between", counted_row)
+    monkeypatch.setattr(audit, "_received", counted_time)
+    late = T0 + timedelta(seconds=1990)
+    assert [each.audit_id for each in log.requests(user="user-3", since=late)] == ["1993"]
+    assert looked_at <= 1 + 8  # the one, and a search among 200
+    looked_at = 0
+    assert len(log.writes(since=late, until=late + timedelta(seconds=5))) == 5
+    assert looked_at <= 5 + 2 * 11  # the five, and two searches among 2000
