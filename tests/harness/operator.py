@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from harness.waiting import eventually
+from harness.waiting import HopelessError, eventually
+from testbed.errors import tail
 
 USER = "system:serviceaccount:winpool-system:winpool"
 """Who the operator is in the audit log."""
@@ -72,12 +73,18 @@ class Operator:
         return self._process is not None and self._process.poll() is None
 
     def wait_ready(self) -> None:
-        """Return when /readyz answers 200."""
+        """Return when /readyz answers 200.
+
+        Raises:
+            HopelessError: it has ended; with the end of its log.
+
+        """
         eventually(self.ready, what=f"operator ready ({self.log_file})")
 
     def ready(self) -> bool:
-        """Whether /readyz answers 200 now."""
-        assert self.running, f"the operator has ended: {self.log_text()[-2000:]}"
+        """Whether /readyz answers 200 now; raises HopelessError where it never will."""
+        if not self.running:
+            raise HopelessError(f"the operator has ended; the end of {self.log_file}:\n{tail(self.log_file)}")
         return self.get("/readyz")[0] == 200
 
     def get(self, path: str) -> tuple[int, str]:

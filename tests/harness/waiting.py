@@ -12,8 +12,15 @@ GUARD_SECONDS = 60.0
 """Long enough for a machine that is busy with other things: a guard, not an expectation."""
 
 
+class HopelessError(Exception):
+    """What is waited for cannot come any more; a check raises it to end the waiting at once."""
+
+
 def eventually(check: Callable[[], T], *, what: str, seconds: float = GUARD_SECONDS, every: float = 0.1) -> T:
-    """Return the first true value of ``check``; fail with its last value or assertion after ``seconds``."""
+    """Return the first true value of ``check``; fail with its last value or assertion after ``seconds``.
+
+    Whatever else ``check`` raises ends the waiting at once.
+    """
     deadline = time.monotonic() + seconds
     while True:
         last: object

@@ -15,10 +15,11 @@ from harness.asking import CLUSTER_SCOPED, get
 from harness.gate import WriteGate
 from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
-from harness.waiting import eventually
+from harness.waiting import HopelessError, eventually
 from harness.watcher import Watcher
 from testbed.audit import AuditRecord
 from testbed.cluster import Testbed
+from testbed.errors import tail
 from winpool.api.keys import REPORTING_CONTROLLER
 
 RUN_LABEL = "example.com/run"
@@ -81,7 +82,8 @@ class World:
         self._simulators.append(process)
 
         def names() -> list[str]:
-            assert process.poll() is None, log.read_text()
+            if process.poll() is not None:
+                raise HopelessError(f"the simulated nodes have ended; the end of {log}:\n{tail(log)}")
             return sorted(
                 name for name, node in self.nodes().items() if name.startswith(prefix) and is_settled(node)
             )
