@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import uuid
@@ -35,7 +34,7 @@ class Nodes:
     log: Path
 
     def all(self) -> dict[str, dict[str, Any]]:
-        found = json.loads(self.testbed.kubectl("get", "--raw", "/api/v1/nodes").stdout)["items"]
+        found = self.testbed.api().get("/api/v1/nodes")["items"]
         return {
             node["metadata"]["name"]: node
             for node in found
@@ -47,7 +46,7 @@ class Nodes:
 
     def leases(self) -> dict[str, dict[str, Any]]:
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-        found = json.loads(self.testbed.kubectl("get", "--raw", path).stdout)["items"]
+        found = self.testbed.api().get(path)["items"]
         return {
             lease["metadata"]["name"]: lease
             for lease in found
