@@ -16,6 +16,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
+# What the tests on a real control plane took, test by test.
+RESULTS ?= .results
+# As many as there are cores, and as fit into memory: a control plane with nodes, operator and tests takes 1.5 GiB.
+WORKERS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
+  END {print fit < 1 ? 1 : fit < cores ? fit : cores}' /proc/meminfo)
 
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -58,7 +63,7 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 	@WINPOOL_WORLDS=10000 WINPOOL_PODS=150000 $(BIN)/pytest -q -n 2 --dist worksteal \
 	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
 	@$(BIN)/pytest -q tests/alerts
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build

@@ -1,4 +1,4 @@
-"""One control plane for each half of the run; each test has a world of its own in it."""
+"""One control plane for each worker of the run; each test has a world of its own in it."""
 
 from __future__ import annotations
 
