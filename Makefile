@@ -63,7 +63,7 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 	@WINPOOL_WORLDS=10000 WINPOOL_PODS=150000 $(BIN)/pytest -q -n 2 --dist worksteal \
 	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
 	@$(BIN)/pytest -q tests/alerts
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build

@@ -1,4 +1,4 @@
-"""For every test that is a coroutine: no task may be left running. And what some tests ask of the machine."""
+"""For every test: no task left running, what it asks of the machine, and which tests stay on one worker."""
 
 from __future__ import annotations
 
@@ -35,5 +35,19 @@ def private_network() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+        if not isinstance(item, pytest.Function):
+            continue
+        if inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "no_leaked_task")
+        if item.get_closest_marker("xdist_group") is None and shares_with_its_file(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def shares_with_its_file(item: pytest.Function) -> bool:
+    """Whether a fixture is made once for the file of a test, such as a control plane of its own.
+
+    With ``--dist loadgroup`` all tests of such a file run on one worker, so that it is made once; any other
+    test runs on whichever worker is free, so that no long file keeps one of them busy at the end.
+    """
+    made = item._fixtureinfo.name2fixturedefs.values()
+    return any(fixture.scope == "module" for fixtures in made for fixture in fixtures[-1:])

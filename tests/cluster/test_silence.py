@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+import pytest
+
 from harness.nodes import labels_of
 from harness.operator import USER
 from harness.waiting import eventually, holds
 from harness.world import World
+
+pytestmark = pytest.mark.xdist_group("silence")
+"""Groups run before single tests: the minute shall not be what the other worker waits for at the end."""
 
 SILENCE = timedelta(seconds=60)
 GUARD = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
