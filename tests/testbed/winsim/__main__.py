@@ -63,7 +63,9 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
             server=options.server,
             wire=wire,
             clock=clock,
-            timing=Timing(lease_duration=options.lease_duration_seconds),
+            timing=Timing(
+                lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
+            ),
             pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
             say=_say,
         )

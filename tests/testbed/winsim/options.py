@@ -34,6 +34,7 @@ class Options:
     key: Path
     plan: Plan
     lease_duration_seconds: int
+    status_sync_seconds: int
     pod_start_seconds: float
     pod_stop_seconds: float
     delete_on_exit: bool
@@ -69,6 +70,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         key=given.key,
         plan=plan,
         lease_duration_seconds=given.lease_duration_seconds,
+        status_sync_seconds=given.status_sync_seconds,
         pod_start_seconds=given.pod_start_seconds,
         pod_stop_seconds=given.pod_stop_seconds,
         delete_on_exit=given.delete_on_exit,
@@ -141,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
         default=40,
         metavar="N",
         help="length of the Leases, renewed at a quarter of it (default 40)",
+    )
+    parser.add_argument(
+        "--status-sync-seconds",
+        type=_seconds,
+        default=10,
+        metavar="N",
+        help="how often a kubelet looks whether its status has changed (default 10)",
     )
     for verb, text in (("start", "to be Ready"), ("stop", "to stop, at most their grace")):
         parser.add_argument(

@@ -91,16 +91,19 @@ def test_the_command_line_makes_a_plan() -> None:
 def test_the_pace_of_nodes_and_pods_is_a_kubelets_unless_told_otherwise(tmp_path: Path) -> None:
     usual = parse_options(FILES)
     assert (usual.lease_duration_seconds, usual.pod_start_seconds, usual.pod_stop_seconds) == (40, 0.3, 0.3)
+    assert usual.status_sync_seconds == 10
     assert (usual.control_socket, usual.roster) == (None, None)
     chosen = parse_options(
         [
             *FILES,
             *("--windows", "0", "--linux", "0", "--control-socket", str(tmp_path / "s")),
             *("--lease-duration-seconds", "200", "--pod-start-seconds", "0", "--pod-stop-seconds", "2.5"),
+            *("--status-sync-seconds", "1"),
         ]
     )
     assert chosen.plan.names == ()
     assert (chosen.lease_duration_seconds, chosen.pod_start_seconds, chosen.pod_stop_seconds) == (200, 0, 2.5)
+    assert chosen.status_sync_seconds == 1
 
 
 def test_twelve_windows_and_two_linux_nodes_are_the_default() -> None:
