@@ -15,6 +15,7 @@ from harness.world import World
 from testbed.faults import FaultProxy, answer, cut_stream, on, rewrite, stall
 from winpool.api.keys import API_VERSION, KIND, PLURAL, POOL_LABEL
 from winpool.cluster import pool_list
+from winpool.cluster import reflector as reflecting
 from winpool.cluster.errors import StreamGarbled
 from winpool.cluster.labelled import list_labelled, list_strays
 from winpool.cluster.transport import Transport
@@ -31,9 +32,12 @@ async def transport(proxy: FaultProxy) -> AsyncIterator[Transport]:
 
 @pytest.mark.parametrize("nth", [1, 2], ids=["the first watch", "one after it"])
 async def test_a_list_asked_for_while_a_watch_is_being_opened_is_made(
-    proxy: FaultProxy, transport: Transport, nth: int
+    proxy: FaultProxy, transport: Transport, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
     """There is no watch then that could be ended, and the one that comes would last for minutes."""
+    monkeypatch.setattr(
+        reflecting, "ASKED_SECONDS", 2.0
+    )  # long enough to open a watch before the list is due
     opening = proxy.add(NODES_WATCH, stall(), nth=nth)
     async with a_reflector(transport, sync=False) as reflected:
         reflector = reflected.reflector
