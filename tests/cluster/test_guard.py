@@ -38,6 +38,8 @@ NODES: Final = "/api/v1/nodes"
 KUBELET, AGENT, HOLDER, REQUESTER = "kubelet", "agent", "holder", "requester"
 """A kubelet of the node, and pods whose accounts may patch all nodes: one with nothing more, one with the
 right to write ``hold``, one with the shipped ClusterRole."""
+WITNESS: Final = "witness"
+"""A cluster admin, who reads what is on the nodes."""
 
 every_key = pytest.mark.parametrize(("kind", "key"), KEYS, ids=[key.rpartition("/")[2] for _, key in KEYS])
 every_attacker = pytest.mark.parametrize("who", [KUBELET, AGENT])
@@ -60,8 +62,9 @@ class Ground:
 
     def said(self) -> list[tuple[Object, Object]]:
         """Return labels and annotations of both nodes."""
-        found = json.loads(self.testbed.kubectl("get", "node", self.full, self.bare, "-o", "json").stdout)
-        told = [each["metadata"] for each in found["items"]]
+        answers = [self.callers[WITNESS].ask("GET", f"{NODES}/{name}") for name in (self.full, self.bare)]
+        assert [status for status, _ in answers] == [HTTPStatus.OK] * 2
+        told = [node["metadata"] for _, node in answers]
         return [(each.get("labels", {}), each.get("annotations", {})) for each in told]
 
 
@@ -75,6 +78,7 @@ def ground(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     try:
         with ExitStack() as stack:
             callers = {f"{KUBELET} {name}": Caller.kubelet(testbed, name) for name in (full, bare)}
+            callers[WITNESS] = Caller.named(testbed, "witness", "system:masters")
             for who in (AGENT, HOLDER, REQUESTER):
                 callers[who] = Caller.bearer(testbed, bound_token(testbed, space, who, node=bare))
             for caller in callers.values():
