@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -30,6 +31,16 @@ from testbed.winsim.clock import SystemClock
 from testbed.winsim.control import FleetControl
 from testbed.winsim.identities import node_identity
 from testbed.winsim.wire import STRATEGIC_MERGE, ApiError, Wire, tls_context
+
+OFTEN = ("--lease-duration-seconds=4", "--status-sync-seconds=1")
+"""Has kubelets look and speak every second, not every ten, where a test waits for what they do next."""
+
+
+@pytest.fixture(scope="module")
+def pair(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Two nodes for the tests that are refused whatever they try on them."""
+    with simulated(testbed, tmp_path_factory.mktemp("pair"), windows=2) as nodes:
+        yield nodes
 
 
 def test_twelve_windows_and_two_linux_nodes_are_ready_and_look_real(testbed: Testbed, tmp_path: Path) -> None:
@@ -128,37 +139,35 @@ def test_each_node_speaks_for_itself_and_is_silent_but_for_its_lease(
     ],
 )
 async def test_a_node_may_not_do_what_node_restriction_forbids(
-    testbed: Testbed, tmp_path: Path, target: str, subresource: str, patch: dict[str, Any], sentence: str
+    testbed: Testbed, pair: Nodes, target: str, subresource: str, patch: dict[str, Any], sentence: str
 ) -> None:
     certificate, key = testbed.front_proxy
     tls = tls_context(ca=testbed.ca_file, certificate=certificate, key=key)
-    with simulated(testbed, tmp_path, windows=2) as nodes:
-        async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
-            with pytest.raises(ApiError, match=sentence) as refused:
-                await wire.request(
-                    "PATCH",
-                    f"/api/v1/nodes/{nodes.prefix}-{target}{subresource}",
-                    identity=node_identity(f"{nodes.prefix}-w01"),
-                    body=patch,
-                    content_type=STRATEGIC_MERGE,
-                )
-        assert refused.value.code == 403
+    async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
+        with pytest.raises(ApiError, match=sentence) as refused:
+            await wire.request(
+                "PATCH",
+                f"/api/v1/nodes/{pair.prefix}-{target}{subresource}",
+                identity=node_identity(f"{pair.prefix}-w01"),
+                body=patch,
+                content_type=STRATEGIC_MERGE,
+            )
+    assert refused.value.code == 403
 
 
-async def test_a_node_may_not_delete_itself(testbed: Testbed, tmp_path: Path) -> None:
+async def test_a_node_may_not_delete_itself(testbed: Testbed, pair: Nodes) -> None:
     certificate, key = testbed.front_proxy
     tls = tls_context(ca=testbed.ca_file, certificate=certificate, key=key)
-    with simulated(testbed, tmp_path, windows=1) as nodes:
-        name = f"{nodes.prefix}-w01"
-        async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
-            with pytest.raises(ApiError, match="cannot delete resource") as refused:
-                await wire.request("DELETE", f"/api/v1/nodes/{name}", identity=node_identity(name))
-        assert refused.value.code == 403
-        assert name in nodes.all()
+    name = f"{pair.prefix}-w01"
+    async with Wire(testbed.server, tls=tls, clock=SystemClock(), random=Random(1), say=print) as wire:
+        with pytest.raises(ApiError, match="cannot delete resource") as refused:
+            await wire.request("DELETE", f"/api/v1/nodes/{name}", identity=node_identity(name))
+    assert refused.value.code == 403
+    assert name in pair.all()
 
 
 def test_a_kubelet_puts_right_what_is_its_own_and_leaves_the_rest(testbed: Testbed, tmp_path: Path) -> None:
-    with simulated(testbed, tmp_path, windows=1) as nodes:
+    with simulated(testbed, tmp_path, *OFTEN, windows=1) as nodes:
         name = f"{nodes.prefix}-w01"
         testbed.kubectl(
             "label", "node", name, "kubernetes.io/os-", "node.kubernetes.io/windows-build-", "mine=1"
@@ -185,7 +194,7 @@ def test_a_kubelet_puts_right_what_is_its_own_and_leaves_the_rest(testbed: Testb
 
 
 def test_a_deleted_node_stays_away_until_somebody_makes_it_again(testbed: Testbed, tmp_path: Path) -> None:
-    with simulated(testbed, tmp_path, windows=2) as nodes:
+    with simulated(testbed, tmp_path, *OFTEN, windows=2) as nodes:
         name = f"{nodes.prefix}-w01"
         testbed.kubectl("delete", "node", name)
         deleted = datetime.now(UTC)
@@ -270,28 +279,3 @@ def test_told_to_end_while_nodes_come_up_it_leaves_none(testbed: Testbed, tmp_pa
         wait_until(lambda: len(nodes.all()) > 0, what="a first node", timeout_seconds=BRING_UP_SECONDS)
         assert nodes.end() == 0
         assert nodes.all() == {}
-
-
-def test_nodes_outlive_an_outage_of_the_api_server(tmp_path: Path) -> None:
-    with (
-        Testbed.up(directory=tmp_path / "own") as testbed,
-        simulated(testbed, tmp_path, windows=3) as nodes,
-    ):
-        server = testbed.component("apiserver")
-        server.kill()
-        wait_until(
-            lambda: "does not answer" in nodes.log.read_text(),
-            what="the simulator to notice",
-            timeout_seconds=HEARTBEAT_SECONDS,
-        )
-        server.start()
-        server.wait_ready()
-        returned = datetime.now(UTC).isoformat()
-        wait_until(
-            lambda: all(lease["spec"]["renewTime"] > returned for lease in nodes.leases().values()),
-            what="every Lease to be renewed after the outage",
-            timeout_seconds=HEARTBEAT_SECONDS,
-        )
-        assert "answers again" in nodes.log.read_text()
-        assert all(condition(node, "Ready")["status"] == "True" for node in nodes.all().values())
-        assert nodes.process.poll() is None

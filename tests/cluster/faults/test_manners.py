@@ -6,7 +6,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -80,18 +79,3 @@ def test_waiting_in_vain_shows_what_came(proxy: FaultProxy, client: Client, name
         proxy.wait_for(on("patch"), seconds=0.05)
     proxy.clear()
     assert proxy.log == ()
-
-
-def test_the_api_server_gone_looks_like_a_connection_broken_off(tmp_path: Path) -> None:
-    with Testbed.up(directory=tmp_path) as own, FaultProxy(own) as proxy:
-        own.kubectl("create", "namespace", "winpool-system")
-        tls = ssl.create_default_context(cafile=str(own.ca_file))
-        with Client(proxy.server, tls=tls, token="nobody") as client:
-            assert client.get("/version").status == 401
-            own.component("apiserver").kill()
-            with pytest.raises(BROKEN):
-                client.get("/version")
-            assert "Error" in proxy.wait_for(lambda each: each.done, count=2).problem
-            own.component("apiserver").start()
-            own.component("apiserver").wait_ready()
-            assert client.get("/version").status == 401

@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from harness.streams import NODES_WATCH, POOLS_WATCH, Stage, kept_in, staged
 from harness.world import World
@@ -14,19 +14,18 @@ from testbed.cluster import Testbed
 from testbed.faults import Record, alter, call, event, on, rewrite
 
 Object = dict[str, Any]
-ROOT: Final = Path(__file__).parents[2]
 
 
-def test_a_restarted_api_server_that_knows_no_old_versions_is_caught_up_with(tmp_path: Path) -> None:
-    directory = tmp_path / "testbed"
-    with Testbed.up(directory=directory, apply=[ROOT / "crds", ROOT / "deploy" / "base"]) as own:
-        world = World(own, directory=tmp_path)
-        try:
-            with staged(world, nodes=4) as stage:
-                catch_up_with_a_restart(stage)
-                list_across_a_restart(stage)
-        finally:
-            world.close()
+def test_a_restarted_api_server_that_knows_no_old_versions_is_caught_up_with(
+    fragile: Testbed, tmp_path: Path
+) -> None:
+    world = World(fragile, directory=tmp_path)
+    try:
+        with staged(world, nodes=4) as stage:
+            catch_up_with_a_restart(stage)
+            list_across_a_restart(stage)
+    finally:
+        world.close()
 
 
 def catch_up_with_a_restart(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""What the reflector survives of a control plane of its own: killed, frozen, compacted, absent."""
+"""What the reflector survives of a control plane: killed, frozen, compacted, absent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import json
 import signal
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from cluster.door import Reflected, a_node_manifest, a_reflector, a_transport, u
 from testbed.cluster import Testbed
 from winpool.cluster.errors import Unavailable
 from winpool.cluster.transport import Transport
-
-
-@pytest.fixture(scope="module")
-def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """A control plane that only these tests use, and break."""
-    with Testbed.up(directory=tmp_path_factory.mktemp("fragile")) as running:
-        yield running
 
 
 def add(testbed: Testbed, *names: str) -> None:
