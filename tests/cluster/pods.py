@@ -129,12 +129,14 @@ class Pods:
     def close(self) -> None:
         """Take everything away, whatever holds it."""
         everything = ("-n", NAMESPACE, *self._selector)
-        self._world.kubectl("delete", "daemonset", *everything, "--cascade=foreground", "--timeout=50s")
+        if self._world.get("daemonsets", *everything)["items"]:
+            self._world.kubectl("delete", "daemonset", *everything, "--cascade=foreground", "--timeout=50s")
         patch = json.dumps({"metadata": {"finalizers": None}})
         for name, pod in self.all().items():
             if pod["metadata"].get("finalizers"):
                 self._world.kubectl("patch", "pod", name, "-n", NAMESPACE, "--type=merge", "-p", patch)
-        self._world.kubectl("delete", "pod", *everything, "--force", "--grace-period=0", "--timeout=50s")
+        if self.all():
+            self._world.kubectl("delete", "pod", *everything, "--force", "--grace-period=0", "--timeout=50s")
         assert self.all() == {}, "a pod of this test is left"
 
     def _template(
@@ -185,9 +187,7 @@ def await_passes(world: World, *, count: int = 2) -> None:
     Between two looks is a second at least: what it does because of the former it has done then.
     """
     since = world.now()
-    eventually(
-        lambda: len(passes(world, since=since)) > count, what=f"{count} more looks at all pods", every=0.5
-    )
+    eventually(lambda: len(passes(world, since=since)) > count, what=f"{count} more looks at all pods")
 
 
 def removals(world: World, *, since: datetime, of: Collection[str]) -> list[str]:

@@ -9,7 +9,7 @@ from testbed.api import Api
 
 Object = dict[str, Any]
 
-NAMESPACED: Final = {"pods": "/api/v1", "events": "/api/v1"}
+NAMESPACED: Final = {"pods": "/api/v1", "events": "/api/v1", "daemonsets": "/apis/apps/v1"}
 CLUSTER_SCOPED: Final = {
     "nodes": "/api/v1/nodes",
     "node": "/api/v1/nodes",

@@ -65,6 +65,19 @@ async def test_threads_may_ask_at_the_same_time(tmp_path: Path) -> None:
         assert len(server.heads) == 20
 
 
+async def test_a_patch_is_merged_and_may_be_a_dry_run(tmp_path: Path) -> None:
+    async with an_api(tmp_path) as (server, api):
+        await asyncio.to_thread(api.merge, "/api/v1/nodes/w1", {"metadata": {}}, dryRun="All")
+        assert server.heads[0].startswith("PATCH /api/v1/nodes/w1?dryRun=All ")
+        assert "Content-Type: application/merge-patch+json\r\n" in server.heads[0]
+
+
+async def test_a_deletion_leaves_dependents_to_the_garbage_collector(tmp_path: Path) -> None:
+    async with an_api(tmp_path) as (server, api):
+        await asyncio.to_thread(api.delete, "/api/v1/nodes/w1")
+        assert server.heads[0].startswith("DELETE /api/v1/nodes/w1?propagationPolicy=Background ")
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
