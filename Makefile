@@ -37,8 +37,10 @@ $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	  { echo "winpool needs Python 3.11 or newer; say which with: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@command -v git >/dev/null || { echo "winpool's tests need git; install the package git" >&2; exit 1; }
 	@echo "Installing Python packages into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt || \
+	  { echo "pip could not install the packages: check the network, or name an index with PIP_INDEX_URL" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 	  -e . -e tests/testbed
 	@touch $@

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
-from nightly.explore import SEEDS, Run, main, runs
+from nightly.explore import KEPT, SEEDS, Run, main, runs
 
 
 class Pytest:
@@ -61,6 +63,15 @@ def test_what_failed_is_kept_and_named_and_the_rest_runs(
         f"kept earlier: {tmp_path / 'worlds-seed-3.log'} (make explore SEED=3)",
         "seed 7: 1 failed",
     ]
+
+
+def test_the_profile_looks_ten_times_as_hard_by_chance_and_remembers_what_failed() -> None:
+    usual, exploring = settings.get_profile("ci"), settings.get_profile("explore")
+    assert exploring.max_examples == 10 * usual.max_examples
+    assert (usual.derandomize, exploring.derandomize) == (True, False)
+    assert usual.database is None
+    assert isinstance(exploring.database, DirectoryBasedExampleDatabase)
+    assert exploring.database.path == KEPT / "examples"
 
 
 @pytest.mark.parametrize("seed", ["x", "-1", str(SEEDS)])
