@@ -18,7 +18,7 @@ from bench.api import MERGE_PATCH
 from bench.api import USER as BENCH_USER
 from bench.counting import FAILED_FROM, OK, is_node_change, is_node_patch
 from bench.errors import BenchError
-from bench.fleet import read_fleet, wait_at_rest
+from bench.fleet import STABLE_SECONDS, read_fleet, wait_at_rest
 from bench.ground import Ground, prepared
 from bench.many import Requests, for_each
 from bench.operator_process import USER
@@ -75,20 +75,31 @@ def count_storm(records: Iterable[AuditRecord], *, seconds: float) -> Storm:
     )
 
 
-def run_storm(*, nodes: int, directory: Path, report: Report) -> dict[str, Any]:
-    """Measure; return the figures of the last line."""
+def run_storm(
+    *,
+    nodes: int,
+    directory: Path,
+    report: Report,
+    quiet_seconds: float = QUIET_SECONDS,
+    rest_seconds: float = STABLE_SECONDS,
+) -> dict[str, Any]:
+    """Measure; return the figures of the last line.
+
+    With a shorter ``quiet_seconds`` the repetitions of events that come later are not counted: the bounds
+    hold for any time. ``rest_seconds`` is how long no node may have changed before something is done.
+    """
     with prepared(nodes=nodes, directory=directory, report=report) as ground:
         ground.operator.start()
         ground.pool.create()
         ground.pool.wait_converged()
-        wait_at_rest(ground.trail)
-        time.sleep(QUIET_SECONDS)
+        wait_at_rest(ground.trail, seconds=rest_seconds)
+        time.sleep(quiet_seconds)
         before = ground.operator.scrape().series
         start = ground.trail.mark()
         began = time.monotonic()
-        storm_of_readiness(ground)
-        storm_of_labels(ground)
-        time.sleep(QUIET_SECONDS)
+        storm_of_readiness(ground, rest_seconds=rest_seconds)
+        storm_of_labels(ground, rest_seconds=rest_seconds)
+        time.sleep(quiet_seconds)
         ground.operator.require_alive()
         storm = count_storm(
             ground.trail.between(start, ground.trail.mark()), seconds=time.monotonic() - began
@@ -102,7 +113,7 @@ def run_storm(*, nodes: int, directory: Path, report: Report) -> dict[str, Any]:
     return {**figures, **told(wanted)}
 
 
-def storm_of_readiness(ground: Ground) -> None:
+def storm_of_readiness(ground: Ground, *, rest_seconds: float) -> None:
     """Have every kubelet report that its node is not Ready, and then that it is, and wait for the pool."""
     report, fleet = ground.report, ground.testbed.fleet
     for ready, count in ((False, 0), (True, ground.nodes)):
@@ -111,10 +122,10 @@ def storm_of_readiness(ground: Ground) -> None:
         _await_ready(ground, count=count)
         report.say(f"{count:,} of {ground.nodes:,} nodes Ready after {time.monotonic() - began:.1f} s")
     ground.pool.wait_converged()
-    wait_at_rest(ground.trail)
+    wait_at_rest(ground.trail, seconds=rest_seconds)
 
 
-def storm_of_labels(ground: Ground) -> None:
+def storm_of_labels(ground: Ground, *, rest_seconds: float) -> None:
     """Take a label of the pool off every node by hand, and wait until all have it again."""
     names = sorted(read_fleet(ground.api))
     start = ground.trail.mark()
@@ -123,7 +134,7 @@ def storm_of_labels(ground: Ground) -> None:
     _wait(ground, lambda: _none_lacks(ground), what="every node to have its label again")
     ground.report.say(f"{len(names):,} labels taken off and back after {time.monotonic() - began:.1f} s")
     ground.pool.wait_converged()
-    wait_at_rest(ground.trail)
+    wait_at_rest(ground.trail, seconds=rest_seconds)
     records = ground.trail.between(start, ground.trail.mark())
     stripped = {each.name for each in records if is_node_patch(each) and each.user == BENCH_USER}
     repaired = {
