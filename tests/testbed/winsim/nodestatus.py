@@ -1,12 +1,13 @@
 """What a kubelet says about its node: the object it registers with and the status it keeps.
 
 Pure; follows the setters of the kubelet at v1.36 (``pkg/kubelet/nodestatus/setters.go``,
-``pkg/kubelet/kubelet_node_status.go``) and keeps everything that others wrote: conditions of
-other types, other labels, resources that it does not own.
+``pkg/kubelet/kubelet_node_status.go``; at v1.37 they do the same for Windows) and keeps everything
+that others wrote: conditions of other types, other labels, resources that it does not own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -43,6 +44,12 @@ _DECLARED_FEATURES: Final = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
+# The minors from which on kubelets report these fields by default. Older API servers drop them, so a kubelet
+# would find them missing each time and send a status every ten seconds.
+_RUNTIME_HANDLERS_SINCE: Final = 31
+_FEATURES_SINCE: Final = 33
+_DECLARED_FEATURES_SINCE: Final = 36
+_MINOR: Final = re.compile(r"v1\.(\d+)\.")
 _NOTHING: Final = HandlerFeatures()
 _ALL: Final = HandlerFeatures(recursive_read_only_mounts=True, user_namespaces=True)
 _HANDLERS: Final = {
@@ -58,6 +65,7 @@ _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 def node_status(machine: Machine, *, seen: NodeStatus, health: Health, now: datetime) -> NodeStatus:
     """Compose the status that a kubelet wants on its node, given the one that stands there."""
+    minor = _minor(machine)
     return NodeStatus(
         capacity={**seen.capacity, **_capacity(machine.hardware)},
         allocatable={**seen.allocatable, **_allocatable(machine.hardware)},
@@ -76,10 +84,17 @@ def node_status(machine: Machine, *, seen: NodeStatus, health: Health, now: date
             architecture="amd64",
         ),
         images=machine.os.images,
-        runtime_handlers=_HANDLERS[machine.os.family],
-        features=NodeFeatures(supplemental_groups_policy=machine.os.family == "linux"),
-        declared_features=_DECLARED_FEATURES,
+        runtime_handlers=_HANDLERS[machine.os.family] if minor >= _RUNTIME_HANDLERS_SINCE else (),
+        features=NodeFeatures(supplemental_groups_policy=machine.os.family == "linux")
+        if minor >= _FEATURES_SINCE
+        else None,
+        declared_features=_DECLARED_FEATURES if minor >= _DECLARED_FEATURES_SINCE else (),
     )
+
+
+def _minor(machine: Machine) -> int:
+    found = _MINOR.match(machine.kubelet_version)
+    return int(found[1]) if found else 0
 
 
 def initial_node(machine: Machine, *, health: Health, now: datetime) -> Node:

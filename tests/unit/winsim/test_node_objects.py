@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_machine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -56,6 +57,24 @@ def test_a_windows_node_registers_with_what_a_windows_kubelet_knows() -> None:
     ]
     # The not-ready taint is the API server's to add, not the kubelet's.
     assert "taints" not in node["spec"]
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "fields"),
+    [
+        ("v1.37.1", {"runtimeHandlers", "features", "declaredFeatures"}),
+        ("v1.36.3", {"runtimeHandlers", "features", "declaredFeatures"}),
+        ("v1.35.4", {"runtimeHandlers", "features"}),
+        ("v1.33.12", {"runtimeHandlers", "features"}),
+        ("v1.32.2", {"runtimeHandlers"}),
+        ("v1.24.7-eks-fb459a0", set()),
+    ],
+)
+def test_a_kubelet_reports_what_its_minor_knows(kubelet: str, fields: set[str]) -> None:
+    node = registered(replace_machine(WINDOWS, kubelet_version=kubelet))
+    assert {"runtimeHandlers", "features", "declaredFeatures"} & msgspec.to_builtins(
+        node.status
+    ).keys() == fields
 
 
 def test_a_linux_node_has_no_windows_build() -> None:
