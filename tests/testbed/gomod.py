@@ -73,16 +73,17 @@ def render(upstream: Upstream) -> str:
     )
 
 
-def regenerate(*, kubernetes: str, module: Path = MODULE_DIRECTORY) -> Path:
+def regenerate(*, kubernetes: str, default: bool = False, module: Path = MODULE_DIRECTORY) -> Path:
     """Write go.mod and go.sum of the control plane for one version of Kubernetes; return the go.mod.
 
-    The version takes the place of its minor's present one; the other minors stay as they are.
+    The version takes the place of its minor's present one, or of the default one where ``default`` says so;
+    the other minors stay as they are.
 
     Raises:
         subprocess.CalledProcessError: ``go`` refused; its own message is already on the terminal.
 
     """
-    pins = pins_for(kubernetes, module)
+    pins = default_pins(module) if default else pins_for(kubernetes, module)
     go = find_go(cache=cache_directory())
     environment = {**environment_for(go), "GOFLAGS": "-mod=mod"}
 
@@ -108,7 +109,9 @@ def main() -> None:
     parser.add_argument(
         "--kubernetes", default=default_pins().kubernetes, help="version (default %(default)s)"
     )
-    regenerate(kubernetes=parser.parse_args().kubernetes)
+    parser.add_argument("--default", action="store_true", help="make it the version that is built by default")
+    given = parser.parse_args()
+    regenerate(kubernetes=given.kubernetes, default=given.default)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Which Kubernetes a testbed runs: the pins that its control plane is built from.
 
 ``controlplane/main.go`` is one for all. The go.mod and go.sum beside it pin the version that everything
-here is made for; another minor has its own two in a folder named after it, such as ``controlplane/1.35``.
+here is made for; another minor has its own two in a folder named after it, such as ``controlplane/1.32``
+for the oldest one that is supported.
 One environment variable chooses, so that ``make``, pytest, the demo and ``python -m testbed`` agree.
 """
 
@@ -15,7 +16,7 @@ from typing import Final
 from testbed.errors import TestbedError
 
 VARIABLE: Final = "WINPOOL_KUBERNETES"
-"""A minor, such as ``1.35``; unset or empty is the default one."""
+"""A minor, such as ``1.32``; unset or empty is the default one."""
 MODULE_DIRECTORY: Final = Path(__file__).parent / "controlplane"
 _KUBERNETES: Final = re.compile(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", re.MULTILINE)
 _MINOR: Final = re.compile(r"1\.\d+")
@@ -46,7 +47,7 @@ class Pins:
 
     @property
     def kubernetes(self) -> str:
-        """The version of Kubernetes, such as ``v1.36.3``.
+        """The version of Kubernetes, such as ``v1.37.1``.
 
         Raises:
             TestbedError: go.mod does not require Kubernetes.
@@ -59,7 +60,7 @@ class Pins:
 
 
 def minor_of(version: str) -> str:
-    """Return ``1.36`` of ``v1.36.3``."""
+    """Return ``1.37`` of ``v1.37.1``."""
     return version.removeprefix("v").rpartition(".")[0]
 
 

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client-go and workqueue metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
@@ -41,10 +40,9 @@ func component(newCommand func() *cobra.Command) func() {
 	return func() { os.Exit(cli.Run(newCommand())) }
 }
 
-// runKubectl does what kubectl's own main does: the verbosity counts while plugins are being looked for,
-// which is before flags are parsed, and errors are printed by kubectl in its own wording.
+// runKubectl lets kubectl print errors in its own wording, as its own main does. What that does from 1.37 on
+// is left out, since 1.32 has no function for it: let -v count while plugins are looked for.
 func runKubectl() {
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)) // a malformed level is reported with the other flags
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}

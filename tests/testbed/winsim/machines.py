@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from testbed.winsim.objects import Image, Taint
 
-KUBELET_VERSION: Final = "v1.36.3"
+KUBELET_VERSION: Final = "v1.37.1"
 _REGION: Final = "sim-1"
 _BUILD: Final = re.compile(r"\d+\.\d+\.\d+")
 _ZONES: Final = ("sim-1a", "sim-1b", "sim-1c")
@@ -85,10 +85,11 @@ def _windows_2022(revision: int, *, containerd: str) -> OperatingSystem:
     )
 
 
-# Half of the fleet is an update behind, so that a pool with a target revision has work to do.
+# Half of the fleet is an update behind, so that a pool with a target revision has work to do. All
+# minors that are supported recommend these runtimes.
 WINDOWS_RELEASES: Final = (
-    _windows_2022(4052, containerd="2.3.0"),
-    _windows_2022(1607, containerd="2.2.0"),
+    _windows_2022(4052, containerd="2.4.2"),
+    _windows_2022(1607, containerd="2.3.0"),
 )
 
 LINUX_RELEASE: Final = OperatingSystem(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim import images
-from testbed.winsim.machines import OperatingSystem
+from testbed.winsim.machines import WINDOWS_RELEASES, OperatingSystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,10 @@ SAMPLES: Final[Mapping[str, Sample]] = {
 
 
 def parse_sample(text: str) -> Sample:
-    """Return the sample that ``NAME`` or ``NAME@KUBELET`` stands for; the latter says that kubelet version.
+    """Return the sample that ``NAME`` or ``NAME@KUBELET`` stands for.
+
+    The latter is that Windows with another kubelet, and with the runtime of the other nodes: nobody brings
+    kubelets up to a new minor and leaves a runtime under them that it is not tested with.
 
     Raises:
         ValueError: there is no such sample, or that is no version of a kubelet.
@@ -112,5 +115,7 @@ def parse_sample(text: str) -> Sample:
     if not at:
         return SAMPLES[name]
     if not _VERSION.fullmatch(kubelet):
-        raise ValueError(f"{text!r}: {kubelet!r} is not a kubelet version (v1.36.3)")
-    return replace(SAMPLES[name], kubelet=kubelet)
+        raise ValueError(f"{text!r}: {kubelet!r} is not a kubelet version (v1.37.1)")
+    sample = SAMPLES[name]
+    upgraded = sample.os and replace(sample.os, runtime=WINDOWS_RELEASES[0].runtime)
+    return replace(sample, os=upgraded, kubelet=kubelet)

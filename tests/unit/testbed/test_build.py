@@ -41,7 +41,7 @@ def test_a_line_moved_from_one_file_to_the_next_changes_the_key(pins: Pins) -> N
     assert build.key(pins) != before
 
 
-@pytest.mark.parametrize(("version", "minor"), [("v1.36.3", "36"), ("v1.35.4", "35")])
+@pytest.mark.parametrize(("version", "minor"), [("v1.37.1", "37"), ("v1.32.2", "32")])
 def test_linker_flags_stamp_the_version_for_server_and_client(version: str, minor: str) -> None:
     flags = build.linker_flags(version).split()
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):

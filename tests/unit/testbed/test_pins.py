@@ -44,19 +44,19 @@ def test_without_a_choice_it_is_the_default(environment: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "advice"), [("1.19", r"--kubernetes v1\.19\.N$"), ("v1.35.4", r"--kubernetes v1\.N\.P$")]
+    ("asked", "advice"), [("1.19", r"--kubernetes v1\.19\.N$"), ("v1.32.2", r"--kubernetes v1\.N\.P$")]
 )
 def test_a_version_without_pins_is_refused_with_those_that_have(asked: str, advice: str) -> None:
     with pytest.raises(
-        TestbedError, match=rf"^{VARIABLE}={asked}: there are pins for 1\.36, 1\.35"
+        TestbedError, match=rf"^{VARIABLE}={asked}: there are pins for 1\.37, 1\.32"
     ) as refused:
         chosen_pins(environment={VARIABLE: asked})
     assert re.search(advice, str(refused.value))
 
 
 def test_a_new_patch_takes_the_place_of_its_minor_and_a_new_minor_gets_a_folder() -> None:
-    assert pins_for("v1.36.99") == default_pins()
-    assert pins_for("v1.35.99").go_mod == MODULE_DIRECTORY / "1.35" / "go.mod"
+    assert pins_for("v1.37.99") == default_pins()
+    assert pins_for("v1.32.99").go_mod == MODULE_DIRECTORY / "1.32" / "go.mod"
     assert pins_for("v1.19.1").go_mod == MODULE_DIRECTORY / "1.19" / "go.mod"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,10 +108,12 @@ def test_a_copy_says_what_the_real_node_said(
     assert default_labels(node).get(BUILD) == build
 
 
-def test_a_copy_can_have_another_kubelet() -> None:
-    [node] = machines("2022@v1.36.3-eks-1", count=1)
-    assert node.kubelet_version == "v1.36.3-eks-1"
-    assert node.os == SAMPLES["2022"].os
+def test_a_copy_with_another_kubelet_has_the_runtime_of_the_others() -> None:
+    [node] = machines("2022@v1.37.1-eks-1", count=1)
+    assert node.kubelet_version == "v1.37.1-eks-1"
+    published = SAMPLES["2022"].os
+    assert published is not None
+    assert node.os == replace(published, runtime=WINDOWS_RELEASES[0].runtime)
 
 
 def test_windows_nodes_take_samples_in_turn_and_go_on_with_it_when_others_join() -> None:
