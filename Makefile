@@ -25,7 +25,7 @@ WORKERS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {fit = int($$2 / 1572
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-crash breaks demo up down generate lock format
+.PHONY: help install check test test-oldest test-crash breaks demo up down generate lock format
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,13 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
 	@$(BIN)/pytest -q tests/alerts
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
+
+# The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
+OLDEST := 1.32
+test-oldest: export WINPOOL_KUBERNETES := $(OLDEST)
+test-oldest: $(INSTALLED) ## The tests on a control plane once more, on the oldest Kubernetes that is supported
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build
