@@ -72,7 +72,7 @@ OLDEST := 1.32
 test-oldest: export WINPOOL_KUBERNETES := $(OLDEST)
 test-oldest: $(INSTALLED) ## The tests on a control plane once more, on the oldest Kubernetes that is supported
 	@$(BIN)/python -m testbed build
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/cluster
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build
