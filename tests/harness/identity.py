@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from collections.abc import Mapping
 from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+import urllib3
 
 from testbed.cluster import Testbed
 from testbed.winsim.identities import node_identity
@@ -16,6 +16,8 @@ Object = dict[str, Any]
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 ANSWER_SECONDS: Final = 60.0
+TRIES_AGAIN: Final = 1
+"""A connection that was idle for long may have been closed by the API server; what a new one says, stands."""
 
 
 class Caller:
@@ -25,12 +27,16 @@ class Caller:
         self, testbed: Testbed, headers: Mapping[str, str], *, client: tuple[Any, Any] | None = None
     ) -> None:
         self._headers = dict(headers)
-        tls = ssl.create_default_context(cafile=testbed.ca_file)
-        if client:
-            tls.load_cert_chain(*client)
-        server = urlsplit(testbed.server)
-        self._connection = http.client.HTTPSConnection(
-            server.hostname or "", server.port, context=tls, timeout=ANSWER_SECONDS
+        certificate, key = client or (None, None)
+        self._connection = urllib3.connection_from_url(
+            testbed.server,
+            maxsize=1,
+            block=True,
+            ca_certs=str(testbed.ca_file),
+            cert_file=certificate and str(certificate),
+            key_file=key and str(key),
+            timeout=ANSWER_SECONDS,
+            retries=urllib3.Retry(TRIES_AGAIN, redirect=False, status=0, allowed_methods=None),
         )
 
     @classmethod
@@ -55,9 +61,9 @@ class Caller:
     ) -> tuple[int, Object]:
         """Send a request; return status and answer."""
         text = None if body is None else json.dumps(body)
-        self._connection.request(method, path, body=text, headers={**self._headers, "Content-Type": kind})
-        answer = self._connection.getresponse()
-        found: Object = json.loads(answer.read())
+        headers = {**self._headers, "Content-Type": kind}
+        answer = self._connection.request(method, path, body=text, headers=headers)
+        found: Object = answer.json()
         return answer.status, found
 
     def patch(self, path: str, body: Object) -> tuple[int, Object]:
