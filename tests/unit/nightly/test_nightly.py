@@ -98,5 +98,4 @@ def test_a_table_of_nothing_has_a_head() -> None:
 
 def test_the_parts_are_targets_of_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    # The target for the oldest Kubernetes comes with its pins.
-    assert set(PARTS.values()) - {"test-oldest"} <= targets
+    assert set(PARTS.values()) <= targets
