@@ -1,15 +1,15 @@
 """Pods on the nodes of a run: bound when they are created, and told to run in one write each.
 
 They are a mixture, layer by layer over all nodes: of four pods on a node one belongs to a DaemonSet and
-tolerates everything, one tolerates the taint of the pool, and two tolerate nothing. Their DaemonSet is being
-deleted and held by a finalizer. So its controller leaves its pods alone, and the garbage collector, which
-would delete the pods of an owner that is not there, finds one.
+tolerates everything, one tolerates the taint of the pool, and two tolerate nothing but what the bench says.
+Their DaemonSet is being deleted and held by a finalizer. So its controller leaves its pods alone, and the
+garbage collector, which would delete the pods of an owner that is not there, finds one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -49,8 +49,11 @@ class PodSetup:
 NO_PODS: Final = PodSetup(0, 0.0, 0)
 
 
-def create_pods(ground: Ground, *, count: int) -> PodSetup:
-    """Create pods that are bound to the nodes in turn, and report each as a kubelet does that is Ready."""
+def create_pods(ground: Ground, *, count: int, tolerated: Sequence[Object] = ()) -> PodSetup:
+    """Create pods that are bound to the nodes in turn, and report each as a kubelet does that is Ready.
+
+    All of them tolerate the taints that are ``tolerated``: a bench that puts NoExecute needs pods that stay.
+    """
     if not count:
         return NO_PODS
     ground.testbed.kubectl("create", "namespace", NAMESPACE)
@@ -60,7 +63,12 @@ def create_pods(ground: Ground, *, count: int) -> PodSetup:
     addresses = {node.name: node.address for node in ground.testbed.fleet.status()}
     started = time.monotonic()
     with progress("pods Running", total=count, report=ground.report.say) as advance:
-        creation = _Creation(addresses=addresses, agent_uid=agent, advance=lambda done: advance(done, ""))
+        creation = _Creation(
+            addresses=addresses,
+            agent_uid=agent,
+            tolerated=tolerated,
+            advance=lambda done: advance(done, ""),
+        )
         for_each(ground, range(count), creation.create)
     seconds = time.monotonic() - started
     return PodSetup(count, seconds, len(ground.api.get(f"{PODS_PATH}/{pod_name(0)}")))
@@ -70,11 +78,17 @@ class _Creation:
     """Creates pods and reports them, one after the other for each that works on it."""
 
     def __init__(
-        self, *, addresses: Mapping[str, str], agent_uid: str, advance: Callable[[int], None]
+        self,
+        *,
+        addresses: Mapping[str, str],
+        agent_uid: str,
+        tolerated: Sequence[Object],
+        advance: Callable[[int], None],
     ) -> None:
         self._addresses = addresses
         self._nodes = sorted(addresses)
         self._agent_uid = agent_uid
+        self._tolerated = tolerated
         self._advance = advance
         self._pod_addresses = PodAddresses(seed=NAMESPACE)
         self._done = 0
@@ -83,7 +97,7 @@ class _Creation:
         """Create one pod, and report it."""
         layer, place = divmod(number, len(self._nodes))
         node = self._nodes[place]
-        body = pod(number, node=node, layer=layer, agent_uid=self._agent_uid)
+        body = pod(number, node=node, layer=layer, agent_uid=self._agent_uid, tolerated=self._tolerated)
         report = running(
             _POD.decode(await requests.send("POST", PODS_PATH, body)),
             host_ip=self._addresses[node],
@@ -101,7 +115,7 @@ def pod_name(number: int) -> str:
     return f"bench-{number:08d}-pod"
 
 
-def pod(number: int, *, node: str, layer: int, agent_uid: str) -> Object:
+def pod(number: int, *, node: str, layer: int, agent_uid: str, tolerated: Sequence[Object] = ()) -> Object:
     """Return a pod that is bound to a node.
 
     Args:
@@ -109,6 +123,7 @@ def pod(number: int, *, node: str, layer: int, agent_uid: str) -> Object:
         node: its node.
         layer: which of that node; what kind of pod it is goes by it.
         agent_uid: UID of the DaemonSet that every fourth belongs to.
+        tolerated: taints that each tolerates, whatever its kind.
 
     """
     kind = layer % KINDS
@@ -133,7 +148,7 @@ def pod(number: int, *, node: str, layer: int, agent_uid: str) -> Object:
             "nodeSelector": {"kubernetes.io/os": "windows"},
             "os": {"name": "windows"},
             "automountServiceAccountToken": False,
-            "tolerations": tolerations(kind),
+            "tolerations": [*tolerations(kind), *(dict(taint) for taint in tolerated)],
             "containers": [
                 {
                     "name": "main",
