@@ -83,9 +83,9 @@ def _apply(narrator: Narrator) -> None:
 
 def _support(narrator: Narrator, testbed: Testbed) -> None:
     narrator.chapter("A node with Windows Server 2025 joins: whether that is supported, until when, and why")
-    extra = ("--prefix=win25", "--label=agentpool=win22", "--windows-sample=2025")
+    extra = ("--prefix=win25", "--label=agentpool=win22", "--windows-sample=2025@v1.34.1")
     testbed.run("winsim-2025", testbed.winsim_command(windows=1, extra=extra))
-    narrator.say("its kubelet is of Kubernetes 1.33")
+    narrator.say("its kubelet is of Kubernetes 1.34")
     narrator.wait(BUILDS, until=lambda output: "10.0.26100" in output)
     narrator.run(ISSUES)
     narrator.run("kubectl winpool matrix --os 2025")
@@ -98,7 +98,7 @@ def _drift(narrator: Narrator) -> None:
     narrator.run(f"kubectl label node {name} team-")
     narrator.run(f"kubectl taint node {name} os=windows:NoSchedule-")
     narrator.wait(
-        f"kubectl get node {name} -L team -o custom-columns="
+        f"kubectl get node {name} -o custom-columns="
         "'NAME:.metadata.name,TEAM:.metadata.labels.team,TAINTS:.spec.taints[*].key'",
         until=lambda output: "payments" in output and " os" in output,
     )

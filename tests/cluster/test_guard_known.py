@@ -104,7 +104,7 @@ def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: W
     assert "node" not in issue
     assert GUARD_NAME in issue["message"]
     assert "kubectl apply -k deploy/base" in issue["fix"]
-    assert lab.operator.metric(METRIC) == 0
+    eventually(lambda: lab.operator.metric(METRIC) == 0, what="the metric, made anew each second")
     eventually(lambda: events(lab, pool) == ["GuardMissing"], what="the event")
 
     put_back(lab)

@@ -218,11 +218,11 @@ def test_another_version_of_the_api_server_changes_the_verdict(world: World) -> 
     with through_proxy(world) as proxy:
         world.operator.start()
         expect_os_supported(world, pool, "True", "NodesSupported")
-        upgraded = answer(200, body=b'{"gitVersion": "v1.40.2"}')
+        upgraded = answer(200, body=b'{"gitVersion": "v1.41.2"}')
         with proxy.add(on("get", path="^/version$"), upgraded):
             proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
             message = expect_os_supported(world, pool, "False", "VersionSkew")
-            assert "the control plane of 1.40" in message
+            assert "the control plane of 1.41" in message
             assert issues(world, pool) == [("VersionSkew", name), ("BuildUnknown", name)]
         proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
         expect_os_supported(world, pool, "True", "NodesSupported")

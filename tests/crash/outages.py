@@ -25,8 +25,9 @@ aiohttp by itself asks again where a connection that was kept breaks off."""
 REQUESTS_PER_SECOND: Final = 8.0
 """On average, of one operator: five loops (nodes, pools, leftovers, a pool, Kopf) that pause for 0.5 to 2 s
 and try up to three times. A loop without a pause asks hundreds of times a second."""
-WARNINGS: Final = 6
-"""Lines at WARNING or above: one for each of those loops, and one for a loop that fails in two ways."""
+WARNINGS: Final = 7
+"""Lines at WARNING or above: one for each of those loops, one for the watch of the guard, and one for a loop
+that fails in two ways: an API server that begins refuses what it has not read the roles for yet."""
 
 
 def live_through(stage: Stage, state: State, *, seconds: float) -> None:
