@@ -25,9 +25,10 @@ aiohttp by itself asks again where a connection that was kept breaks off."""
 REQUESTS_PER_SECOND: Final = 8.0
 """On average, of one operator: five loops (nodes, pools, leftovers, a pool, Kopf) that pause for 0.5 to 2 s
 and try up to three times. A loop without a pause asks hundreds of times a second."""
-WARNINGS: Final = 7
-"""Lines at WARNING or above: one for each of those loops, one for the watch of the guard, and one for a loop
-that fails in two ways: an API server that begins refuses what it has not read the roles for yet."""
+WARNINGS: Final = 6
+"""Lines at WARNING or above: one for each of those loops, and one for a loop that fails in two ways. So many
+may tell of a refusal, and so many of anything else: an API server of 1.37 that begins answers before it has
+read the roles, and refuses everybody for that moment."""
 
 
 def live_through(stage: Stage, state: State, *, seconds: float) -> None:
@@ -181,7 +182,9 @@ def assert_few_messages(operator: Operator) -> list[str]:
     lines = [line for line in operator.log_lines() if line.get("level", "ERROR") in ("WARNING", "ERROR")]
     told = [str(line["message"]) for line in lines]
     shown = "\n".join(line[:300] for line in told)
-    assert len(told) <= WARNINGS, f"{len(told)} lines:\n{shown}"
+    refusals = [line for line in told if re.search(r" may not | is forbidden", line)]
+    assert len(refusals) <= WARNINGS, f"{len(refusals)} lines that tell of a refusal:\n{shown}"
+    assert len(told) - len(refusals) <= WARNINGS, f"{len(told) - len(refusals)} other lines:\n{shown}"
     assert len(set(told)) == len(told), f"lines that are there twice:\n{shown}"
     assert "Traceback" not in operator.log_text(), f"a traceback:\n{shown}"
     return told
