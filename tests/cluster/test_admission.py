@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"mode": "Active"}
 """What the API server adds to a spec."""
+
+GO_MAP = re.compile(r"map\[string\]interface \{\}(\{[^}]*\})")
 
 NOISE = (
     "<nil>",
@@ -159,7 +162,12 @@ def test_a_fault_of_form_is_refused_in_the_words_of_the_api_server(
     wanted = (400, "BadRequest") if case.by == "decoder" else (422, "Invalid")
     assert (status["code"], status["reason"]) == wanted
     assert case.field in status["message"]
-    assert case.error in status["message"]
+    assert case.error in with_json(status["message"])
+
+
+def with_json(said: str) -> str:
+    """Return an answer with its objects as JSON; older API servers, such as 1.32, print them as Go does."""
+    return GO_MAP.sub(lambda found: found[1].replace('", "', '","'), said)
 
 
 @pytest.mark.parametrize("name", READ_BY_PEOPLE)
@@ -167,7 +175,7 @@ def test_people_read_it_in_what_kubectl_says(name: str, testbed: Testbed) -> Non
     [case] = [case for case in tables.refused() if case.name == name]
     said = create(testbed, case.manifest)
     assert case.field in said
-    assert case.error in said
+    assert case.error in with_json(said)
     if case.by == "rule":
         assert f" {case.field}: " in said
         assert not [noise for noise in NOISE if noise in said], said
