@@ -205,10 +205,9 @@ def _record_text(record: Record, *, doubted: Record, goes_on: bool) -> str:
     claimed = replace(
         record, labels={**doubted.labels, **record.labels}, taints={**doubted.taints, **record.taints}
     )
-    if goes_on and records.is_short_enough(claimed):
-        return records.render(claimed)
-    told = replace(record, left=record.left | names(doubted) - names(record))
-    return records.render(told if records.is_short_enough(told) else replace(record, left=NO_KEYS))
+    told = replace(record, left=record.left | (names(doubted) - names(record)))
+    choices = (claimed, told, replace(record, left=NO_KEYS))
+    return records.render_first_fitting(*choices[0 if goes_on else 1 :])
 
 
 AS_WANTED: Final = Conformity()

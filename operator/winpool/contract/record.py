@@ -122,9 +122,14 @@ def _written_keys(keys: Keys) -> dict[str, list[str]]:
     return {"labels": sorted(keys.labels), "taints": [":".join(each) for each in sorted(keys.taints)]}
 
 
-def is_short_enough(record: Record) -> bool:
-    """Whether the text of ``record`` can be read again: see MAX_BYTES."""
-    return len(render(record)) <= MAX_BYTES
+def render_first_fitting(*choices: Record) -> str:
+    """Return the text of the first of ``choices`` that fits MAX_BYTES; of the last, if none does."""
+    text = ""
+    for record in choices:
+        text = render(record)
+        if len(text) <= MAX_BYTES:
+            break
+    return text
 
 
 def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
@@ -140,7 +145,7 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
             for identity, value in taints.items()
         },
     )
-    return is_short_enough(largest)
+    return len(render(largest)) <= MAX_BYTES
 
 
 def parse(text: str) -> Record | Unreadable:
