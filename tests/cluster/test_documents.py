@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.documents import MAY_BE_SILENT, NIGHTLY, ROOT, Document, documents
+from harness.documents import MAY_BE_SILENT, NIGHTLY, ROOT, Document, documents, outside_make
 from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
@@ -45,8 +45,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         operator.start()
         environment = {**os.environ, **testbed.environment}
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-        # A make of the reader's is not part of the make that runs this.
-        yield {k: v for k, v in environment.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+        yield outside_make(environment)
         operator.close()
 
 
@@ -97,7 +96,7 @@ def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
         return subprocess.run(
             ["make", "--no-print-directory", target, f"DEMO_DIR={tmp_path / 'up'}"],
             cwd=ROOT,
-            env={k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}},
+            env=outside_make(os.environ),
             stdout=subprocess.PIPE,
             text=True,
             timeout=240,

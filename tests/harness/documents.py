@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,3 +67,8 @@ def links_of(text: str) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", text)):
         if "://" not in target:
             yield target
+
+
+def outside_make(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which a make is a reader's own, no part of the make that runs the tests."""
+    return {k: v for k, v in environment.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness.documents import NIGHTLY, ROOT, documents
+from harness.documents import NIGHTLY, ROOT, documents, outside_make
 
 COMMANDS = [command for document in documents() if document.path in NIGHTLY for command in document.commands]
 
@@ -17,11 +17,10 @@ COMMANDS = [command for document in documents() if document.path in NIGHTLY for 
 @pytest.mark.timeout(900)  # a try takes one to three minutes on two cores; the guard is for one that hangs
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_bench_runs_as_the_page_says_and_ends(command: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
     done = subprocess.run(
         ["bash", "-ec", command],
         cwd=ROOT,
-        env=environment,
+        env=outside_make(os.environ),
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.documents import ROOT
+from harness.documents import ROOT, outside_make
 from testbed import cli, machine
 from testbed.errors import TestbedError
 
@@ -86,7 +86,7 @@ def made(*arguments: str, path: str | None = None) -> subprocess.CompletedProces
     """Return what our Makefile says with these arguments, and with other programs first on the path."""
     make = shutil.which("make")
     assert make is not None
-    environment = {k: v for k, v in os.environ.items() if k not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+    environment = outside_make(os.environ)
     if path is not None:
         environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
     return subprocess.run(
