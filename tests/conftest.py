@@ -11,6 +11,9 @@ import pytest
 
 from testbed import machine
 
+# What stands on either side of an assertion that failed there is told, as in a test.
+pytest.register_assert_rewrite("harness")
+
 
 @pytest.fixture
 async def no_leaked_task() -> AsyncIterator[None]:

@@ -31,6 +31,17 @@ def taints_of(node: Object) -> set[str]:
     return {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
 
 
+def wanted_spec(node: Object) -> Object:
+    """Return the spec of a node, as somebody wants it.
+
+    Left out are the taints that the node lifecycle controller puts on for what a kubelet reports: a node that
+    it last saw before it was Ready gets one, and loses it again, though the node is Ready by then.
+    """
+    spec: Object = node.get("spec", {})
+    taints = [taint for taint in spec.get("taints", []) if not taint["key"].startswith("node.kubernetes.io/")]
+    return {**spec, "taints": taints}
+
+
 def carried(node: Object) -> Object:
     """Return all that an operator could have written to a node, whole; the order of taints means nothing."""
     taints = sorted(node["spec"].get("taints", []), key=lambda taint: (taint["key"], taint["effect"]))

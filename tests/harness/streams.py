@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from harness.faulty import through_proxy
-from harness.nodes import labels_of
+from harness.nodes import labels_of, wanted_spec
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
@@ -136,7 +136,7 @@ class Stage:
         assert nodes.changes("metadata", "labels") == {
             name: 2 if name in drifted else 0 for name in nodes.states
         }
-        assert set(nodes.changes("spec").values()) == {0}
+        assert set(nodes.changes_of(wanted_spec).values()) == {0}, nodes.states
         assert set(nodes.changes("metadata", "annotations", APPLIED_ANNOTATION).values()) == {0}
         assert {each["status"]["nodes"] for each in pools.states[self.pool]} == {self.nodes}
         assert {json.dumps(each["spec"]) for each in pools.states[self.pool]} == {json.dumps(spec)}

@@ -6,7 +6,7 @@ import itertools
 import json
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -65,9 +65,13 @@ class Watcher:
 
     def changes(self, *path: str) -> dict[str, int]:
         """Return how often the value at ``path`` (such as "metadata", "labels") changed, by name."""
+        return self.changes_of(lambda seen: _at(seen, path))
+
+    def changes_of(self, part: Callable[[Object], object]) -> dict[str, int]:
+        """Return how often what ``part`` reads of an object changed, by name."""
         with self._lock:
             return {
-                name: sum(_at(a, path) != _at(b, path) for a, b in itertools.pairwise(seen))
+                name: sum(part(a) != part(b) for a, b in itertools.pairwise(seen))
                 for name, seen in self.states.items()
             }
 
