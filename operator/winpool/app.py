@@ -10,6 +10,7 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 from winpool import __version__
@@ -17,6 +18,7 @@ from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
+from winpool.cluster.first_refusals import FirstRefusals
 from winpool.cluster.guard import Guard
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
@@ -244,5 +246,6 @@ async def run(settings: Settings) -> int:
     except CredentialsError as error:
         log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
         return 1
-    async with Transport(connection) as transport:
+    refusals = FirstRefusals(monotonic=time.monotonic)
+    async with Transport(connection, refusals=refusals) as transport:
         return await App(settings, connection=connection, transport=transport, cluster_rows=rows).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -24,6 +25,16 @@ SPEC: Final[Object] = {"labels": {LABEL: "payments"}}
 AT_ONCE_SECONDS: Final = 3.0
 """For the first repair: a promise of a second, and the rest for kubectl and a busy machine."""
 WHY: Final = "no changes on Fridays"
+GUARDING: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+WATCHED: Final = [("watch", resource) for resource in ("nodes", "windowsnodepools", *GUARDING)]
+"""What an operator asks for as soon as there is an API server again."""
+ASKED_AT_A_START: Final = [
+    *WATCHED,
+    ("list", "nodes"),
+    ("list", "windowsnodepools"),
+    ("list", "pods"),
+    ("patch", "nodes"),
+]
 PROBE: Final = "example.com/probe"
 
 
@@ -166,3 +177,36 @@ def denying(world: World, node: str) -> Iterator[None]:
 def _is_denied(world: World, node: str) -> bool:
     """Whether the policy is in force already: it denies the probe to everybody, and so without a write."""
     return WHY in world.kubectl("label", "node", node, f"{PROBE}=yes", "--dry-run=server", check=False)
+
+
+def test_an_api_server_that_has_not_read_its_roles_yet_is_no_missing_permission(world: World) -> None:
+    world.fleet(windows=2)
+    pool = world.apply(world.pool(**SPEC))
+    with through_proxy(world) as proxy:
+        world.operator.start()
+        world.wait_up_to_date(pool, nodes=2)
+        with world.watch_pool(pool) as pools:
+            proxy.refuse_connections()
+            rules = {
+                asked: proxy.add(on(*asked), answer(403, message=without_roles(*asked)), first=2)
+                for asked in ASKED_AT_A_START
+            }
+            proxy.accept_connections()
+            eventually(lambda: all(rules[asked].hits for asked in WATCHED), what="all are refused")
+            eventually(world.operator.ready, what="ready again")
+            world.apply(world.pool(labels={LABEL: "platform"}))
+            world.wait_up_to_date(pool, nodes=2)
+            pools.catch_up([world.get("wnp", pool)])
+    lines = [line for line in world.operator.log_lines() if line["level"] in ("WARNING", "ERROR")]
+    assert lines, "that there was no API server is told"
+    assert not [line for line in lines if re.search(r"may not|forbidden|not in force", str(line["message"]))]
+    told = {each["reason"] for state in pools.states[pool] for each in state["status"]["conditions"]}
+    assert "MissingPermission" not in told
+
+
+def without_roles(verb: str, resource: str) -> str:
+    """Return what an API server says of a request before it has read its roles and bindings."""
+    return (
+        f'{resource} is forbidden: User "{USER}" cannot {verb} resource "{resource}" in API group'
+        ' "" at the cluster scope: RBAC: [clusterrole.rbac.authorization.k8s.io "winpool" not found]'
+    )

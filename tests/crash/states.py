@@ -41,10 +41,13 @@ class State:
     """Whether the pool is still there afterwards."""
     hits_running: bool = True
     """Whether operators that run already notice it, and not only those that start in it."""
-    ends_in_refusals: bool = False
-    """Whether an API server begins: one of 1.37 answers before it has read the roles, and refuses all."""
     ends_watches: bool = False
     """Whether open watches break off, so that it shows without a list."""
+
+    @property
+    def takes_rights(self) -> bool:
+        """Whether the operator is refused something for good, and has to say so."""
+        return "may not" in self.says
 
     @property
     def can_be_edited_in(self) -> bool:
@@ -127,7 +130,6 @@ API_SERVER_KILLED: Final = State(
     says=r"connect|broke",
     answers=False,
     ends_watches=True,
-    ends_in_refusals=True,
 )
 API_SERVER_FROZEN: Final = State(
     name="API server frozen",

@@ -108,6 +108,10 @@ class NoAnswer(Unavailable):
     """No answer came in the whole time that a request may take."""
 
 
+class UnconfirmedRefusal(Unavailable):
+    """403, but for so short a time that the server may only be starting. See ``first_refusals``."""
+
+
 class StreamSilent(Unavailable):
     """Nothing came on a watch for longer than bookmarks allow: it may be dead, or wait for ever."""
 

@@ -14,12 +14,14 @@ from aiohttp import hdrs
 from yarl import URL
 
 from winpool.cluster.answers import describe
-from winpool.cluster.errors import CredentialsError
+from winpool.cluster.errors import CredentialsError, error_of
 
 if TYPE_CHECKING:
     from winpool.cluster.credentials import Connection
+    from winpool.cluster.first_refusals import FirstRefusals
 
 _UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 """What aiohttp follows."""
 
@@ -65,6 +67,36 @@ class GuestCredentials:
         if header is not None:
             request.headers[hdrs.AUTHORIZATION] = header
         return header
+
+
+class GuestRefusals:
+    """Middleware for a guest's session: a refusal that has not lasted fails as a connection would.
+
+    Ours are judged where they are read; a guest tells of its own, and would tell of it at once.
+    """
+
+    def __init__(self, refusals: FirstRefusals) -> None:
+        """Make the middleware over what is known of all refusals, ours too."""
+        self._refusals = refusals
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send ``request``."""
+        response = await handler(request)
+        if response.ok and request.method == hdrs.METH_GET:
+            verb = "watch" if "watch" in request.url.query else "list"
+            self._refusals.permitted(verb=verb, resource=request.url.name)
+        if response.status != _FORBIDDEN:
+            return response
+        label = f"{request.method} {request.url.path}"
+        # The session keeps what was read, so a guest can read it once more.
+        told = error_of(status=response.status, body=await response.read(), request=label)
+        judged = self._refusals.judge(told)
+        if judged is told:
+            return response
+        response.close()
+        raise aiohttp.ClientConnectionError(judged.message)
 
 
 async def _answer(

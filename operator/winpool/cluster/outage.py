@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from winpool.cluster.errors import UnconfirmedRefusal
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
@@ -38,14 +40,16 @@ class Outage:
     def failed(self, error: Exception) -> None:
         """Log a failure, if it is of another kind than the last or that was long ago.
 
-        The kind is its type, and its reason where it is an ApiError.
+        The kind is its type, and its reason where it is an ApiError. A refusal that nothing has confirmed is
+        no message yet: it is either over in a moment, or comes again as one to be told.
         """
         now = self._monotonic()
         quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
         if self._since is None:
             self._since = now
         kind = (type(error), getattr(error, "reason", ""))
-        if kind == self._kind and now - self._told_at < quiet:
+        is_told = kind == self._kind and now - self._told_at < quiet
+        if is_told or isinstance(error, UnconfirmedRefusal):
             self._logger.debug("%s: %s; %s", self._what, error, self._meanwhile)
             return
         self._kind, self._told_at, self._announced = kind, now, True

@@ -19,7 +19,7 @@ from yarl import URL
 from winpool import __version__
 from winpool.cluster.answers import LineStream, read_body, translated
 from winpool.cluster.errors import ApiError, Unavailable, error_of
-from winpool.cluster.guests import GuestCredentials
+from winpool.cluster.guests import GuestCredentials, GuestRefusals
 from winpool.cluster.notices import Notices
 from winpool.cluster.request import REPLY_LIMIT
 from winpool.cluster.retry import is_worth_repeating, retrying
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from winpool.cluster.credentials import Connection
+    from winpool.cluster.first_refusals import FirstRefusals
     from winpool.cluster.request import Request
 
 USER_AGENT: Final = f"winpool/{__version__}"
@@ -68,14 +69,18 @@ class Transport:
         connection: Connection,
         *,
         stats: RequestStats | None = None,
+        refusals: FirstRefusals | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Make a transport. With ``refusals``, one that has not lasted is raised as one that may pass."""
         self.stats = stats if stats is not None else RequestStats()
         self._server = connection.server
         self._authorization = connection.authorization
         self._impersonation = connection.impersonation
         self._request_class = requests_over(connection, user_agent=USER_AGENT)
+        self._refusals = refusals
         self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
+        self._guest_refusals = () if refusals is None else (GuestRefusals(refusals),)
         self._notices = Notices(monotonic=monotonic)
         self._closing = asyncio.Event()
         self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
@@ -146,7 +151,7 @@ class Transport:
         The guest may close it, ours stay open. Credentials are put on every request, and put
         on anew once after a 401, so the guest never needs to log in again. See ``guests``.
         """
-        return self._make_session(middlewares=(self._guest_credentials,))
+        return self._make_session(middlewares=(*self._guest_refusals, self._guest_credentials))
 
     def _make_session(
         self, *, middlewares: tuple[aiohttp.ClientMiddlewareType, ...] = ()
@@ -215,6 +220,8 @@ class Transport:
                 timeout=limits,
             )
             code = str(response.status)
+            if self._refusals is not None and response.ok:
+                self._refusals.permitted(verb=request.verb, resource=request.resource)
         except TimeoutError:
             code = TIMED_OUT
             raise
@@ -227,12 +234,13 @@ class Transport:
     async def _refuse(self, request: Request, response: aiohttp.ClientResponse) -> None:
         """Raise what the answer stands for."""
         body = await read_body(response, limit=REPLY_LIMIT, label=request.label)
-        raise error_of(
+        error = error_of(
             status=response.status,
             body=bytes(body),
             request=request.label,
             retry_after=response.headers.get(hdrs.RETRY_AFTER),
         )
+        raise error if self._refusals is None else self._refusals.judge(error)
 
     async def _pause(self, seconds: float) -> None:
         """Wait before an attempt; closing the transport ends the wait and the request."""

@@ -1,0 +1,49 @@
+"""Refusals that may be over in a moment, and are not told to people before they have lasted.
+
+An API server that starts answers requests before its authorizer has read roles and bindings, and refuses
+everybody until then (kubernetes/kubernetes#121635; with many bindings it takes longer). Told at once, that
+is a missing permission in every status and log, and a rule that is there already, to be added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.cluster.errors import Forbidden, UnconfirmedRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.cluster.errors import ApiError
+
+LASTS_SECONDS: Final = 5.0
+"""A refusal that is as old is believed. Reading roles takes an API server about a second; a person who forgot
+a rule waits that long to be told."""
+
+
+class FirstRefusals:
+    """Knows since when each thing is refused, and that it no longer is."""
+
+    __slots__ = ("_monotonic", "_since")
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since: dict[tuple[str, str], float] = {}
+
+    def judge(self, error: ApiError) -> ApiError:
+        """Return a refusal by RBAC that has not lasted yet as one that may pass, any other error as it is.
+
+        What an admission policy refuses is of the object and not of a server that starts, and is believed.
+        """
+        if not isinstance(error, Forbidden) or error.permission is None:
+            return error
+        asked = error.permission
+        now = self._monotonic()
+        if now - self._since.setdefault((asked.verb, asked.resource), now) >= LASTS_SECONDS:
+            return error
+        return UnconfirmedRefusal(error.message, status=error.status, retry_after=error.retry_after)
+
+    def permitted(self, *, verb: str, resource: str) -> None:
+        """Note that this was answered: the next refusal of it is a first one again."""
+        if self._since:
+            self._since.pop((verb, resource), None)
