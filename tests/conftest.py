@@ -14,6 +14,9 @@ from testbed import machine
 # What stands on either side of an assertion that failed there is told, as in a test.
 pytest.register_assert_rewrite("harness")
 
+ONCE_A_RUN = ("fragile", "guard", "hasty")
+"""Fixtures that start a control plane for the tests of several files."""
+
 
 @pytest.fixture
 async def no_leaked_task() -> AsyncIterator[None]:
@@ -36,21 +39,28 @@ def private_network() -> None:
         pytest.skip(reason)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist writes the group into the name of a test in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
         if inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "no_leaked_task")
-        if item.get_closest_marker("xdist_group") is None and shares_with_its_file(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        group = group_of(item)
+        if item.get_closest_marker("xdist_group") is None and group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def shares_with_its_file(item: pytest.Function) -> bool:
-    """Whether a fixture is made once for the file of a test, such as a control plane of its own.
+def group_of(item: pytest.Function) -> str | None:
+    """Return what names the tests that one worker runs, since they share something that is made once.
 
-    With ``--dist loadgroup`` all tests of such a file run on one worker, so that it is made once; any other
-    test runs on whichever worker is free, so that no long file keeps one of them busy at the end.
+    That is a control plane for several files, or a fixture of a test's own file. Any other test runs on
+    whichever worker is free (``--dist loadgroup``), so that no long file keeps one of them busy at the end.
     """
+    shared = [name for name in ONCE_A_RUN if name in item.fixturenames]
+    if shared:
+        return shared[0]
     made = item._fixtureinfo.name2fixturedefs.values()
-    return any(fixture.scope == "module" for fixtures in made for fixture in fixtures[-1:])
+    if any(fixture.scope == "module" for fixtures in made for fixture in fixtures[-1:]):
+        return item.nodeid.partition("::")[0]
+    return None

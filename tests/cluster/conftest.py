@@ -13,6 +13,7 @@ from harness.streams import Stage, Theatre
 from harness.world import World
 from testbed.cluster import Testbed
 from testbed.faults import FaultProxy
+from testbed.options import Options
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,9 +37,18 @@ def world(testbed: Testbed, tmp_path: Path) -> Iterator[World]:
         mine.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A control plane with simulated nodes that takes silence for death after six seconds, not fifty."""
+    options = Options(lease_duration_seconds=4, node_monitor_grace_seconds=6)
+    directory = tmp_path_factory.mktemp("hasty")
+    with Testbed.up(directory=directory, windows=3, linux=1, options=options) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
-    """A control plane of a file's own, in which tests take the guard of our keys away and put it back."""
+    """A control plane in which tests take the guard of our keys away and put it back."""
     with Testbed.up(
         directory=tmp_path_factory.mktemp("guard"), apply=[ROOT / "crds", ROOT / "deploy" / "base"]
     ) as running:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from cluster.guarding import Guard
 from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
@@ -45,17 +46,11 @@ TIMES_THE_COST: Final = 2.0
 """At most. A policy that iterates over the labels takes 2.5 to 6 times as long, and with more labels more."""
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """A testbed whose guard these tests may take away."""
-    with Testbed.up(directory=tmp_path_factory.mktemp("testbed"), apply=[ROOT / "crds", BASE]) as running:
-        yield running
-
-
 @pytest.fixture
-def lab(own: Testbed, tmp_path: Path) -> Iterator[World]:
-    """A corner of that testbed; at its end the guard stands again."""
-    mine = World(own, directory=tmp_path)
+def lab(guard: Guard, tmp_path: Path) -> Iterator[World]:
+    """A corner of the control plane whose guard may be taken away; it stands at the start and at the end."""
+    guard.install()
+    mine = World(guard.testbed, directory=tmp_path)
     try:
         yield mine
     finally:

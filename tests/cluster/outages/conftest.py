@@ -1,7 +1,4 @@
-"""One control plane for all tests that harm one: each of them leaves it working again.
-
-All of them are in one group, so that one worker runs them and one control plane is started.
-"""
+"""One control plane for all tests that harm one: each of them leaves it working again."""
 
 from __future__ import annotations
 
@@ -13,14 +10,7 @@ import pytest
 from testbed.cluster import Testbed
 from testbed.control import ComponentState
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("outages"))
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
