@@ -41,7 +41,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     ) as testbed:
         testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
         testbed.kubectl("create", "deployment", "web", "--image=registry.example/web")
-        operator = Operator(kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "operator.log")
+        operator = Operator(
+            kubeconfig=testbed.kubeconfig("winpool"),
+            log_file=directory / "operator.log",
+            from_nothing=True,
+        )
         operator.start()
         environment = {**os.environ, **testbed.environment}
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"

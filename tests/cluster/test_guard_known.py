@@ -16,7 +16,6 @@ from cluster.guarding import Guard
 from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
-from testbed.cluster import Testbed
 from winpool.api.guard import BINDINGS, GUARD_NAME, POLICIES
 from winpool.api.keys import HOLD_ANNOTATION
 
@@ -157,24 +156,26 @@ def test_a_pool_of_trusted_labels_that_nodes_could_get_by_themselves_is_told_so(
 
 
 @pytest.mark.timeout(600)
-def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(own: Testbed) -> None:
+def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(guard: Guard) -> None:
+    guard.install()
+    testbed = guard.testbed
     name = "stuffed"
     labels = {f"l.example.com/k{number:05d}": "v" for number in range(LABELS)}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    own.kubectl("create", "-f", "-", stdin=json.dumps(node))
+    testbed.kubectl("create", "-f", "-", stdin=json.dumps(node))
     try:
-        with Caller.kubelet(own, name) as kubelet:
+        with Caller.kubelet(testbed, name) as kubelet:
             guarded = [*reports(kubelet, name)]
             assert refuses(kubelet, name)
-            own.kubectl(*HARMS["policy deleted"])
+            testbed.kubectl(*HARMS["policy deleted"])
             eventually(lambda: not refuses(kubelet, name), what="no policy", every=1)
             bare = [*reports(kubelet, name)]
-            own.kubectl("apply", "-k", str(BASE))
+            testbed.kubectl("apply", "-k", str(BASE))
             eventually(lambda: refuses(kubelet, name), what="the policy again", every=1)
             guarded += reports(kubelet, name)
     finally:
-        own.kubectl("apply", "-k", str(BASE))
-        own.kubectl("delete", "node", name)
+        testbed.kubectl("apply", "-k", str(BASE))
+        testbed.kubectl("delete", "node", name)
     assert statistics.median(guarded) <= TIMES_THE_COST * statistics.median(bare), (guarded, bare)
 
 

@@ -60,6 +60,7 @@ def test_health_has_a_port_of_its_own_where_asked_for(world: World) -> None:
         kubeconfig=world.testbed.kubeconfig("winpool"),
         log_file=world.directory / "health.log",
         environment={"WINPOOL_HEALTH_PORT": "0"},
+        from_nothing=True,
     )
     try:
         operator.start(wait=False)
@@ -97,6 +98,7 @@ def test_a_reason_in_a_spec_writes_no_line_of_its_own_into_log_status_or_events(
         kubeconfig=world.testbed.kubeconfig("winpool"),
         log_file=world.directory / "text.log",
         environment={"WINPOOL_LOG_FORMAT": "text"},
+        from_nothing=True,
     )
     try:
         name = world.apply(pool)
@@ -128,6 +130,7 @@ def test_its_json_log_parses_and_holds_no_token_even_at_debug(world: World) -> N
         kubeconfig=world.testbed.kubeconfig("winpool"),
         log_file=world.directory / "debug.log",
         environment={"WINPOOL_LOG_LEVEL": "debug"},
+        from_nothing=True,
     )
     token = world.testbed.layout.token.read_text().strip()
     try:
@@ -184,7 +187,9 @@ def test_without_api_server_or_token_it_stays_alive_unready_and_clear_and_still_
             str(token_file): copy_kubeconfig(testbed, tmp_path / "no-token", token_file=token_file),
         }
         operators = {
-            fault: Operator(kubeconfig=kubeconfig, log_file=tmp_path / f"{kubeconfig.name}.log")
+            fault: Operator(
+                kubeconfig=kubeconfig, log_file=tmp_path / f"{kubeconfig.name}.log", from_nothing=True
+            )
             for fault, kubeconfig in kubeconfigs.items()
         }
         try:

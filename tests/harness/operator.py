@@ -12,8 +12,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
+from harness.forked import Forked
 from harness.waiting import HopelessError, eventually
 from testbed.errors import tail
 
@@ -28,36 +28,45 @@ A test about dates runs the operator on a clock of its own; one about rows names
 
 
 class Operator:
-    """``python -m winpool run``, started and ended by a test. Logs as JSON into ``log_file``."""
+    """``python -m winpool run``, started and ended by a test. Logs as JSON into ``log_file``.
+
+    It is forked from a process that has imported its code, unless it is to start ``from_nothing``.
+    """
 
     def __init__(
-        self, *, kubeconfig: Path, log_file: Path, environment: Mapping[str, str] | None = None
+        self,
+        *,
+        kubeconfig: Path,
+        log_file: Path,
+        environment: Mapping[str, str] | None = None,
+        from_nothing: bool = False,
     ) -> None:
         self.log_file = log_file
+        self._from_nothing = from_nothing
         self._kubeconfig = kubeconfig
         self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output: IO[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; with ``wait``, return when it is ready."""
         assert self._process is None, "it is running"
-        self._output = self.log_file.open("ab")
-        self._offset = self._output.tell()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "winpool", "run"],
-            env={
-                **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-                "WINPOOL_KUBECONFIG": str(self._kubeconfig),
-                "WINPOOL_HOST": "127.0.0.1",
-                "WINPOOL_PORT": "0",
-                "WINPOOL_LOG_FORMAT": "json",
-                "WINPOOL_SUPPORT_MATRIX_FILE": str(LONG_SUPPORTED),
-                **self._environment,
-            },
-            stdout=self._output,
-            stderr=self._output,
-        )
+        self._offset = self.log_file.stat().st_size if self.log_file.exists() else 0
+        environment = {
+            **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+            "WINPOOL_KUBECONFIG": str(self._kubeconfig),
+            "WINPOOL_HOST": "127.0.0.1",
+            "WINPOOL_PORT": "0",
+            "WINPOOL_LOG_FORMAT": "json",
+            "WINPOOL_SUPPORT_MATRIX_FILE": str(LONG_SUPPORTED),
+            **self._environment,
+        }
+        if self._from_nothing:
+            with self.log_file.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "winpool", "run"], env=environment, stdout=output, stderr=output
+                )
+        else:
+            self._process = Forked("winpool.__main__", ["run"], environment=environment, output=self.log_file)
         if wait:
             self.wait_ready()
 
@@ -140,8 +149,6 @@ class Operator:
         finally:
             process.kill()
             process.wait()
-            if self._output:
-                self._output.close()
 
     def _port(self) -> int | None:
         started = self.log_text().encode()[self._offset :].decode(errors="replace")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
-import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from harness.asking import CLUSTER_SCOPED, get
+from harness.forked import Forked
 from harness.gate import WriteGate
 from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
@@ -41,7 +43,7 @@ class World:
         self.operator = Operator(
             kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "operator.log"
         )
-        self._simulators: list[subprocess.Popen[bytes]] = []
+        self._simulators: list[Forked] = []
         self._fleets = 0
 
     # Nodes
@@ -69,16 +71,14 @@ class World:
         arguments += [f"--taint={taint}" for taint in taints]
         arguments += [f"--windows-sample={sample}" for sample in samples]
         log = self.directory / f"winsim-{prefix}.log"
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                self.testbed.winsim_command(
-                    windows=windows,
-                    linux=linux,
-                    extra=(f"--prefix={prefix}", "--delete-on-exit", *arguments),
-                ),
-                stdout=output,
-                stderr=output,
-            )
+        command = self.testbed.winsim_command(
+            windows=windows, linux=linux, extra=(f"--prefix={prefix}", "--delete-on-exit", *arguments)
+        )
+        python = [sys.executable, "-m", "testbed.winsim"]
+        assert command[: len(python)] == python
+        process = Forked(
+            "testbed.winsim.__main__", command[len(python) :], environment=os.environ, output=log
+        )
         self._simulators.append(process)
 
         def names() -> list[str]:

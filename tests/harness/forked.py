@@ -1,0 +1,86 @@
+"""Operators and simulated nodes that are forked from a process which has imported all of their code.
+
+A test run starts hundreds of them, and each would import for a second what the one before imported. From
+``main`` on they are what ``python -m`` runs: a process, with arguments, environment and output of its own,
+that can be killed at any moment. ``test_operator_process``, the documents, the demo and the benches start
+theirs from nothing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+IMPORTED: Final = ("winpool.__main__", "winpool.app", "winpool.logs", "testbed.winsim.__main__")
+"""What is imported once: the modules whose ``main`` may be asked for, and what those import when they run."""
+
+_FROM = multiprocessing.get_context("forkserver")
+_FROM.set_forkserver_preload(list(IMPORTED))
+
+
+class Forked:
+    """A running ``python -m MODULE``; the part of ``subprocess.Popen`` that tests need.
+
+    Args:
+        module: one of ``IMPORTED``, with a ``main`` that reads ``sys.argv`` and returns the exit code.
+        arguments: of its command line.
+        environment: all of it.
+        output: the file to which it appends what it prints.
+
+    """
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], *, environment: Mapping[str, str], output: Path
+    ) -> None:
+        assert module in IMPORTED, f"{module} is not imported where it is forked from"
+        self._process = _FROM.Process(
+            target=_run, args=(module, list(arguments), dict(environment), str(output)), name=module
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once it has ended; negative is the signal that ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after so many seconds.
+
+        """
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(module: str, arguments: list[str], environment: dict[str, str], output: str) -> None:
+    """Become what ``python -m`` would have started."""
+    with Path(output).open("ab") as file, Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [module.removesuffix(".__main__"), *arguments]
+    sys.exit(import_module(module).main())
