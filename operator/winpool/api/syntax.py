@@ -91,7 +91,7 @@ KUBELET_LABEL_KEYS: Final = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-"""And these. k8s.io/kubelet, pkg/apis/well_known_labels.go, as of Kubernetes 1.36."""
+"""And these. k8s.io/kubelet, pkg/apis/well_known_labels.go, the same from Kubernetes 1.32 to 1.37."""
 
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)

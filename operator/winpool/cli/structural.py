@@ -2,7 +2,8 @@
 
 Only what our schemas use is understood: ``winpool.api.schema`` lets nothing else into them, and a
 test holds the two together. Rules in CEL are not evaluated here: their Python twins are asked by
-``judge``. Words: k8s.io/kube-openapi pkg/validation and k8s.io/apiextensions-apiserver, Kubernetes 1.36.
+``judge``. Words: k8s.io/kube-openapi pkg/validation and k8s.io/apiextensions-apiserver, of Kubernetes
+1.36 and 1.37 alike.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _wrong_type(value: Any, schema: Schema, path: Path) -> Fault | None:
         expected = wants = schema.get("type", "")
     if not expected or found in expected.split(","):
         return None
-    # Of a fraction or a boolean for an integer Kubernetes 1.36 says something stranger than 1.35 did.
+    # Of a fraction or a boolean for an integer Kubernetes says something stranger since 1.36.
     sentence = f'Invalid value: "{found}": {dotted(path)} in body must be of type {expected}: "{found}"'
     return Fault(path, dotted(path), sentence, wants=wants)
 
