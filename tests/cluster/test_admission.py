@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster.admission import tables
-from cluster.admission.server import Server, asking
+from cluster.admission.server import Server
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_ISSUES,
@@ -104,9 +104,8 @@ def apply(testbed: Testbed, manifest: dict[str, Any], *more: str, check: bool = 
 
 
 @pytest.fixture(scope="module")
-def server(testbed: Testbed) -> Iterator[Server]:
-    with asking(testbed.kubeconfig("admin")) as server:
-        yield server
+def server(testbed: Testbed) -> Server:
+    return Server(testbed.api())
 
 
 @pytest.fixture

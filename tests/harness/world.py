@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -19,6 +18,7 @@ from harness.nodes import carried, is_settled
 from harness.operator import USER, Operator
 from harness.waiting import HopelessError, eventually
 from harness.watcher import Watcher
+from testbed.api import ApiError
 from testbed.audit import AuditRecord
 from testbed.cluster import Testbed
 from testbed.errors import tail
@@ -139,9 +139,21 @@ class World:
         }
 
     def apply(self, manifest: Object) -> str:
-        """``kubectl apply`` the manifest; return the name of the object."""
-        self.testbed.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-        return str(manifest["metadata"]["name"])
+        """Create a pool, or have an existing one ask for what the manifest asks for; return its name.
+
+        It is what ``kubectl apply`` does where nobody else has fields of the spec, at 1 % of its cost.
+        """
+        name = str(manifest["metadata"]["name"])
+        assert set(manifest["metadata"]) == {"name"}, "what else is there is for kubectl apply"
+        api = self.testbed.api()
+        try:
+            api.create(POOLS, manifest, fieldValidation="Strict")
+        except ApiError as error:
+            if error.answer.get("reason") != "AlreadyExists":
+                raise
+            asked = [{"op": "replace", "path": "/spec", "value": manifest["spec"]}]
+            api.change(f"{POOLS}/{name}", asked, fieldValidation="Strict")
+        return name
 
     def delete(self, name: str, *, wait: bool = True) -> None:
         """Delete the pool; with ``wait``, return when it is gone."""
