@@ -18,9 +18,10 @@ INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
 # What the tests on a real control plane took, test by test.
 RESULTS ?= .results
-# As many as there are cores, and as fit into memory: a control plane with nodes, operator and tests takes 1.5 GiB.
-WORKERS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
-  END {print fit < 1 ? 1 : fit < cores ? fit : cores}' /proc/meminfo)
+# Two for each core, since tests wait for half of their time, and as fit into memory: a control plane with nodes,
+# operator and tests takes 1.5 GiB.
+WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
+  END {print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo)
 
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
