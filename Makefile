@@ -46,7 +46,7 @@ $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	  -e . -e tests/testbed
 	@touch $@
 
-check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (under a minute)
+check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (a minute or two)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-unit check-lint check-imports
 
 .PHONY: check-types check-unit check-lint check-imports

@@ -8,13 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from testbed.pki import Authority, Pair
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+SHUTDOWN_SECONDS: Final = 0.2
+"""For the last words of TLS, over loopback."""
 
 
 def an_authority(folder: Path, name: str) -> Authority:
@@ -96,7 +98,11 @@ async def listening(
 ) -> AsyncIterator[Listener]:
     """Listen on a free port. A connection ends after any answer but EMPTY."""
     listener = Listener(answer)
-    server = await asyncio.start_server(listener.serve, "127.0.0.1", 0, ssl=tls)
+    # A client that does not read does not say goodbye either, and asyncio would wait for that for 30 s.
+    patience = None if tls is None else SHUTDOWN_SECONDS
+    server = await asyncio.start_server(
+        listener.serve, "127.0.0.1", 0, ssl=tls, ssl_shutdown_timeout=patience
+    )
     listener.port = server.sockets[0].getsockname()[1]
     try:
         yield listener

@@ -78,8 +78,10 @@ def test_a_list_is_taken_apart() -> None:
         ("%YAML 1.1\n---\nkind: A\n", 2, "not YAML: "),
         (f"{A}--- {B}", 2, "nothing but a comment may follow '---' on its line"),
         ("a: \x07\n", 1, "not YAML: "),
-        ("[" * 5000, 1, "nested too deep"),
-        (f"{A}---\n{'{<<: ' * 400}{{a: 1}}{'}' * 400}", 3, "nested too deep"),
+        pytest.param("[" * 5000, 1, "nested too deep", id="5000 brackets"),
+        pytest.param(
+            f"{A}---\n{'{<<: ' * 400}{{a: 1}}{'}' * 400}", 3, "nested too deep", id="400 merge keys"
+        ),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_line(text: str, line: int, message: str) -> None:

@@ -281,7 +281,7 @@ def test_a_file_without_rows_is_read() -> None:
         ("supportMatrix: []\nsupportMatrix: []", "line 2: the key 'supportMatrix' stands there twice"),
         ("supportMatrix: [", "line 1: "),
         ("a: &a [*a]", ""),
-        ("{" * 1200, "nested too deeply"),
+        pytest.param("{" * 1200, "nested too deeply", id="1200 braces"),
         ("\x00", "not YAML"),
         ("? [a]\n: b", ""),
         ("--- 1\n--- 2", ""),
