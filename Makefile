@@ -77,7 +77,7 @@ test-oldest: $(INSTALLED) ## The tests on a control plane once more, on the olde
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build
-	@$(BIN)/pytest -q tests/crash
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup tests/crash
 
 .PHONY: explore nightly test-benches
 # A seed that was printed, and how many worlds: make explore SEED=4711 WORLDS=1000.
@@ -97,7 +97,7 @@ nightly: $(INSTALLED) ## What takes hours: test-crash, breaks, test-oldest, expl
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python tests/breaks/__main__.py
+	@$(BIN)/python tests/breaks/__main__.py --workers $(WORKERS)
 
 demo: $(INSTALLED) ## The whole story on a real control plane, step by step; ends by itself
 	@$(BIN)/python -m demo

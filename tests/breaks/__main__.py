@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +48,11 @@ def copy_repository(to: Path) -> None:
             shutil.copy2(source, target)
 
 
-def run(tests: list[str], *, copy: Path) -> tuple[int, str]:
-    """Run tests in the copy; return pytest's exit code and what it printed."""
+def run(tests: list[str], *, copy: Path, workers: int = 0) -> tuple[int, str]:
+    """Run tests in the copy, by so many workers; return pytest's exit code and what it printed."""
+    beside = ["-n", str(workers), "--dist", "loadgroup"] if workers else []
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *beside, *tests],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": f"{copy / 'operator'}{os.pathsep}{copy / 'tests'}"},
         stdout=subprocess.PIPE,
@@ -60,37 +63,48 @@ def run(tests: list[str], *, copy: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def apply(patch: Path, *, copy: Path, reverse: bool = False) -> None:
-    """Apply a patch to the copy, or take it back."""
-    command = ["git", "apply", "--unsafe-paths", f"--directory={copy}", *(["--reverse"] if reverse else [])]
-    subprocess.run([*command, str(patch)], cwd="/", check=True)
+def try_out(each: Break, *, directory: Path) -> tuple[bool, str]:
+    """Break a copy of its own; return whether the test noticed, and what it printed."""
+    copy = directory / each.patch.stem
+    copy_repository(copy)
+    command = ["git", "apply", "--unsafe-paths", f"--directory={copy}", str(each.patch)]
+    subprocess.run(command, cwd="/", check=True)
+    code, output = run([each.test], copy=copy)
+    shutil.rmtree(copy)
+    return code == FAILED, output
 
 
 def main() -> int:
     """Run all breaks; return 1 where a test did not notice, or fails without a break."""
+    parser = argparse.ArgumentParser(prog="make breaks", description=__doc__)
+    parser.add_argument("--workers", type=int, default=1, help="how many tests run at once")
+    parser.add_argument(
+        "words", nargs="*", help="breaks with one of these in the name of their file; default: all"
+    )
+    given = parser.parse_args()
     breaks = [read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
-    wanted = sys.argv[1:]
-    breaks = [each for each in breaks if not wanted or any(word in each.patch.name for word in wanted)]
+    breaks = [
+        each for each in breaks if not given.words or any(word in each.patch.name for word in given.words)
+    ]
     if not breaks:
-        print(f"no break has {' or '.join(wanted)} in the name of its file", file=sys.stderr)
+        print(f"no break has {' or '.join(given.words)} in the name of its file", file=sys.stderr)
         return 2
     unnoticed = 0
-    with tempfile.TemporaryDirectory(prefix="winpool-breaks-") as directory:
-        copy = Path(directory)
-        copy_repository(copy)
-        code, output = run(sorted({each.test for each in breaks}), copy=copy)
+    with tempfile.TemporaryDirectory(prefix="winpool-breaks-") as name:
+        directory = Path(name)
+        unbroken = directory / "unbroken"
+        copy_repository(unbroken)
+        code, output = run(sorted({each.test for each in breaks}), copy=unbroken, workers=given.workers)
         print(f"without a break: {'passed' if code == PASSED else output}", flush=True)
         if code != PASSED:
             return 1
-        for each in breaks:
-            apply(each.patch, copy=copy)
-            code, output = run([each.test], copy=copy)
-            apply(each.patch, copy=copy, reverse=True)
-            noticed = code == FAILED
-            unnoticed += not noticed
-            print(f"{'noticed  ' if noticed else 'UNNOTICED'} {each.promise}: {each.what}", flush=True)
-            if not noticed:
-                print(output)
+        with ThreadPoolExecutor(given.workers) as pool:
+            tried = pool.map(lambda each: try_out(each, directory=directory), breaks)
+            for each, (noticed, output) in zip(breaks, tried, strict=True):
+                unnoticed += not noticed
+                print(f"{'noticed  ' if noticed else 'UNNOTICED'} {each.promise}: {each.what}", flush=True)
+                if not noticed:
+                    print(output)
     print(f"{len(breaks) - unnoticed} passed, {unnoticed} failed")
     return 1 if unnoticed else 0
 

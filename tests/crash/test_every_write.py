@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +19,9 @@ MOST_WRITES = 2 * LEAST_WRITES + 12
 """With statuses and events; a restart may say a status or an event once more, never go on for ever."""
 
 
-@pytest.fixture(scope="module")
-def theatre(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theatre]:
-    world = World(testbed, directory=tmp_path_factory.mktemp("crash"))
+@pytest.fixture
+def theatre(testbed: Testbed, tmp_path: Path) -> Iterator[Theatre]:
+    world = World(testbed, directory=tmp_path)
     try:
         with a_theatre(world) as mine:
             yield mine
