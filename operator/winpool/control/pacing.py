@@ -31,6 +31,9 @@ class Pacer:
         self._monotonic = monotonic
         self._longest = longest
         self._histories: dict[str, _History] = {}
+        # Those that had to wait when that was last asked, and those noted since. Each of them is owed a look,
+        # though its time may be over before anybody asks how long that is: a status is written in between.
+        self._waiting: set[str] = set()
 
     def note(self, node_uid: str) -> int:
         """Take note that it has happened again; give how often it has, up to nine times."""
@@ -41,11 +44,13 @@ class Pacer:
         # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
         times = min(before.times + 1, 9) if before else 1
         self._histories[node_uid] = _History(times, now)
+        self._waiting.add(node_uid)
         return times
 
     def forget(self, node_uid: str) -> None:
         """Start anew with a node."""
         self._histories.pop(node_uid, None)
+        self._waiting.discard(node_uid)
 
     def known(self) -> frozenset[str]:
         """Return the UIDs of the nodes that are not forgotten yet."""
@@ -65,13 +70,17 @@ class Pacer:
         """Return the UIDs of the nodes that have to wait."""
         now = self._monotonic()
         self._forget_the_quiet(now)
-        return frozenset(uid for uid, history in self._histories.items() if self._due(history) > now)
+        self._waiting = {uid for uid, history in self._histories.items() if self._due(history) > now}
+        return frozenset(self._waiting)
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a waiting node may be written again; None where none waits."""
+        """Return how long until a node that waits may be written again, 0 if it may by now; None for none.
+
+        A node waits until ``held_back`` is asked again and does not name it any more.
+        """
         now = self._monotonic()
-        dues = (self._due(history) for history in self._histories.values())
-        return min((due - now for due in dues if due > now), default=None)
+        dues = (self._due(self._histories[uid]) for uid in self._waiting if uid in self._histories)
+        return min((max(0.0, due - now) for due in dues), default=None)
 
     def _due(self, history: _History) -> float:
         return history.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (history.times - 1), self._longest)

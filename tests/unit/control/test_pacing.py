@@ -42,6 +42,30 @@ def test_each_further_repair_waits_twice_as_long_up_to_the_longest(pacer: Pacer,
         assert pacer.seconds_to_next() is None
 
 
+def test_a_wait_that_ends_before_anybody_asks_how_long_it_is_is_no_wait_without_end(
+    pacer: Pacer, clock: Seconds
+) -> None:
+    """Between the two questions a status is written, and on a busy machine that takes its time."""
+    pacer.note("w1")
+    clock.now += FIRST_PAUSE_SECONDS - 0.01
+    assert pacer.held_back() == {"w1"}
+    clock.now += 0.02
+    assert pacer.seconds_to_next() == 0
+    assert pacer.held_back() == frozenset()
+    assert pacer.seconds_to_next() is None
+
+
+def test_a_write_that_stopped_in_a_pass_that_goes_on_for_longer_than_the_pause_is_owed_a_look(
+    pacer: Pacer, clock: Seconds
+) -> None:
+    assert pacer.held_back() == frozenset()
+    pacer.note("w1")
+    clock.now += FIRST_PAUSE_SECONDS + 10
+    assert pacer.seconds_to_next() == 0
+    pacer.forget("w1")
+    assert pacer.seconds_to_next() is None
+
+
 def test_ten_quiet_minutes_end_it(pacer: Pacer, clock: Seconds) -> None:
     for pause in PAUSES:
         pacer.note("w1")

@@ -196,6 +196,7 @@ def test_the_third_repair_within_ten_minutes_is_a_conflict_and_ten_quiet_minutes
         clock.now += 5
     clock.now += 594
     assert patience.contested
+    assert patience.held_back(NODES) == frozenset()  # as each pass asks first
     wait = patience.seconds_to_next()
     assert wait is not None
     clock.now += wait
