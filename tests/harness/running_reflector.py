@@ -1,0 +1,62 @@
+"""A reflector that runs, in virtual time, on what a test has written down, and all that it told of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from harness.scripted_transport import ScriptedTransport
+from winpool.cluster.reflector import NodeReflector
+from winpool.cluster.transport import Transport
+from winpool.snapshot import Node
+
+
+class RunningReflector:
+    """``changes`` are those that it told of, ``contacts`` when it made contact.
+
+    The first ``failing`` contacts come to nothing. ``was_synced`` says of each whether nodes were synced.
+    """
+
+    def __init__(self, server: ScriptedTransport, *, failing: int) -> None:
+        self.server = server
+        self.changes: list[tuple[Node | None, Node | None]] = []
+        self.contacts: list[float] = []
+        self.was_synced: list[bool] = []
+        self._failing = failing
+        self.reflector = NodeReflector(
+            cast("Transport", server),
+            on_change=lambda old, new: self.changes.append((old, new)),
+            on_contact=self._note_contact,
+            monotonic=asyncio.get_running_loop().time,
+        )
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The resourceVersion of each node that is known."""
+        return {name: node.resource_version for name, node in self.reflector.nodes.items()}
+
+    def label(self, name: str, key: str) -> str | None:
+        """Return a label of a node that is known."""
+        return self.reflector.nodes[name].labels.get(key)
+
+    async def _note_contact(self) -> bool:
+        self.contacts.append(self.server.time)
+        self.was_synced.append(self.reflector.synced)
+        return len(self.contacts) > self._failing
+
+
+@asynccontextmanager
+async def a_reflector(server: ScriptedTransport, *, failing: int = 0) -> AsyncIterator[RunningReflector]:
+    """Run a reflector; it begins with the first pause of the test, and never ends by itself."""
+    running = RunningReflector(server, failing=failing)
+    task = asyncio.create_task(running.reflector.run())
+    try:
+        yield running
+        if task.done():
+            task.result()
+        assert not task.done(), "the reflector has ended by itself"
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
