@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from harness.scripted_transport import ScriptedTransport
+from harness.virtual_time import running
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.snapshot import Node
@@ -49,14 +50,7 @@ class RunningReflector:
 
 @asynccontextmanager
 async def a_reflector(server: ScriptedTransport, *, failing: int = 0) -> AsyncIterator[RunningReflector]:
-    """Run a reflector; it begins with the first pause of the test, and never ends by itself."""
-    running = RunningReflector(server, failing=failing)
-    task = asyncio.create_task(running.reflector.run())
-    try:
-        yield running
-        if task.done():
-            task.result()
-        assert not task.done(), "the reflector has ended by itself"
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    """Run a reflector as long as the context lasts."""
+    reflecting = RunningReflector(server, failing=failing)
+    async with running(reflecting.reflector.run()):
+        yield reflecting

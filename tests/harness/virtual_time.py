@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -53,3 +54,17 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
         run_virtually(test(*args, **kwargs))
 
     return run
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a loop that never ends by itself, from the test's first pause on, as long as the context lasts."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+        if task.done():
+            task.result()
+        assert not task.done(), "it has ended by itself"
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
