@@ -16,7 +16,7 @@ from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.errors import ApiError, Conflict, NotFound
+from winpool.cluster.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.cluster.event_record import EventRecord
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.guard import Guard
@@ -49,13 +49,20 @@ _TICK = 1e-6
 
 @dataclass
 class Trouble:
-    """What goes wrong now. ``lag`` is how late watches are, ``deaf`` whether they tell nothing at all."""
+    """What goes wrong now. ``lag`` is how late watches are, ``deaf`` whether they tell nothing at all.
+
+    ``lost`` are the kinds of writes that are carried out and whose answers do not come; ``labelled`` is the
+    answer to the question which nodes carry the label of a pool.
+    """
 
     latency: float = 0.01
     lag: float = 0.02
     deaf: bool = False
     writes: ApiError | None = None
     statuses: ApiError | None = None
+    finalizers: ApiError | None = None
+    labelled: ApiError | None = None
+    lost: set[str] = field(default_factory=set)
     nodes: dict[str, ApiError] = field(default_factory=dict)
     pods: ApiError | None = None
     pods_of: dict[str, ApiError] = field(default_factory=dict)
@@ -64,11 +71,12 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Write:
-    """A write that was asked for, and when: of what kind, to which object."""
+    """A write that was asked for: when, of what kind, to which object. ``bodies`` are the pools of then."""
 
     at: float
     kind: str
     name: str
+    bodies: Mapping[str, Object] = field(default_factory=dict, compare=False, repr=False)
 
 
 class MemoryCluster:
@@ -143,11 +151,16 @@ class MemoryCluster:
 
     async def asked(self, kind: str, name: str) -> None:
         """Take a write of the operator's: it takes its time, and may be refused."""
-        self.writes.append(Write(self.time, kind, name))
+        self.writes.append(Write(self.time, kind, name, dict(self.bodies)))
         await asyncio.sleep(self.trouble.latency)
-        error = self.trouble.writes or (self.trouble.statuses if kind == "status" else None)
-        if error := error or self.trouble.nodes.get(name):
+        of_kind = {"status": self.trouble.statuses, "finalizers": self.trouble.finalizers}
+        if error := self.trouble.writes or of_kind.get(kind) or self.trouble.nodes.get(name):
             raise error
+
+    async def carried_out(self, kind: str, name: str) -> None:
+        """Answer a write of the operator's that stands by now, or lose the answer."""
+        if kind in self.trouble.lost:
+            raise NoAnswer(f"patch {kind} {name}: no answer")
 
     def _put_node(self, node: Node) -> Node:
         written = replace(node, resource_version=self.next_version())
@@ -201,23 +214,29 @@ class MemoryWriter(Writer):
             raise NotFound(f"patch nodes {name}: 404", status=404)
         if node.resource_version != patch.node.resource_version:
             raise Conflict(f"patch nodes {name}: 409", status=409)
-        return cluster._put_node(patched(node, patch))
+        written = cluster._put_node(patched(node, patch))
+        await cluster.carried_out("node", name)
+        return written
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
     ) -> dict[str, Any]:
         await self._cluster.asked("finalizers", name)
         body = self._cluster.held(name, resource_version)
-        return self._cluster._put_pool(
-            {**body, "metadata": {**body["metadata"], "finalizers": list(finalizers)}}
-        )
+        metadata = {**body["metadata"], "finalizers": list(finalizers)}
+        written = self._cluster._put_pool({**body, "metadata": metadata})
+        await self._cluster.carried_out("finalizers", name)
+        return written
 
     async def apply_pool_status(
         self, *, name: str, resource_version: str, status: Mapping[str, Any]
     ) -> dict[str, Any]:
         await self._cluster.asked("status", name)
         body = self._cluster.held(name, resource_version)
-        return body if body.get("status") == status else self._cluster._put_pool({**body, "status": status})
+        if body.get("status") != status:
+            body = self._cluster._put_pool({**body, "status": status})
+        await self._cluster.carried_out("status", name)
+        return body
 
     async def clear_pool_status(self, *, name: str, resource_version: str) -> dict[str, Any]:
         await self._cluster.asked("clear", name)
@@ -397,6 +416,8 @@ class MemoryOperator:
 
     async def _list_labelled(self, pool: str) -> list[Node]:
         await asyncio.sleep(self.cluster.trouble.latency)
+        if self.cluster.trouble.labelled:
+            raise self.cluster.trouble.labelled
         return [node for node in self.cluster.nodes.values() if node.labels.get(POOL_LABEL) == pool]
 
     async def _list_pods(self, *, see: Callable[[Pod], None]) -> ListedPods:

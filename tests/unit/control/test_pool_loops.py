@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from harness.builders import NOON, Object, a_body, a_node
+from harness.builders import NOON, Object, a_node
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import EVERYTHING, a_pod, an_agent
-from harness.virtual_time import run_virtually
+from harness.stage import on_stage, status_of
 from harness.writes import relabelled
 from winpool.cluster.errors import ApiError, TooLarge, TooManyRequests, Unavailable
 from winpool.control.pool_loops import GATHER_SECONDS
@@ -25,43 +24,9 @@ DOWN = Unavailable("list pods: 503", status=503)
 BROKEN = Unavailable("list pods of node w1: 500", status=500)
 HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")
 
-Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
-
-
-def on_stage(
-    scene: Scene,
-    *nodes: Node,
-    cluster_of: type[MemoryCluster] = MemoryCluster,
-    spec: Object,
-    status: Object | None = None,
-) -> None:
-    """Play ``scene`` with an operator that has just been started for one pool and ``nodes``."""
-
-    async def play() -> None:
-        cluster = cluster_of()
-        for node in nodes:
-            cluster.put_node(node)
-        body = a_body()
-        cluster.put_pool({**body, "spec": {**body["spec"], **spec}, "status": status or {}})
-        operator = MemoryOperator(cluster)
-        operator.start()
-        try:
-            await scene(cluster, operator)
-        finally:
-            for each in tuple(cluster.listeners):
-                await each.stop()
-
-    run_virtually(play())
-
 
 def passes_since(operator: MemoryOperator, at: float) -> list[float]:
     return [time for time, _ in operator.passes if time >= at]
-
-
-def status_of(cluster: MemoryCluster, kind: str) -> tuple[str, str]:
-    conditions: list[Object] = cluster.bodies["pool"]["status"]["conditions"]
-    [found] = [each for each in conditions if each["type"] == kind]
-    return found["status"], found["reason"]
 
 
 def a_joining_node(name: str = "w1", *, age: float = 60) -> Node:
