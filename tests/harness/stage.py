@@ -48,7 +48,7 @@ async def until(condition: Callable[[], object], *, seconds: float = 60.0) -> No
     end = loop.time() + seconds
     while not condition():
         assert loop.time() < end, f"not within {seconds} s"
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
 
 
 def writes_since(cluster: MemoryCluster, at: float, *kinds: str) -> list[Write]:
