@@ -120,10 +120,11 @@ class Sweeper:
         self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
 
     def _seconds_to_next(self) -> float:
+        # First: what is asked next forgets who has waited until now.
+        to_refused = self._refusals.seconds_to_next()
         if self._due(self._strays):  # a pause has ended while we swept
             self._look_for_strays_soon()
         to_strays = max(0.0, self._strays_due - self._monotonic())
-        to_refused = self._refusals.seconds_to_next()
         return to_strays if to_refused is None else min(to_strays, to_refused)
 
     async def _sweep(self) -> None:
