@@ -9,10 +9,12 @@ theirs from nothing.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -80,7 +82,16 @@ def _run(module: str, arguments: list[str], environment: dict[str, str], output:
         os.dup2(nothing.fileno(), 0)
         for number in (1, 2):
             os.dup2(file.fileno(), number)
+    threading.Thread(target=_end_with_the_tests, name="end-with-the-tests", daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [module.removesuffix(".__main__"), *arguments]
     sys.exit(import_module(module).main())
+
+
+def _end_with_the_tests() -> None:
+    """Leave nothing behind where the process that runs the tests is killed and cannot clean up."""
+    tests = multiprocessing.parent_process()
+    assert tests is not None
+    multiprocessing.connection.wait([tests.sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)
