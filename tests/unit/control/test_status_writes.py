@@ -8,9 +8,13 @@ from itertools import pairwise
 
 from harness.builders import A_SPEC, a_body, a_node
 from harness.loops import MemoryCluster, MemoryOperator
+from harness.pods import a_pod
+from harness.stage import issues_of, status_of, until, writes_since
 from harness.virtual_time import run_virtually
+from winpool.cluster.errors import Unavailable
 
 SETTLE_SECONDS = 30.0
+DOWN = Unavailable("patch windowsnodepools pool: 503", status=503)
 
 
 async def settled() -> tuple[MemoryCluster, MemoryOperator]:
@@ -65,6 +69,94 @@ def test_a_generation_is_claimed_once_its_nodes_are_written_and_not_before() -> 
             if 3 in claimed(cluster):
                 break
         assert (claimed(cluster), teams(cluster)) == ({3}, {"c"})
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_a_status_that_says_nothing_new_is_not_written_also_not_after_a_restart() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        await operator.stop()
+        begun = cluster.time
+        again = MemoryOperator(cluster)
+        again.start()
+        await asyncio.sleep(SETTLE_SECONDS)
+        for _ in range(10):  # which is looked at, and changes nothing
+            cluster.put_node(replace(cluster.nodes["w1"], ready_since=cluster.now()))
+            await asyncio.sleep(2)
+        assert len(again.passes) > 10
+        assert writes_since(cluster, begun) == []
+        await again.stop()
+
+    run_virtually(play())
+
+
+def test_what_was_too_early_to_be_written_is_written_when_its_second_is_over() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        begun = cluster.time
+        for ready in ("False", "True"):  # and then nothing wakes anybody
+            cluster.put_node(replace(cluster.nodes["w1"], ready=ready))
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(SETTLE_SECONDS)
+        first, second = writes_since(cluster, begun)
+        assert (first.kind, second.kind) == ("status", "status")
+        assert 1 <= second.at - first.at <= 1.2
+        assert cluster.bodies["pool"]["status"]["readyNodes"] == 3
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_a_status_whose_write_failed_is_written_as_soon_as_that_is_possible() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        cluster.trouble.statuses = DOWN
+        cluster.put_node(replace(cluster.nodes["w1"], ready="False"))
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert cluster.bodies["pool"]["status"]["readyNodes"] == 3
+        cluster.trouble.statuses = None
+        await until(lambda: cluster.bodies["pool"]["status"]["readyNodes"] == 2, seconds=35)
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_what_happened_to_a_pool_is_told_once_its_status_says_so_and_not_before() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        cluster.pods = [a_pod(node="w1", os="linux")]
+        cluster.trouble.statuses = DOWN
+        operator.pod_pass.ask()
+        await asyncio.sleep(60)
+        assert ("MisplacedPods", "pool") not in operator.events
+        cluster.trouble.statuses = None
+        await until(lambda: issues_of(cluster) == {("w1", "MisplacedPods")}, seconds=35)
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert operator.events.count(("MisplacedPods", "pool")) == 1
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_a_generation_is_not_claimed_by_a_status_that_is_about_something_else() -> None:
+    """A report on the last spec that meets an edit leaves the status to the pass of that edit."""
+
+    async def play() -> None:
+        cluster, operator = await settled()
+        cluster.trouble.latency = 0.5
+        cluster.put_node(
+            replace(cluster.nodes["w1"], labels={**cluster.nodes["w1"].labels, "team": "theirs"})
+        )
+        await until(lambda: cluster.writes[-1].kind == "node")
+        cluster.edit_pool("pool", labels={"team": "b"})
+        begun = cluster.time
+        await asyncio.sleep(SETTLE_SECONDS)
+        kinds = [write.kind for write in writes_since(cluster, begun)]
+        assert kinds == ["node"] * 3 + ["status"]
+        assert (claimed(cluster), teams(cluster)) == ({2}, {"b"})
+        assert status_of(cluster, "Ready") == ("True", "UpToDate")
         await operator.stop()
 
     run_virtually(play())

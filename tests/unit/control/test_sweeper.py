@@ -334,15 +334,17 @@ def test_a_write_that_failed_with_the_api_server_is_tried_again_soon_by_a_new_li
     played(scene)
 
 
-def test_an_orphan_whose_write_failed_with_the_api_server_is_tried_again_soon() -> None:
+def test_an_orphan_whose_write_fails_with_the_api_server_is_tried_again_with_growing_pauses() -> None:
     async def scene(stage: Stage) -> None:
         stage.put(an_orphan())
         stage.cluster.trouble.writes = DOWN
         await vanish(stage)
-        await until(lambda: stage.tries("w1"))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(240)
+        pauses = pauses_between(stage.tries("w1"))
+        assert min(pauses) >= 0.5
+        assert 15 <= min(pauses[5:]) <= max(pauses) <= 31, "from half of the longest to the longest"
         stage.cluster.trouble.writes = None
-        await until(lambda: not stage.left, seconds=2)
+        await until(lambda: not stage.left, seconds=31)
 
     played(scene)
 
