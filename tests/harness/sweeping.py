@@ -1,0 +1,131 @@
+"""A sweeper on a cluster in memory, for a scene to be played with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any, cast
+
+from harness.builders import GUARD, a_node, a_record
+from harness.loops import MemoryCluster, MemoryWriter
+from harness.virtual_time import run_virtually
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.cluster.errors import ApiError
+from winpool.contract.record import Owned
+from winpool.contract.rights import Rights
+from winpool.control.executor import Executor
+from winpool.control.pools import Pools
+from winpool.control.sweeper import Sweeper
+from winpool.snapshot import Node
+
+
+def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:
+    """Return a node on which the pool ``pool`` has set a label that was ``b`` before."""
+    record = a_record(labels={"team": Owned("a", before="b")}, guard=guard)
+    return a_node(name, os=os, labels={POOL_LABEL: "pool", "team": "a"}, annotations=record)
+
+
+def a_stray(name: str = "s1", *, guard: str = GUARD) -> Node:
+    return a_leftover(name, os="linux", guard=guard)
+
+
+def an_orphan(name: str = "w1") -> Node:
+    return a_leftover(name, os=OS_WINDOWS)
+
+
+class KnownNodes:
+    """What the reflector knows of Windows nodes. ``lists`` counts how often all were asked for."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.lists = 0
+
+    def ask_for_list(self) -> None:
+        self.lists += 1
+
+
+class Stage:
+    """A sweeper on a cluster in memory, to which all is known; ``listed`` says when it asked for strays."""
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        self.is_complete = True
+        self.guard = GUARD
+        self.listed: list[float] = []
+        self.problem: ApiError | None = None
+        self.pools = Pools(on_change=lambda *_, **__: None)
+        self.known = KnownNodes()
+        monotonic = asyncio.get_running_loop().time
+        self.sweeper = Sweeper(
+            pools=self.pools,
+            nodes=cast(Any, self.known),
+            executor=Executor(
+                writer=MemoryWriter(self.cluster),
+                known=self.known.nodes,
+                accept_written=self._accept,
+                monotonic=monotonic,
+            ),
+            list_strays=self._list,
+            rights_over=lambda _: Rights(guard=self.guard),
+            is_complete=lambda: self.is_complete,
+            monotonic=monotonic,
+        )
+
+    def put(self, *nodes: Node) -> None:
+        """Create or change nodes, as others do; those of Windows are known at once."""
+        for node in nodes:
+            self.cluster.put_node(node)
+            self._accept(self.cluster.nodes[node.name])
+
+    def list_pools(self, *bodies: dict[str, Any]) -> None:
+        """List all pools."""
+        self.pools.replace(bodies, resource_version=self.cluster.next_version())
+        self.sweeper.pools_listed()
+
+    @property
+    def left(self) -> set[str]:
+        """The names of the nodes that still carry ours."""
+        return {name for name, node in self.cluster.nodes.items() if node.labels["team"] == "a"}
+
+    def tries(self, name: str) -> list[float]:
+        """Return when each write to that node was asked for."""
+        return [write.at for write in self.cluster.writes if write.name == name]
+
+    async def _list(self) -> tuple[Node, ...]:
+        self.listed.append(self.cluster.time)
+        if self.problem:
+            raise self.problem
+        nodes = self.cluster.nodes.values()
+        return tuple(
+            node for node in nodes if node.labels.get(OS_LABEL) != OS_WINDOWS and POOL_LABEL in node.labels
+        )
+
+    def _accept(self, node: Node) -> None:
+        if node.labels.get(OS_LABEL) == OS_WINDOWS:
+            self.known.nodes[node.name] = node
+
+
+def played(scene: Callable[[Stage], Awaitable[None]]) -> None:
+    async def play() -> None:
+        stage = Stage()
+        task = asyncio.create_task(stage.sweeper.run())
+        try:
+            await scene(stage)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run_virtually(play())
+
+
+def pauses_between(times: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+async def vanish(stage: Stage) -> None:
+    """Let two complete lists pass that show no pool, after somebody has asked about it."""
+    await asyncio.sleep(1)
+    for _ in range(2):
+        stage.list_pools()
+        await asyncio.sleep(0)
