@@ -92,7 +92,7 @@ test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run,
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## What takes hours: test-crash, breaks, test-oldest, explore, test-benches; all, though one fails
+nightly: $(INSTALLED) ## What takes an hour and more: test-crash, breaks, test-oldest, explore, test-benches; all, though one fails
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice

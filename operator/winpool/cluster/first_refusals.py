@@ -22,7 +22,11 @@ a rule waits that long to be told."""
 
 
 class FirstRefusals:
-    """Knows since when each thing is refused, and that it no longer is."""
+    """Knows since when each verb on a resource is refused, and that it no longer is.
+
+    Namespaces are not told apart: we ask in one of them at the most, for events. Whoever asks in several has
+    to put them into the key: else what one namespace permits hides for ever what another refuses.
+    """
 
     __slots__ = ("_monotonic", "_since")
 

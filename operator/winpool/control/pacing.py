@@ -74,7 +74,7 @@ class Pacer:
         return frozenset(self._waiting)
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a node that waits may be written again, 0 if it may by now; None for none.
+        """Return how long until a waiting node may be written: 0 if it may by now, None where none waits.
 
         A node waits until ``held_back`` is asked again and does not name it any more.
         """

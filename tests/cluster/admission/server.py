@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.asking import CLUSTER_SCOPED
 from testbed.api import ApiError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
-POOLS = CLUSTER_SCOPED["wnp"]
+POOLS: Final = CLUSTER_SCOPED["wnp"]
 
 
 class Server:
