@@ -23,10 +23,11 @@ from winpool.cluster.guard import Guard
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
-from winpool.control.controller import Controller
-from winpool.control.own_tasks import OwnTasks
-from winpool.control.pools import Pools
-from winpool.handlers import Feed, make_registry
+from winpool.control.loops.controller import Controller
+from winpool.control.relist.pools import Pools
+from winpool.feed.own_tasks import OwnTasks
+from winpool.feed.registry import make_registry
+from winpool.feed.supervisor import Feed
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolCollector
 from winpool.support.matrix import built_in
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     import kopf
 
     from winpool.cluster.credentials import Connection
+    from winpool.objects.node import Node
     from winpool.settings import Settings
-    from winpool.snapshot import Node
     from winpool.support.rows import Row
 
 log = logging.getLogger(__name__)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.stats import RequestStats
     from winpool.cluster.transport import Transport
-    from winpool.control.pod_pass import PodPassStats
-    from winpool.control.pools import Pools
-    from winpool.control.relist import Relister
+    from winpool.control.pod_survey.pod_pass import PodPassStats
+    from winpool.control.relist.pools import Pools
+    from winpool.control.relist.relister import Relister
     from winpool.control.stats import ControlStats
-    from winpool.handlers import Feed
+    from winpool.feed.supervisor import Feed
+    from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
     from winpool.serve.definitions import Definition, Labels
-    from winpool.snapshot import Pool
 
 SILENCE_SECONDS: Final = 90.0
 """Not ready when the node watch heard nothing for so long: it gives up a silent connection after 70 s

@@ -15,7 +15,7 @@ from bench.trail import AuditTrail
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.cluster.node_requests import NODES_PATH, WINDOWS_SELECTOR
 from winpool.cluster.nodes import decode_page
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 STABLE_SECONDS: Final = 10.0
 """So long no node may have changed before a measurement: the controller manager takes its taints off

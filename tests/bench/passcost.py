@@ -28,19 +28,19 @@ from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
-from winpool.control.bare_since import BareSince
+from winpool.control.act.patches import Executor
 from winpool.control.clock import Clock
-from winpool.control.executor import Executor
-from winpool.control.node_looks import NodeLooks
-from winpool.control.observe import Observer
-from winpool.control.patience import Patience
-from winpool.control.pod_pass import PodPass
-from winpool.control.pools import Pools
-from winpool.control.reconcile import Reconciler
-from winpool.control.relist import Relister
+from winpool.control.patience.writes import Patience
+from winpool.control.pod_survey.bare_since import BareSince
+from winpool.control.pod_survey.node_looks import NodeLooks
+from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.reconcile.observe import Observer
+from winpool.control.reconcile.reconciler import Reconciler
+from winpool.control.relist.pools import Pools
+from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
 from winpool.decide import decide
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 GUARD_SECONDS: Final = 30.0
 """For two lists and the five seconds that a guard has to have stood."""

@@ -13,7 +13,7 @@ from harness.waiting import GUARD_SECONDS
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.reflector import SILENCE_SECONDS, NodeReflector
 from winpool.cluster.transport import Transport
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 T = TypeVar("T")
 

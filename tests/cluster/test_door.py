@@ -17,7 +17,7 @@ from winpool.cluster.errors import Conflict, Forbidden, Invalid, NotFound
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import METADATA_ONLY, Writer
-from winpool.snapshot import NodePatch, Taint
+from winpool.objects.node import NodePatch, Taint
 
 
 @pytest.fixture

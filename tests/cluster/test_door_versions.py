@@ -14,7 +14,7 @@ from testbed.faults.rule import Action
 from testbed.pins import chosen_pins
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.transport import Transport
-from winpool.snapshot import NodeVersions
+from winpool.objects.node import NodeVersions
 
 ASKED = on("get", path="^/version$")
 PINNED = chosen_pins().kubernetes

@@ -16,7 +16,7 @@ from harness.operator import USER
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import answer, on
-from winpool.control.executor import PATCHES_IN_FLIGHT
+from winpool.control.act.patches import PATCHES_IN_FLIGHT
 
 Object = dict[str, Any]
 

@@ -13,9 +13,12 @@ from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.questions import taints_of as taints_of_spec
 from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
 from winpool.contract.rights import Rights
+from winpool.objects.keys import Keys
+from winpool.objects.node import Node, NodeVersions, Taint
+from winpool.objects.pool import Pool
+from winpool.pods.survey import IntolerantPods, OnNode, Survey, taint_key
 from winpool.report.preflight import written
-from winpool.snapshot import Keys, LookProblem, Node, NodeVersions, Pool, Snapshot, Taint
-from winpool.survey import IntolerantPods, OnNode, Survey, taint_key
+from winpool.snapshot import LookProblem, Snapshot
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -24,22 +24,22 @@ from winpool.cluster.pod_lister import ListedPods
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.store import NodeStore
 from winpool.cluster.writer import PoolList, Writer
-from winpool.contract.pods import Pod
 from winpool.contract.questions import question_of
-from winpool.control.bare_since import BareSince
+from winpool.control.act.patches import Executor
 from winpool.control.clock import Clock
-from winpool.control.dispatch import Dispatcher
-from winpool.control.executor import Executor
-from winpool.control.node_looks import NodeLooks
-from winpool.control.observe import Observer
-from winpool.control.pod_pass import PodPass
-from winpool.control.pool_loops import PoolLoops
-from winpool.control.pools import Pools
-from winpool.control.reconcile import Reconciler
-from winpool.control.relist import Relister
+from winpool.control.loops.dispatch import Dispatcher
+from winpool.control.loops.pool_loops import PoolLoops
+from winpool.control.pod_survey.bare_since import BareSince
+from winpool.control.pod_survey.node_looks import NodeLooks
+from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.reconcile.observe import Observer
+from winpool.control.reconcile.reconciler import Reconciler
+from winpool.control.relist.pools import Pools
+from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
-from winpool.snapshot import Node, NodePatch
-from winpool.survey import PoolQuestion
+from winpool.objects.node import Node, NodePatch
+from winpool.pods.pod import Pod
+from winpool.pods.survey import PoolQuestion
 
 NEVER = 1e9
 """Seconds between the regular lists: what happens here has another cause."""

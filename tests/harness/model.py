@@ -34,8 +34,11 @@ from winpool.contract.membership import selects
 from winpool.contract.record import TaintIdentity
 from winpool.contract.rights import Rights, keys_of
 from winpool.decide import Decision, decide
+from winpool.objects.keys import Keys
+from winpool.objects.node import Node, NodePatch, Taint
+from winpool.objects.pool import Pool
 from winpool.report.preflight import written
-from winpool.snapshot import Keys, Node, NodePatch, Pool, Snapshot, Taint
+from winpool.snapshot import Snapshot
 
 LISTS: Final = 2
 """Complete lists without a pool after which it is known to be gone."""

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from harness.strategies import LABEL_KEYS, PROTECTED_LABELS, PROTECTED_TAINTS, TAINT_IDENTITIES
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
 from winpool.contract.record import Record, TaintIdentity, record_of
-from winpool.snapshot import Node, Taint
+from winpool.objects.node import Node, Taint
 
 Key: TypeAlias = str | TaintIdentity
 """A label by its key, or a taint by its key and effect."""

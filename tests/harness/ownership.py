@@ -8,7 +8,7 @@ from harness.builders import GUARDED, a_taint
 from harness.strategies import LABEL_KEYS
 from harness.writes import patched
 from winpool.contract.conform import NOTHING_KNOWN, Own, Wanted, conform, release
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 UID = "uid-of-pool"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.builders import taints_of
-from winpool.contract.pods import DAEMON_SET, Pod, Toleration
-from winpool.survey import PoolQuestion, RequiredPods
+from winpool.pods.pod import DAEMON_SET, Pod, Toleration
+from winpool.pods.survey import PoolQuestion, RequiredPods
 
 EVERYTHING = (Toleration(operator="Exists"),)
 """Tolerates every taint."""

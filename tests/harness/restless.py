@@ -15,7 +15,7 @@ from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unavailable
-from winpool.snapshot import Node, NodeMemory
+from winpool.objects.node import Node, NodeMemory
 
 SPECS: Final[tuple[Object, ...]] = (
     {},

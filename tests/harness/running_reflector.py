@@ -11,7 +11,7 @@ from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 
 class RunningReflector:

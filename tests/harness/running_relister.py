@@ -11,8 +11,8 @@ from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
-from winpool.control.pools import Pools
-from winpool.control.relist import Relister
+from winpool.control.relist.pools import Pools
+from winpool.control.relist.relister import Relister
 
 PERIOD: Final = 300.0
 LONGEST_PERIOD: Final = 330.0 + 2

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from harness.builders import Object, a_body
 from harness.loops import MemoryCluster, MemoryOperator, Write
 from harness.virtual_time import run_virtually
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
 

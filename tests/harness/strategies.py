@@ -22,7 +22,8 @@ from winpool.api.keys import (
 )
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.contract.conform import Wanted
-from winpool.snapshot import Node, NodeVersions, Pool, Taint
+from winpool.objects.node import Node, NodeVersions, Taint
+from winpool.objects.pool import Pool
 
 NASTY: Final = st.text(
     st.sampled_from("ab \n\r\t\x00\x1b[31m\x7f\x85\x9b\u2028\u2029\u202e\u2066\ufeff\ud800\xa0\\é漢😀")

@@ -14,10 +14,10 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.errors import ApiError
 from winpool.contract.record import Owned
 from winpool.contract.rights import Rights
-from winpool.control.executor import Executor
-from winpool.control.pools import Pools
-from winpool.control.sweeper import Sweeper
-from winpool.snapshot import Node
+from winpool.control.act.patches import Executor
+from winpool.control.leftovers.sweeper import Sweeper
+from winpool.control.relist.pools import Pools
+from winpool.objects.node import Node
 
 
 def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:

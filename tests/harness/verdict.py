@@ -9,7 +9,8 @@ from harness.writes import carries_ours
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.contract.record import Record, record_of
-from winpool.snapshot import Node, Pool
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 
 
 def check_protected(model: Model) -> None:

@@ -10,8 +10,9 @@ from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api import syntax
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
 from winpool.decide import Decision, decide
-from winpool.snapshot import Node, NodePatch, Pool, Taint
-from winpool.survey import Survey
+from winpool.objects.node import Node, NodePatch, Taint
+from winpool.objects.pool import Pool
+from winpool.pods.survey import Survey
 
 
 def patched(node: Node, patch: NodePatch | None) -> Node:

@@ -14,9 +14,9 @@ import winpool
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
-PURE = ("api", "contract", "report", "support")
+PURE = ("api", "contract", "objects", "pods", "report", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
-"""What opens sockets or runs loops: only `cluster/`, `handlers.py`, `app.py` and `serve/` know of it."""
+"""What opens sockets or runs loops: only `cluster/`, `feed/`, `app.py` and `serve/` know of it."""
 
 MAX_LINES = 300
 

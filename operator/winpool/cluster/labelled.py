@@ -16,7 +16,7 @@ from winpool.cluster.pager import Pager
 if TYPE_CHECKING:
     from winpool.cluster.nodes import NodePage
     from winpool.cluster.transport import Transport
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
 STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
 

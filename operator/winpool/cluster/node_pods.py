@@ -23,7 +23,7 @@ from winpool.cluster.request import Request
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from winpool.contract.pods import Pod
+    from winpool.pods.pod import Pod
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import msgspec
 from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
 from winpool.contract.record import MAX_BYTES
-from winpool.snapshot import NodeMemory, NodeVersions
+from winpool.objects.node import NodeMemory, NodeVersions
 
 _READY: Final = "Ready"
 

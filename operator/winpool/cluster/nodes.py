@@ -18,12 +18,12 @@ from winpool.cluster import wire
 from winpool.cluster.envelope import ListReader
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
 from winpool.cluster.node_texts import annotations_of, memory_of, ready_of, time_of, versions_of
-from winpool.snapshot import Node, Taint
+from winpool.objects.node import Node, Taint
 
 if TYPE_CHECKING:
     import msgspec
 
-    from winpool.snapshot import NodePatch
+    from winpool.objects.node import NodePatch
 
 _list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api_version="v1")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from winpool.cluster.pods import PodPage, UnreadablePod
-    from winpool.contract.pods import Pod
+    from winpool.pods.pod import Pod
 
 log = logging.getLogger(__name__)
 

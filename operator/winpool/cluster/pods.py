@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster import pod_wire, wire
 from winpool.cluster.envelope import ListReader
-from winpool.contract.pods import Pod, Toleration
+from winpool.pods.pod import Pod, Toleration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

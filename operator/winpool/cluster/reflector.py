@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from winpool.cluster.transport import Transport
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
 log = logging.getLogger(__name__)
 

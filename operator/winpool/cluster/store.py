@@ -17,7 +17,7 @@ from winpool.contract.record import record_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
     OnChange = Callable[[Node | None, Node | None], None]
 

@@ -5,7 +5,5 @@
 - ``conform``     the one patch that makes a node as the pool wants it, or takes exactly ours off again
 - ``assess``      all nodes of one pool: whose each is, and what is to be done there
 - ``leftovers``   what a pool left behind that cannot take it off itself any more
-- ``pods``        what is asked of a single pod: taints it tolerates, whether it is on the wrong machine
-- ``survey``      what pools want to know about all pods, and the answers
-- ``surveyor``    answers them while the pods go by
+- ``questions``   what a pool wants to know of all pods
 """

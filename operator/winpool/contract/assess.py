@@ -9,7 +9,6 @@ import msgspec
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
 from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, release
 from winpool.contract.edits import MISMATCH_TAINT
-from winpool.contract.evidence import Evidence
 from winpool.contract.judge import Judge, Judged
 from winpool.contract.membership import Claim, asking, claim, may_share
 from winpool.contract.record import Record, record_of
@@ -17,14 +16,17 @@ from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import Reserved
 from winpool.contract.rights import Rights, keys_of
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
-from winpool.snapshot import NO_KEYS, Keys, Node, NodePatch
+from winpool.objects.keys import NO_KEYS, Keys
+from winpool.objects.node import Node, NodePatch
+from winpool.pods.evidence import Evidence
 from winpool.support.judge import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.snapshot import Pool, Snapshot
+    from winpool.objects.pool import Pool
+    from winpool.snapshot import Snapshot
 
 
 class Assessment(msgspec.Struct, frozen=True):

@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import NO_EXECUTE
 from winpool.contract.edits import MISMATCH_TAINT
-from winpool.contract.evidence import Evidence, current_survey
-from winpool.snapshot import Taint
+from winpool.objects.node import Taint
+from winpool.pods.evidence import Evidence, current_survey
 
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.contract.record import Record, TaintIdentity
-    from winpool.snapshot import Node, Snapshot
-    from winpool.survey import Survey
+    from winpool.objects.node import Node
+    from winpool.pods.survey import Survey
+    from winpool.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,14 +38,14 @@ from winpool.contract.edits import (
 )
 from winpool.contract.record import Record, Unreadable, record_of
 from winpool.contract.rights import NO_RIGHTS, Rights, names, standing
-from winpool.snapshot import NO_KEYS, Keys
+from winpool.objects.keys import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.contract.brake import Held
     from winpool.contract.record import Owned, TaintIdentity
-    from winpool.snapshot import Node, NodePatch
+    from winpool.objects.node import Node, NodePatch
 
 K = TypeVar("K")
 

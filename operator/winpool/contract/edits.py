@@ -16,14 +16,14 @@ from winpool.api.keys import (
 )
 from winpool.api.syntax import NO_SCHEDULE
 from winpool.contract.record import Owned
-from winpool.snapshot import NodePatch, Taint
+from winpool.objects.node import NodePatch, Taint
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from winpool.contract.brake import Held
     from winpool.contract.record import Record, TaintIdentity
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
 K = TypeVar("K")
 

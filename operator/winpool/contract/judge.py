@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from winpool.api.v1alpha1 import MatrixRow, WindowsNodePoolSpec
-    from winpool.snapshot import Node, NodeVersions, Snapshot
+    from winpool.objects.node import Node, NodeVersions
+    from winpool.snapshot import Snapshot
     from winpool.support.judge import Judgement
     from winpool.support.matrix import Matrix
 

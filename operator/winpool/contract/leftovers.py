@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from winpool.contract.rights import Rights
-    from winpool.snapshot import Node, Pool
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
 
 
 def release_stray(node: Node, *, rights: Rights) -> Conformity:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import NodeSelector, PodRequirement, PodSelector, SelectorRequirement
     from winpool.contract.rights import Rights
-    from winpool.snapshot import Node, Pool
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
 
 
 def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:

@@ -11,15 +11,16 @@ from winpool.contract.edits import MISMATCH_TAINT
 from winpool.contract.membership import is_asked_for, selects
 from winpool.contract.record import Record, record_of
 from winpool.contract.validate import ripens, startup_taints_on
-from winpool.snapshot import Taint
-from winpool.survey import PoolQuestion, RequiredPods
+from winpool.objects.node import Taint
+from winpool.pods.survey import PoolQuestion, RequiredPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from winpool.api.v1alpha1 import PodSelector, WindowsNodePoolSpec
-    from winpool.snapshot import Node, Pool
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
 
 
 def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQuestion | None:

@@ -26,12 +26,12 @@ from winpool.api.syntax import (
     is_label_value,
     is_taint_key_allowed,
 )
-from winpool.snapshot import NO_KEYS, Keys
+from winpool.objects.keys import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
 VERSION: Final = 1
 MAX_BYTES: Final = 16 * 1024

@@ -13,7 +13,7 @@ from winpool.contract.reserved_memory import Held, judge_reserved
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import ReservedMemory
     from winpool.contract.reserved_memory import Reserved
-    from winpool.snapshot import Node, NodeMemory
+    from winpool.objects.node import Node, NodeMemory
 
 
 class ReservedMemoryJudge:

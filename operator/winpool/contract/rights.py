@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import is_restricted_label
 from winpool.contract.record import Owned, Record, record_of
-from winpool.snapshot import NO_KEYS, Keys
+from winpool.objects.keys import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from winpool.contract.record import TaintIdentity
-    from winpool.snapshot import Node, Pool
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
 
 MAX_KEYS: Final = 64
 """Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""

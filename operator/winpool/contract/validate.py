@@ -17,16 +17,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.v1alpha1 import NodeValidation
-from winpool.contract.evidence import is_fresh
+from winpool.pods.evidence import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.contract.evidence import Evidence
     from winpool.contract.record import Record, TaintIdentity
-    from winpool.snapshot import Node, Snapshot
+    from winpool.objects.node import Node
+    from winpool.pods.evidence import Evidence
+    from winpool.snapshot import Snapshot
 
 YOUNG_SECONDS: Final = 600.0
 """A node that is older has not just joined the cluster: it joins the pool, with all that runs on it."""

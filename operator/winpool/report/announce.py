@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Node, Pool
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)

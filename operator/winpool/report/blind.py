@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from winpool.contract.evidence import Evidence
+from winpool.pods.evidence import Evidence
 from winpool.report.tally import count_nodes, enumerate_names
 
 if TYPE_CHECKING:

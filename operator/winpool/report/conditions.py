@@ -15,9 +15,9 @@ from winpool.report.view import IDLE_MODES, Told
 if TYPE_CHECKING:
     from datetime import date, datetime
 
+    from winpool.objects.pool import Pool
     from winpool.report.tally import Tally
     from winpool.report.view import View
-    from winpool.snapshot import Pool
 
 MAX_UNAVAILABLE: Final = 1
 """Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it."""

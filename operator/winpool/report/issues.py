@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Pool, Snapshot
+    from winpool.objects.pool import Pool
+    from winpool.snapshot import Snapshot
 
 
 def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from winpool.snapshot import Keys
+    from winpool.objects.keys import Keys
 
 
 def named(left: Keys) -> str:

@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
-from winpool.contract.evidence import Evidence
 from winpool.contract.membership import Claim
+from winpool.pods.evidence import Evidence
+from winpool.pods.survey import EXAMPLES_KEPT
 from winpool.report.blind import blind
 from winpool.report.finding import Finding
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
 from winpool.report.tally import count_nodes, count_pods, enumerate_names
-from winpool.survey import EXAMPLES_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import Issue
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Node, Snapshot
-    from winpool.survey import Misplaced
+    from winpool.objects.node import Node
+    from winpool.pods.survey import Misplaced
+    from winpool.snapshot import Snapshot
 
 POD_ISSUES = (
     *PREFLIGHT_ISSUES,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import ReservedMemory
     from winpool.contract.assess import Assessment
     from winpool.contract.reserved_memory import Reserved
-    from winpool.snapshot import Pool
+    from winpool.objects.pool import Pool
 
 MISMATCHES = (Held.RESERVES_LESS, Held.RESERVES_MORE)
 

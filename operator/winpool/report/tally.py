@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from winpool.contract.assess import Assessment
-    from winpool.snapshot import Node
+    from winpool.objects.node import Node
 
 NAMES_SHOWN: Final = 3
 """As many names as a sentence bears."""

@@ -11,11 +11,11 @@ from winpool.api.v1alpha1 import Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from winpool.objects.pool import Pool
     from winpool.report.blind import Blind
     from winpool.report.finding import Finding
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
-    from winpool.snapshot import Pool
 
 IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
+    from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
-    from winpool.snapshot import Pool
 
     Sample = tuple[Definition, Labels, float]
     """A value, with its labels but the name of the pool."""

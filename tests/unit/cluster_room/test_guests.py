@@ -13,13 +13,14 @@ import pytest
 
 from cluster.door import until
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
-from winpool import handlers
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
-from winpool.control.own_tasks import OwnTasks
-from winpool.handlers import Feed, FeedEndedError, make_registry
+from winpool.feed import registry
+from winpool.feed.own_tasks import OwnTasks
+from winpool.feed.registry import make_registry
+from winpool.feed.supervisor import Feed, FeedEndedError
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 TOKEN = "s3cret.t0ken"
@@ -145,7 +146,7 @@ async def test_whom_to_act_as_is_told_once_after_a_401_too(tmp_path: Path) -> No
 async def test_kopf_meets_an_error_where_it_is_redirected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "LOGIN_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "LOGIN_PAUSE_SECONDS", 0.0)
     own = OwnTasks()
     own.watch(asyncio.get_running_loop())
     async with listening(None) as thief, a_door(tmp_path) as (server, door):

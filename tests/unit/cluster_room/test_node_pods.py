@@ -13,7 +13,7 @@ from harness.virtual_time import run_virtually
 from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.node_pods import ANSWER_BYTES, ANSWER_SECONDS, list_node_pods, node_request
 from winpool.cluster.request import Request
-from winpool.contract.pods import Pod
+from winpool.pods.pod import Pod
 
 
 def answer(*items: Any, goes_on: str = "") -> bytes:

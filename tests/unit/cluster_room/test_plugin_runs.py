@@ -22,7 +22,7 @@ from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand, run_plugin
 from winpool.cluster.request import Request
 from winpool.cluster.tls import Tls, TlsFiles
 from winpool.cluster.transport import Transport
-from winpool.control.own_tasks import OwnTasks
+from winpool.feed.own_tasks import OwnTasks
 
 V1 = "client.authentication.k8s.io/v1"
 GOOD = f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"t"}}}}\''

@@ -22,7 +22,7 @@ from winpool.cluster.pod_lister import (
     list_request,
 )
 from winpool.cluster.request import Request
-from winpool.contract.pods import Pod
+from winpool.pods.pod import Pod
 
 Answer = bytes | Exception
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from winpool.cluster.errors import StreamGarbled
 from winpool.cluster.pods import PROBLEM_LENGTH, decode_pod_page
-from winpool.contract.pods import Pod, Toleration
+from winpool.pods.pod import Pod, Toleration
 
 Object = dict[str, Any]
 

@@ -136,7 +136,8 @@ async def test_a_pair_that_is_written_by_halves_does_not_take_the_old_one_away(
             await server.drop()
             await door.request(GET)
         assert set(server.users) == {"first"}
-        assert len(caplog.messages) == 1, "told once, not at every look"
+        told = [each for each in caplog.records if each.name.startswith("winpool.")]
+        assert len(told) == 1, "told once, not at every look"
         assert "going on with what was read before" in caplog.messages[0]
         (tmp_path / "tls.key").write_bytes(key)
         clock.now += 10

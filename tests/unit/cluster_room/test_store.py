@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from winpool.cluster.store import NodeStore
 from winpool.cluster.versions import is_older
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 Change = tuple[Node | None, Node | None]
 

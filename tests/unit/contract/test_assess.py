@@ -8,7 +8,7 @@ from harness.builders import GUARDED, Nodes, a_node, a_pool, a_record, a_snapsho
 from harness.strategies import fleets, pools
 from winpool.contract.assess import assess, wanted_by
 from winpool.contract.membership import Claim
-from winpool.snapshot import Pool
+from winpool.objects.pool import Pool
 
 BLUE = {"agentpool": "blue"}
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, edited, record_on
 from harness.writes import patched
-from winpool.contract.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
 from winpool.decide import decide
-from winpool.snapshot import LookProblem, Node, NodeMemory, Pool, Snapshot
-from winpool.survey import Survey
+from winpool.objects.node import Node, NodeMemory
+from winpool.objects.pool import Pool
+from winpool.pods.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
+from winpool.pods.survey import Survey
+from winpool.snapshot import LookProblem, Snapshot
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"

@@ -23,7 +23,7 @@ from winpool.contract.conform import (
     release,
 )
 from winpool.contract.record import record_of
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 
 def test_a_patch_of_labels_alone_leaves_the_list_of_taints_out() -> None:

@@ -16,7 +16,8 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.contract.record import Owned, Unreadable, record_of
 from winpool.decide import decide
-from winpool.snapshot import Node, NodePatch, Pool
+from winpool.objects.node import Node, NodePatch
+from winpool.objects.pool import Pool
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 NO_WINDOWS = ["linux", "", None]

@@ -16,7 +16,8 @@ from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import NodeSelector
 from winpool.contract.membership import Claim, claim, concerns, is_asked_for, may_share, selects
-from winpool.snapshot import Node, Pool
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 

@@ -15,7 +15,7 @@ from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
 from winpool.contract.assess import assess
 from winpool.contract.conform import Own, Wanted, conform
 from winpool.contract.edits import OS_LABELS
-from winpool.snapshot import Node, NodeVersions
+from winpool.objects.node import Node, NodeVersions
 
 KNOWN = {OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
 

@@ -31,7 +31,9 @@ from winpool.contract.membership import Claim, claim
 from winpool.contract.record import MAX_BYTES, Owned, Record, Unreadable, parse
 from winpool.contract.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 from winpool.decide import decide
-from winpool.snapshot import Keys, Node, Pool
+from winpool.objects.keys import Keys
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
 GPU = a_taint("gpu=yes:NoExecute")

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_taint
 from harness.pods import EVERYTHING, a_pod, a_question, a_requirement, an_agent
-from winpool.contract.pods import Pod, Toleration, misplaced_because, tolerates
-from winpool.contract.surveyor import Surveyor
-from winpool.snapshot import Taint
-from winpool.survey import (
+from winpool.objects.node import Taint
+from winpool.pods.pod import Pod, Toleration, misplaced_because, tolerates
+from winpool.pods.survey import (
     DAEMON_SETS_KEPT,
     IntolerantPods,
     Misplaced,
@@ -28,6 +27,7 @@ from winpool.survey import (
     Survey,
     taint_key,
 )
+from winpool.pods.surveyor import Surveyor
 
 LATER = NOON + timedelta(seconds=5)
 NO_EXECUTE = "os=windows:NoExecute"

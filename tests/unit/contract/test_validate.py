@@ -11,8 +11,10 @@ import pytest
 from harness.builders import NOON, a_node, a_pool, a_snapshot, a_spec, a_survey, deleted, edited, record_on
 from harness.writes import patched
 from winpool.decide import Decision, decide
-from winpool.snapshot import Node, Pool, Snapshot
-from winpool.survey import Readiness
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
+from winpool.pods.survey import Readiness
+from winpool.snapshot import Snapshot
 
 KEY = "example.com/starting"
 READY_SECONDS = 120

@@ -6,9 +6,9 @@ import pytest
 
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
-from winpool.control.dispatch import Dispatcher
-from winpool.control.pools import Pools
-from winpool.snapshot import Node
+from winpool.control.loops.dispatch import Dispatcher
+from winpool.control.relist.pools import Pools
+from winpool.objects.node import Node
 
 BLUE = {"agentpool": "blue"}
 

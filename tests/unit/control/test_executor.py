@@ -7,8 +7,8 @@ import asyncio
 from harness.builders import a_node
 from harness.virtual_time import run_virtually
 from winpool.cluster.writer import Writer
-from winpool.control.executor import Executor
-from winpool.snapshot import Node, NodePatch
+from winpool.control.act.patches import Executor
+from winpool.objects.node import Node, NodePatch
 
 IN_FLIGHT = 32
 SLICE = 10.0

@@ -16,14 +16,16 @@ from harness.pods import a_pod
 from harness.virtual_time import run_virtually
 from harness.writes import patched
 from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
-from winpool.contract.evidence import OWN_LOOKS
-from winpool.contract.pods import Pod
-from winpool.control.look_paces import LONGEST_SECONDS, Paces
-from winpool.control.node_looks import LOOKS_IN_FLIGHT, NodeLooks
-from winpool.control.pools import Pools
+from winpool.control.pod_survey.look_paces import LONGEST_SECONDS, Paces
+from winpool.control.pod_survey.node_looks import LOOKS_IN_FLIGHT, NodeLooks
+from winpool.control.relist.pools import Pools
 from winpool.decide import decide
-from winpool.snapshot import LookProblem, Node, Pool
-from winpool.survey import Survey
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
+from winpool.pods.evidence import OWN_LOOKS
+from winpool.pods.pod import Pod
+from winpool.pods.survey import Survey
+from winpool.snapshot import LookProblem
 
 about = pytest.approx
 

@@ -16,8 +16,8 @@ from winpool.cluster.errors import (
     Unauthorized,
     Unavailable,
 )
-from winpool.control.executor import INTERNAL_ERRORS, Outcome, is_of_one_node
-from winpool.snapshot import NodePatch
+from winpool.control.act.patches import INTERNAL_ERRORS, Outcome, is_of_one_node
+from winpool.objects.node import NodePatch
 
 PATCH = NodePatch(node=a_node(), labels={"a": "b"}, annotations={}, taints=None)
 INTERNAL = Unavailable("500 failed calling webhook", status=500)

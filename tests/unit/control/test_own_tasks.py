@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from winpool.control.own_tasks import OwnTasks
+from winpool.feed.own_tasks import OwnTasks
 
 
 @pytest.fixture

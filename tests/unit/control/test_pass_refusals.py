@@ -22,9 +22,9 @@ from harness.stage import (
 )
 from harness.writes import relabelled
 from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable, error_of
-from winpool.control.executor import INTERNAL_ERRORS, PATCHES_IN_FLIGHT
-from winpool.control.reconcile import HALTED_SECONDS
-from winpool.snapshot import Node
+from winpool.control.act.patches import INTERNAL_ERRORS, PATCHES_IN_FLIGHT
+from winpool.control.reconcile.reconciler import HALTED_SECONDS
+from winpool.objects.node import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
 BY_POLICY = Forbidden("patch nodes w1: 403 no changes on Fridays", status=403)

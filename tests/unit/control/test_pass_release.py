@@ -22,7 +22,7 @@ from harness.stage import (
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable
 from winpool.contract.record import Owned
-from winpool.snapshot import Node
+from winpool.objects.node import Node
 
 SPEC: Object = {
     "labels": {"team": "payments", "tier": "gold"},

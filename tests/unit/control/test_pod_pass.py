@@ -25,9 +25,9 @@ from winpool.cluster.errors import (
     parse_permission,
 )
 from winpool.cluster.pod_lister import ListedPods
-from winpool.contract.pods import Pod
-from winpool.control.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
-from winpool.survey import PoolQuestion, Survey
+from winpool.control.pod_survey.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
+from winpool.pods.pod import Pod
+from winpool.pods.survey import PoolQuestion, Survey
 
 about = pytest.approx
 """Times are sums of floats."""

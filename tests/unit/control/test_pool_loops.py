@@ -14,8 +14,8 @@ from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.stage import on_stage, status_of
 from harness.writes import relabelled
 from winpool.cluster.errors import ApiError, TooLarge, TooManyRequests, Unavailable
-from winpool.control.pool_loops import GATHER_SECONDS
-from winpool.snapshot import Node
+from winpool.control.loops.pool_loops import GATHER_SECONDS
+from winpool.objects.node import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
 STARTUP: Object = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}

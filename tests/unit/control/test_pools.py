@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import Object, a_body
-from winpool.control.pools import Pools
+from winpool.control.relist.pools import Pools
 
 
 class Changes:

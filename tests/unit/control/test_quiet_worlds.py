@@ -16,7 +16,8 @@ import pytest
 from harness.restless import RestlessWorld
 from harness.virtual_time import run_virtually
 from winpool.cluster import backoff
-from winpool.control import pod_pass, relist
+from winpool.control.pod_survey import pod_pass
+from winpool.control.relist import relister
 
 WORLDS = int(os.environ.get("WINPOOL_WORLDS", "150"))
 FIRST = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
@@ -39,7 +40,7 @@ LASTING_SECONDS = 600.0
 @pytest.fixture
 def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all chance come from the number of the world."""
-    for module in (pod_pass, relist):
+    for module in (pod_pass, relister):
         monkeypatch.setattr(module, "_uniform", random.uniform)
     defaults = backoff.Backoff.__init__.__kwdefaults__
     assert defaults is not None

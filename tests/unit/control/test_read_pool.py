@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import A_SPEC, a_body
 from winpool.api.v1alpha1 import Mode
-from winpool.control.pools import read_pool
+from winpool.control.relist.pools import read_pool
 
 
 def test_a_pool_is_read_as_the_api_server_gives_it() -> None:

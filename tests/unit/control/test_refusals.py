@@ -9,14 +9,14 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, Unavailable
-from winpool.control.patience import (
+from winpool.control.leftovers.refusals import Refusals
+from winpool.control.patience.writes import (
     CONFLICTS_BEFORE_TELLING,
     FAILURES_BEFORE_TELLING,
     LONGEST_AFTER_FAILURE_SECONDS,
     Advice,
 )
-from winpool.control.refusals import Refusals
-from winpool.snapshot import Node, NodePatch
+from winpool.objects.node import Node, NodePatch
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
 INVALID = Invalid("patch nodes w1: 422", status=422)

@@ -11,7 +11,7 @@ from harness.builders import GUARD, a_body, a_node
 from harness.stage import until
 from harness.sweeping import Stage, a_stray, an_orphan, pauses_between, played
 from winpool.api.keys import POOL_LABEL
-from winpool.control.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
+from winpool.control.leftovers.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
 
 
 def test_nothing_is_looked_for_before_pools_nodes_and_the_guard_are_known() -> None:

@@ -12,10 +12,10 @@ from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import Unavailable
 from winpool.contract.record import Owned
 from winpool.contract.rights import Rights
-from winpool.control.executor import Executor, Outcome
-from winpool.control.pacing import FIRST_PAUSE_SECONDS
-from winpool.control.sweeper import Sweeper
-from winpool.snapshot import NodePatch
+from winpool.control.act.patches import Executor, Outcome
+from winpool.control.leftovers.sweeper import Sweeper
+from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
+from winpool.objects.node import NodePatch
 
 GUARD = "a-guard"
 WRITE_SECONDS = 0.01

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from winpool.control.wake import Wake
+from winpool.control.loops.wake import Wake
 
 
 @pytest.fixture

@@ -32,8 +32,9 @@ from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import Mode
 from winpool.cluster.event_record import NOTE_BYTES
 from winpool.decide import Decision, decide
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 from winpool.report.announce import Announcement, on_transition
-from winpool.snapshot import Node, Pool
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"

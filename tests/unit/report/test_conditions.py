@@ -30,8 +30,9 @@ from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
-from winpool.snapshot import NodeMemory, NodeVersions, Snapshot
-from winpool.survey import Readiness
+from winpool.objects.node import NodeMemory, NodeVersions
+from winpool.pods.survey import Readiness
+from winpool.snapshot import Snapshot
 
 LABELS = {"team": "a"}
 HARSH = "os=windows:NoExecute"

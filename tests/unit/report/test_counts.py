@@ -13,8 +13,10 @@ from harness.writes import acted, relabelled, settled
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.contract.assess import assess
 from winpool.decide import decide
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 from winpool.report.tally import NAMES_SHOWN, count_nodes, enumerate_names, is_available, is_ready, tally
-from winpool.snapshot import Node, Pool, Snapshot
+from winpool.snapshot import Snapshot
 
 LABELS = {"team": "a"}
 

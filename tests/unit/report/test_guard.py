@@ -10,7 +10,7 @@ import pytest
 from harness.builders import MINUTE, NOON, Nodes, a_node, a_pool, a_snapshot, by_name, deleted, with_status
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.decide import Decision, decide
-from winpool.snapshot import Pool
+from winpool.objects.pool import Pool
 
 GONE = "there is no ValidatingAdmissionPolicy winpool-guard"
 TRUSTED = {"node-restriction.kubernetes.io/zone": "a"}

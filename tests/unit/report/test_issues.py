@@ -26,7 +26,9 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.decide import decide
-from winpool.snapshot import Node, Pool, Snapshot
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
+from winpool.snapshot import Snapshot
 
 SHARED = {"example.com/shared": "yes"}
 RIVAL = a_pool("rival", selector={"matchLabels": SHARED})

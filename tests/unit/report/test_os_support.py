@@ -13,8 +13,8 @@ from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import MAX_BUILDS, MAX_ISSUES, Build, Condition, Verdict, WindowsNodePoolStatus
 from winpool.contract.assess import assess
 from winpool.decide import decide
+from winpool.objects.node import Node
 from winpool.report.os_support import UNKNOWN_BUILD
-from winpool.snapshot import Node
 from winpool.support.rows import Row
 from winpool.support.servicing import NOTICE_DAYS, WARNING_DAYS
 

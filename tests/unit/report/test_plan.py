@@ -10,7 +10,7 @@ from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled
 from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan
 from winpool.decide import decide
-from winpool.snapshot import Pool
+from winpool.objects.pool import Pool
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"

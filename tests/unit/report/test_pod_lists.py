@@ -11,8 +11,10 @@ from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey,
 from harness.writes import acted, retainted, settled
 from winpool.api.v1alpha1 import Condition
 from winpool.decide import Decision, decide
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 from winpool.report.pods import FAILING_SECONDS
-from winpool.snapshot import LookProblem, Node, Pool, Snapshot
+from winpool.snapshot import LookProblem, Snapshot
 
 HARSH = "os=windows:NoExecute"
 STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}

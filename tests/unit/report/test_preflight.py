@@ -11,8 +11,10 @@ from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_
 from harness.writes import patched
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import Decision, decide
-from winpool.snapshot import Node, Pool, Snapshot
-from winpool.survey import IntolerantPods, Misplaced, Survey, taint_key
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
+from winpool.pods.survey import IntolerantPods, Misplaced, Survey, taint_key
+from winpool.snapshot import Snapshot
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"

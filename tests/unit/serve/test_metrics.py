@@ -16,11 +16,12 @@ from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
 from winpool.control.stats import ControlStats
 from winpool.decide import decide
+from winpool.objects.node import Node, NodeVersions
+from winpool.objects.pool import Pool
 from winpool.report.figures import Figures
 from winpool.serve import definitions, metrics
 from winpool.serve.definitions import DEFINITIONS, Definition, Labels
 from winpool.serve.reference import render
-from winpool.snapshot import Node, NodeVersions, Pool
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 

@@ -11,7 +11,7 @@ import pytest
 
 from winpool.cluster.lister import ReflectorStats
 from winpool.cluster.stats import RequestStats
-from winpool.control.pod_pass import PodPassStats
+from winpool.control.pod_survey.pod_pass import PodPassStats
 from winpool.control.stats import ControlStats
 from winpool.serve import definitions
 from winpool.telemetry import Telemetry, of_nodes, of_pod_passes, of_requests

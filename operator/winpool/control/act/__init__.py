@@ -1,0 +1,1 @@
+"""What a pass does to the cluster, a lane for each kind of act."""

@@ -1,0 +1,1 @@
+"""Takes off nodes what no pool takes off any more."""

@@ -1,0 +1,61 @@
+"""Nodes that refuse their release: when each is tried again, and what people have to hear of it.
+
+The pauses are those of a pool's own writes, see ``patience``. What a pool would tell in its status has no
+place here: the pool is gone, or does not see the node any more. So the log has to do, with one warning for
+each node and reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.control.patience.writes import Advice, Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from winpool.cluster.errors import ApiError
+    from winpool.objects.node import Node, NodePatch
+
+
+class Refusals:
+    """What came of the last tries to release nodes that no pool releases any more."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._patience = Patience(monotonic=monotonic)
+        # UIDs with the HTTP statuses that were told: those are few, reasons a webhook can make up as many as
+        # it likes.
+        self._told: dict[str, set[int | None]] = {}
+
+    def note_released(self, node: Node) -> None:
+        """Take note of a release that was carried out."""
+        self._told.pop(node.uid, None)
+        self._patience.note_written(node)
+
+    def note_stopped(self, node: Node, error: ApiError) -> Advice:
+        """Take note of a release that was not carried out. TELL comes once for each node and HTTP status."""
+        advice = self._patience.note_stopped(node, error)
+        if not self._patience.is_refused(node):
+            return advice  # it may be a moment's matter yet
+        told = self._told.setdefault(node.uid, set())
+        if error.status in told:
+            return Advice.WAIT
+        told.add(error.status)
+        return Advice.TELL
+
+    def due(self, releases: Iterable[NodePatch], *, known: Mapping[str, Node]) -> list[NodePatch]:
+        """Return those that may be sent now, of nodes whose writes failed lately last.
+
+        Otherwise a few of them could keep all others from their turn. ``known`` are all nodes there are, by
+        name; the others are forgotten.
+        """
+        if self._told:
+            uids = {node.uid for node in known.values()}
+            self._told = {uid: told for uid, told in self._told.items() if uid in uids}
+        held_back, failing = self._patience.held_back(known), self._patience.failing
+        free = (patch for patch in releases if patch.node.uid not in held_back)
+        return sorted(free, key=lambda patch: patch.node.uid in failing)
+
+    def seconds_to_next(self) -> float | None:
+        """Return how long until a node that has to wait is worth another look; None where none waits."""
+        return self._patience.seconds_to_next()

@@ -1,0 +1,196 @@
+"""Takes off what no pool takes off any more: see ``contract/leftovers``.
+
+Looks for strays at start, every ten minutes, and when a node that carried ours went out of sight;
+for orphans whenever all pools have been listed, which is when a pool can turn out to be gone. A node
+that refuses is tried again later and later, and keeps no other node waiting.
+
+No status tells of such a node, since its pool is gone or does not see it any more: the log does, see
+``refusals``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.keys import POOL_LABEL
+from winpool.cluster.access import explained
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError, Conflict, Unavailable
+from winpool.cluster.outage import Outage
+from winpool.contract.leftovers import release_orphan, release_stray
+from winpool.control.leftovers.doubted import DoubtedRecords
+from winpool.control.leftovers.refusals import Refusals
+from winpool.control.loops.wake import Wake
+from winpool.control.patience.writes import Advice
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.contract.rights import Rights
+    from winpool.control.act.patches import Executor
+    from winpool.control.relist.pools import Pools
+    from winpool.objects.node import Node, NodePatch
+
+log = logging.getLogger(__name__)
+
+STRAYS_SECONDS: Final = 600.0
+"""How often strays are looked for without an occasion: one list in 10 minutes (P2)."""
+
+NOT_YET_SECONDS: Final = 0.2
+"""How often it is asked whether all is known that has to be before the first sweep."""
+
+STRAYS_PAUSE_SECONDS: Final = 1.0
+"""Least time between two looks for strays: a fleet that is taken down is hundreds of occasions at once."""
+
+
+class Sweeper:
+    """Sweeps until cancelled.
+
+    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed, and
+    ``is_complete`` whether all that this goes by is known: pools, nodes, and the guard.
+    """
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        nodes: NodeReflector,
+        executor: Executor,
+        list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
+        rights_over: Callable[[Iterable[Node]], Rights],
+        is_complete: Callable[[], bool],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._pools = pools
+        self._nodes = nodes
+        self._executor = executor
+        self._list_strays = list_strays
+        self._rights_over = rights_over
+        self._is_complete = is_complete
+        self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
+        self._monotonic = monotonic
+        self._wake = Wake()
+        self._refusals = Refusals(monotonic=monotonic)
+        # Those of the last list that are still to be released. Each try needs a list anew: nothing else
+        # tells what has become of them.
+        self._strays: tuple[NodePatch, ...] = ()
+        self._strays_due = float("-inf")
+        self._listed_at = float("-inf")
+
+    def node_gone(self, node: Node) -> None:
+        """Take note that a Windows node was deleted, or is none any more: look, if it carried ours."""
+        if POOL_LABEL in node.labels:
+            self._look_for_strays_soon()
+            self._wake.set()
+
+    def guard_changed(self) -> None:
+        """Take note that records count for more now, or for less."""
+        self._look_for_strays_soon()
+        self._wake.set()
+
+    def pools_listed(self) -> None:
+        """Take note of a complete list of pools."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        backoff = Backoff()
+        outage = Outage(
+            "leftovers of vanished pools", logger=log, monotonic=self._monotonic, meanwhile="looking again"
+        )
+        while True:
+            if not self._is_complete():
+                await asyncio.sleep(NOT_YET_SECONDS)
+                continue
+            await self._wake.wait(seconds=self._seconds_to_next())
+            try:
+                await self._sweep()
+            except ApiError as error:
+                outage.failed(explained(error))
+                await asyncio.sleep(backoff.next(asked=error.retry_after))
+                self._wake.set()
+            else:
+                backoff.reset()
+                outage.ended()
+
+    def _look_for_strays_soon(self) -> None:
+        self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
+
+    def _seconds_to_next(self) -> float:
+        # First: what is asked next forgets who has waited until now.
+        to_refused = self._refusals.seconds_to_next()
+        if self._due(self._strays):  # a pause has ended while we swept
+            self._look_for_strays_soon()
+        to_strays = max(0.0, self._strays_due - self._monotonic())
+        return to_strays if to_refused is None else min(to_strays, to_refused)
+
+    async def _sweep(self) -> None:
+        if self._due(self._strays):
+            self._look_for_strays_soon()
+        releases: list[NodePatch] = []
+        if self._strays_due <= self._monotonic():
+            await self._list()
+            releases += self._strays
+        releases += self._orphans()
+        await self._release(self._due(releases))
+
+    async def _list(self) -> None:
+        # Before the list is asked for: a node that goes meanwhile may not be on it, and is a new occasion.
+        self._listed_at = self._monotonic()
+        self._strays_due = self._listed_at + STRAYS_SECONDS
+        try:
+            strays = await self._list_strays()
+        except ApiError:
+            self._strays_due = float("-inf")
+            raise
+        rights = self._rights_over(strays)
+        found = [(stray, release_stray(stray, rights=rights)) for stray in strays]
+        self._strays = tuple(state.patch for _, state in found if state.patch)
+        self._doubted_strays.tell(found)
+
+    def _orphans(self) -> Iterator[NodePatch]:
+        nodes = tuple(self._nodes.nodes.values())
+        pools, is_vanished, rights = self._pools.all(), self._pools.is_vanished, self._rights_over(nodes)
+        found = [
+            (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))
+            for node in nodes
+        ]
+        self._doubted_orphans.tell(found)
+        return (state.patch for _, state in found if state.patch)
+
+    def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:
+        strays = {patch.node.name: patch.node for patch in self._strays}
+        return self._refusals.due(releases, known={**strays, **self._nodes.nodes})
+
+    async def _release(self, releases: Sequence[NodePatch]) -> None:
+        outcome = await self._executor.run(releases)
+        for patch in outcome.written:
+            log.info("node %s: took off what a pool had left there", patch.node.name)
+            self._refusals.note_released(patch.node)
+        written = {patch.node.uid for patch in outcome.written}
+        self._strays = tuple(patch for patch in self._strays if patch.node.uid not in written)
+        for patch, error in outcome.stopped:
+            self._follow_up(patch.node, error)
+        if outcome.remaining:
+            self._wake.set()
+        if outcome.error:
+            raise outcome.error
+        if outcome.is_halted:  # the others would fare no better now
+            raise next(error for _, error in outcome.stopped if isinstance(error, Unavailable))
+
+    def _follow_up(self, node: Node, error: ApiError) -> None:
+        advice = self._refusals.note_stopped(node, error)
+        if advice is Advice.TELL:
+            log.warning(
+                "node %s: what a pool had left there cannot be taken off: %s; trying again, later and later",
+                node.name,
+                error,
+            )
+        if node.name not in self._nodes.nodes:
+            if isinstance(error, Conflict):  # no watch brings the newer state of a stray, but a list does
+                self._look_for_strays_soon()
+        elif advice is Advice.LIST:
+            self._nodes.ask_for_list()

@@ -1,0 +1,207 @@
+"""All that acts on what is known of the cluster: the passes of the pools, the lists of pools, the sweeps.
+
+Made of the parts that know and write the cluster, and told by them of each change. Nothing here decides
+anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from winpool.cluster.labelled import list_labelled, list_strays
+from winpool.cluster.node_pods import list_node_pods
+from winpool.cluster.pod_lister import PodLister
+from winpool.cluster.writer import Writer
+from winpool.contract.questions import question_of
+from winpool.control.act.patches import Executor
+from winpool.control.leftovers.sweeper import Sweeper
+from winpool.control.loops.dispatch import Dispatcher
+from winpool.control.loops.pool_loops import PoolLoops
+from winpool.control.pod_survey.bare_since import BareSince
+from winpool.control.pod_survey.node_looks import NodeLooks
+from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.reconcile.observe import Observer
+from winpool.control.reconcile.reconciler import Reconciler
+from winpool.control.relist.relister import Relister
+from winpool.control.stats import ControlStats
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from winpool.cluster.control_plane import ControlPlane
+    from winpool.cluster.events import EventRecorder
+    from winpool.cluster.guard import Guard
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.cluster.transport import Transport
+    from winpool.control.clock import Clock
+    from winpool.control.relist.pools import Pools
+    from winpool.objects.node import Node
+    from winpool.pods.survey import PoolQuestion
+    from winpool.support.rows import Row
+
+
+class Controller:
+    """The loops of one operator.
+
+    ``relister``, ``pod_pass``, ``node_looks`` and ``sweeper`` are to be run by whoever owns the tasks; the
+    loop of a pool starts when the pool appears.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        pools: Pools,
+        nodes: NodeReflector,
+        control_plane: ControlPlane,
+        guard: Guard,
+        recorder: EventRecorder,
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        pool_relist_seconds: float,
+        pod_pass_seconds: float,
+        orphan_grace_seconds: float,
+        cluster_rows: tuple[Row, ...],
+        clock: Clock,
+    ) -> None:
+        """Make the loops; ``create_task`` starts that of a pool, with a name, whoever calls."""
+        self.stats = ControlStats()
+        self._transport = transport
+        self._pools = pools
+        self._nodes = nodes
+        self._recorder = recorder
+        self._clock = clock
+        self._bare_since = BareSince(monotonic=clock.monotonic)
+        self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
+        self.node_looks = self._make_node_looks()
+        self._observer = Observer(
+            pools=pools,
+            nodes=nodes,
+            control_plane=control_plane,
+            guard=guard,
+            pods=self.pod_pass,
+            looks=self.node_looks,
+            bare_since=self._bare_since,
+            now=clock.now,
+            cluster_rows=cluster_rows,
+        )
+        self._writer = Writer(transport)
+        self._executor = Executor(
+            writer=self._writer,
+            known=nodes.nodes,
+            accept_written=nodes.accept_written,
+            monotonic=clock.monotonic,
+        )
+        self._loops = PoolLoops(
+            pools=pools,
+            observer=self._observer,
+            make_reconciler=self._make_reconciler,
+            create_task=create_task,
+            stats=self.stats,
+        )
+        self._dispatcher = Dispatcher(pools=pools, wake=self._loops.wake)
+        self.relister = self._make_relister(
+            period_seconds=pool_relist_seconds, orphan_grace_seconds=orphan_grace_seconds
+        )
+        self.sweeper = self._make_sweeper()
+
+    def pool_changed(self, name: str, *, for_rivals: bool) -> None:
+        """Have the pool looked at; ``for_rivals``: and all others, since whose a node is may have changed."""
+        self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Have those pools looked at that a node concerns, or did: None for what was not, or is no more."""
+        self._bare_since.note(old, new)
+        self._dispatcher.node_changed(old, new)
+        if old is not None and new is None:
+            self.sweeper.node_gone(old)
+
+    def control_plane_changed(self) -> None:
+        """Have all pools looked at: the version of the API server is another one."""
+        self._loops.wake_all()
+
+    def guard_changed(self) -> None:
+        """Have all pools looked at: the guard of our keys has come, has gone, or is another one."""
+        self._loops.wake_all()
+        self.sweeper.guard_changed()
+
+    async def stop(self) -> None:
+        """End the loops of all pools, wherever they are."""
+        await self._loops.stop()
+
+    def _questions(self) -> list[PoolQuestion]:
+        """Return what the pools want to know of all pods. Nothing is asked before all nodes are known."""
+        if not self._observer.complete:
+            return []
+        nodes, now = tuple(self._nodes.nodes.values()), self._clock.now()
+        asked = (question_of(pool, nodes, now=now) for pool in self._pools.all())
+        return [question for question in asked if question is not None]
+
+    def _wake_pool(self, name: str) -> None:
+        self._loops.wake(name)
+
+    def _surveyed(self) -> None:
+        self._loops.wake_all()
+
+    def _pools_listed(self) -> None:
+        self._loops.wake_all()
+        self.sweeper.pools_listed()
+
+    def _make_pod_pass(self, *, period_seconds: float) -> PodPass:
+        return PodPass(
+            list_pods=PodLister(self._transport.request).list,
+            questions=self._questions,
+            on_surveyed=self._surveyed,
+            period_seconds=period_seconds,
+            now=self._clock.now,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_node_looks(self) -> NodeLooks:
+        return NodeLooks(
+            list_pods=lambda name, see: list_node_pods(self._transport.request, name, see=see),
+            pools=self._pools,
+            nodes=self._nodes.nodes,
+            on_looked=self._wake_pool,
+            ask_for_all=self.pod_pass.ask,
+            now=self._clock.now,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_relister(self, *, period_seconds: float, orphan_grace_seconds: float) -> Relister:
+        return Relister(
+            writer=self._writer,
+            pools=self._pools,
+            period_seconds=period_seconds,
+            orphan_grace_seconds=orphan_grace_seconds,
+            after=self._pools_listed,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_sweeper(self) -> Sweeper:
+        return Sweeper(
+            pools=self._pools,
+            nodes=self._nodes,
+            executor=self._executor,
+            list_strays=lambda: list_strays(self._transport),
+            rights_over=self._observer.rights_over,
+            is_complete=lambda: self._observer.complete,
+            monotonic=self._clock.monotonic,
+        )
+
+    def _make_reconciler(self, name: str) -> Reconciler:
+        return Reconciler(
+            name,
+            observer=self._observer,
+            pools=self._pools,
+            executor=self._executor,
+            writer=self._writer,
+            recorder=self._recorder,
+            relister=self.relister,
+            list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
+            ask_for_nodes=self._nodes.ask_for_list,
+            ask_for_pods=self.pod_pass.ask,
+            ask_for_looks=self.node_looks.want,
+            note_figures=self.stats.note_figures,
+            clock=self._clock,
+        )

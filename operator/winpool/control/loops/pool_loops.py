@@ -1,0 +1,120 @@
+"""One task per pool: waits until something changed, runs a pass, and waits again.
+
+Passes of one pool never overlap, so applying and releasing cannot either. A failure of the API
+server ends a pass, not the loop: the pass is repeated after a growing pause, and a change does
+not cut the pause short, or a lost API server would be hammered by its own comeback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError
+from winpool.cluster.outage import Outage
+from winpool.control.loops.wake import Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from winpool.control.reconcile.observe import Observer
+    from winpool.control.reconcile.reconciler import Reconciler
+    from winpool.control.relist.pools import Pools
+    from winpool.control.stats import ControlStats
+
+log = logging.getLogger(__name__)
+
+NOT_YET_SECONDS: Final = 0.2
+"""How often a loop asks whether everything has been listed once, which is when it may begin."""
+
+GATHER_SECONDS: Final = 0.05
+"""Changes come in bursts (nodes joining, our own writes coming back): one pass serves them all. Far
+below the second in which a repair is promised."""
+
+
+class PoolLoops:
+    """Starts a loop for each pool that appears, and ends it when the pool is gone."""
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        observer: Observer,
+        make_reconciler: Callable[[str], Reconciler],
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        stats: ControlStats,
+    ) -> None:
+        self._pools = pools
+        self._observer = observer
+        self._make_reconciler = make_reconciler
+        self._create_task = create_task
+        self._stats = stats
+        self._wakes: dict[str, Wake] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def wake(self, name: str) -> None:
+        """Ask for a pass of that pool."""
+        if wake := self._wakes.get(name):
+            wake.set()
+        elif self._pools.get(name):
+            self._wakes[name] = wake = Wake()
+            wake.set()
+            task = self._create_task(self._run(name, wake), f"pool {name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def wake_all(self) -> None:
+        """Ask for a pass of every pool."""
+        for pool in self._pools.all():
+            self.wake(pool.name)
+
+    async def stop(self) -> None:
+        """End all loops, wherever they are: a pass may be cut anywhere."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, name: str, wake: Wake) -> None:
+        reconciler, backoff = self._make_reconciler(name), Backoff()
+        outage = Outage(
+            f"pool {name}",
+            logger=log,
+            monotonic=time.monotonic,
+            meanwhile="its passes are repeated with pauses",
+        )
+        seconds: float | None = None
+        try:
+            while self._pools.get(name):
+                await wake.wait(seconds=seconds)
+                if not self._observer.complete:
+                    seconds = NOT_YET_SECONDS
+                    continue
+                await asyncio.sleep(GATHER_SECONDS)
+                wake.clear()  # the pass looks before it awaits anything, so nothing comes in between
+                seconds = await self._pass(name, reconciler, backoff, outage)
+        finally:
+            del self._wakes[name]
+            self._stats.forget_pool(name)
+
+    async def _pass(
+        self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage
+    ) -> float | None:
+        try:
+            with self._stats.timed():
+                seconds = await reconciler.run()
+        except ApiError as error:
+            outage.failed(error)
+            await asyncio.sleep(backoff.next(asked=error.retry_after))
+            return 0
+        except Exception:
+            # A bug of ours must not end the loop of this pool, nor that of any other.
+            log.exception("pool %s: pass failed; this is a bug of winpool, please report it", name)
+            await asyncio.sleep(backoff.next())
+            return 0
+        backoff.reset()
+        outage.ended()
+        return seconds

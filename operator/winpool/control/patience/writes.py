@@ -1,0 +1,152 @@
+"""When a node may be written again, after whatever came of the last write.
+
+- *Written again* for the same spec: somebody undid what we wrote. Once more comes later and later.
+- *Conflict* (409, 404): see ``conflicts``.
+- *Refused* (422, or 403 by a policy): the API server will not have it, today and likely tomorrow.
+- *Failed* (500 for single nodes): a webhook, mostly, or a moment of etcd; it may be well again soon.
+
+Kept in memory only: after a restart everything is tried at once, once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from winpool.cluster.errors import Conflict, NotFound, Unavailable
+from winpool.control.patience.conflicts import Conflicts
+from winpool.control.patience.pacing import Pacer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from winpool.cluster.errors import ApiError
+    from winpool.objects.node import Node
+
+LONGEST_AFTER_FAILURE_SECONDS: Final = 30.0
+"""As long as the pauses of a pool whose API server is out of order: not longer for one node."""
+
+CONFLICTS_BEFORE_LIST: Final = 2
+"""Conflicts on one and the same state that say that the watch does not bring the next one."""
+
+CONFLICTS_BEFORE_TELLING: Final = 4
+"""By then all nodes have been listed, and the state is still the same: it is no conflict, but a refusal."""
+
+FAILURES_BEFORE_TELLING: Final = 3
+"""A moment of etcd passes within these tries, which take six seconds; a broken webhook does not."""
+
+
+REPAIRS_BEFORE_TELLING: Final = 3
+"""Repairs of one node within ten minutes. Once is an accident and twice a habit; the third time somebody
+works against us."""
+
+
+class Advice(Enum):
+    """What a write that was not carried out calls for, beside another try."""
+
+    WAIT = "wait"
+    TELL = "tell"
+    """People have to hear of it, and have not yet."""
+    LIST = "list"
+    """The watch has missed something: list all nodes."""
+
+
+class Patience:
+    """What came of the last writes to the nodes of one pool, for one generation of its spec."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._repeats = Pacer(monotonic=monotonic)
+        self._repairs = Pacer(monotonic=monotonic)
+        self._refusals = Pacer(monotonic=monotonic)
+        self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
+        self._conflicts = Conflicts(monotonic=monotonic)
+        self._written: set[str] = set()
+        self._refused: dict[str, str] = {}
+        self._repaired: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def contested(self) -> Mapping[str, tuple[str, ...]]:
+        """What of a node somebody keeps undoing, in the words of kubectl, by the UIDs of the nodes."""
+        times = self._repairs.times()
+        self._repaired = {uid: what for uid, what in self._repaired.items() if uid in times}
+        return {uid: what for uid, what in self._repaired.items() if times[uid] >= REPAIRS_BEFORE_TELLING}
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why the API server does not let nodes be written, in its own words, by their UIDs."""
+        return dict(self._refused)
+
+    def is_refused(self, node: Node) -> bool:
+        """Whether the API server does not let ``node`` be written, for all that is known."""
+        return node.uid in self._refused
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """The UIDs of nodes whose writes failed lately: others go first."""
+        return self._refusals.known() | self._failures.known()
+
+    def note_written(self, node: Node, *, repaired: tuple[str, ...] = ()) -> None:
+        """Take note of a write that was carried out; ``repaired``: what it put back that somebody had undone.
+
+        A second write for the same spec is one in any case, whatever was undone: the ownership record,
+        for one, which leaves nothing to tell drift by.
+        """
+        self._refused.pop(node.uid, None)
+        self._conflicts.forget(node.uid)
+        self._refusals.forget(node.uid)
+        self._failures.forget(node.uid)
+        if repaired or node.uid in self._written:
+            self._repeats.note(node.uid)
+        if repaired:
+            self._repairs.note(node.uid)
+            self._repaired[node.uid] = repaired
+        self._written.add(node.uid)
+
+    def note_stopped(self, node: Node, error: ApiError) -> Advice:
+        """Take note of a write that was not carried out."""
+        if isinstance(error, Conflict | NotFound):
+            tries = self._conflicts.note(node)
+            if tries == 1:
+                self._refused.pop(node.uid, None)
+            if tries >= CONFLICTS_BEFORE_TELLING:
+                return self._refuse(node, error)
+            return Advice.LIST if tries >= CONFLICTS_BEFORE_LIST else Advice.WAIT
+        if isinstance(error, Unavailable):
+            tries = self._failures.note(node.uid)
+            return self._refuse(node, error) if tries >= FAILURES_BEFORE_TELLING else Advice.WAIT
+        self._refusals.note(node.uid)
+        return self._refuse(node, error)
+
+    def held_back(self, nodes: Mapping[str, Node]) -> frozenset[str]:
+        """Return the UIDs of the nodes that have to wait. ``nodes`` are all that are known, by name."""
+        if len(self._written) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
+            known = {node.uid for node in nodes.values()}
+            self._written &= known
+            self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
+        return (
+            self._repeats.held_back()
+            | self._refusals.held_back()
+            | self._failures.held_back()
+            | self._conflicts.held_back(nodes)
+        )
+
+    def seconds_to_newer_state(self) -> float | None:
+        """Return how long until to look for the newer state of nodes that were written too late, or None.
+
+        Such looks come later and later by themselves.
+        """
+        return self._conflicts.seconds_to_next()
+
+    def seconds_to_next(self) -> float | None:
+        """Return how long until a node that has to wait is worth another look; None where none waits.
+
+        A node that is contested is worth one when that is over, too.
+        """
+        kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
+        waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
+        return min((*waits, *map(self._repairs.seconds_to_quiet, self.contested)), default=None)
+
+    def _refuse(self, node: Node, error: ApiError) -> Advice:
+        is_news = node.uid not in self._refused
+        self._refused[node.uid] = error.message
+        return Advice.TELL if is_news else Advice.WAIT

@@ -1,0 +1,223 @@
+"""Own looks: the pods of single nodes are listed, right before what they permit is written.
+
+A pass says of which nodes it wants to know, at most 16 of a pool; they are looked at a few at a time, and the
+pool is woken with each answer, so that no pass waits for one. Nothing is asked while nothing is wanted (P2).
+
+The same node that is wanted again and again (its agents do not get ready, its list fails) is looked at later
+and later (``look_paces``). Where no look at all comes through, there is a pause for all, as the API server
+asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from winpool.cluster.access import explained
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError, Forbidden, StreamGarbled, TooLarge
+from winpool.cluster.outage import Outage
+from winpool.contract.questions import question_of
+from winpool.control.loops.wake import Wake
+from winpool.control.pod_survey.look_paces import Paces
+from winpool.pods.evidence import OWN_LOOKS
+from winpool.pods.surveyor import Surveyor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from winpool.control.pod_survey.look_paces import Pace
+    from winpool.control.relist.pools import Pools
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
+    from winpool.pods.pod import Pod
+    from winpool.pods.survey import Survey
+    from winpool.snapshot import LookProblem
+
+log = logging.getLogger(__name__)
+
+LOOKS_IN_FLIGHT: Final = 8
+"""Half of those that a pool may want: the answers are held in memory, and the passes need connections too."""
+
+
+class ListPods(Protocol):
+    """Shows every pod of a node to ``see``; gives whether all could be read. Raises ApiErrors."""
+
+    def __call__(self, name: str, see: Callable[[Pod], None], /) -> Awaitable[bool]:
+        """List the pods of the node of that name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A look that is wanted, and how soon it may be made."""
+
+    pool: Pool
+    node: Node
+    pace: Pace
+
+
+class NodeLooks:
+    """Looks at single nodes until cancelled.
+
+    ``pools`` and ``nodes`` (by name) are those that are known. ``on_looked`` is called with the name of a
+    pool that has a new look, or a new problem. ``ask_for_all`` asks for a look at all pods: which right is
+    missing is found and reported there.
+    """
+
+    def __init__(
+        self,
+        *,
+        list_pods: ListPods,
+        pools: Pools,
+        nodes: Mapping[str, Node],
+        on_looked: Callable[[str], None],
+        ask_for_all: Callable[[], None],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._list_pods = list_pods
+        self._pools = pools
+        self._nodes = nodes
+        self._on_looked = on_looked
+        self._ask_for_all = ask_for_all
+        self._now = now
+        self._monotonic = monotonic
+        # By the UIDs of pools; then by the UIDs of nodes what is wanted, by their names what was seen.
+        self._wanted: dict[str, dict[str, _Wanted]] = {}
+        self._looks: dict[str, dict[str, Survey]] = {}
+        self._paces = Paces()
+        self._in_flight = asyncio.Semaphore(LOOKS_IN_FLIGHT)
+        self._outage = Outage("pods of nodes", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self._wake = Wake()
+
+    def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
+        """Have these nodes looked at for ``pool``, and no others any more."""
+        self._wanted.pop(pool.uid, None)
+        if not nodes:
+            return
+        self._wanted[pool.uid] = {
+            node.uid: _Wanted(pool, node, self._paces.of(node.uid, pool)) for node in nodes
+        }
+        self._wake.set()
+
+    def looks_of(self, pool_uid: str, *, since: Survey | None) -> Mapping[str, Survey]:
+        """Return the looks for that pool by the names of the nodes, but for those that ``since`` outdates."""
+        looks = self._looks.get(pool_uid)
+        if not looks:
+            return {}
+        kept = {
+            name: look
+            for name, look in looks.items()
+            if (node := self._nodes.get(name))
+            and look.saw(node)
+            and not (since and since.began > look.began and since.saw(node))
+        }
+        self._looks[pool_uid] = kept
+        return dict(kept)
+
+    def problems(self) -> Mapping[str, LookProblem]:
+        """Return why the last looks at nodes failed, by their UIDs; nothing of those long not wanted."""
+        self._forget_old_paces()
+        return self._paces.problems()
+
+    async def run(self) -> None:
+        """Look at what is wanted until cancelled."""
+        backoff = Backoff()
+        while True:
+            await self._wake.wait(seconds=self._seconds_to_next())
+            self._forget_the_gone()
+            batch = self._batch()
+            if not batch:
+                continue
+            self._wake.set()  # there may be more
+            errors = [error for error in await self._look_at_all(batch) if error is not None]
+            if len(errors) < len(batch):
+                backoff.reset()
+                self._outage.ended()
+            elif not all(isinstance(error, TooLarge | StreamGarbled) for error in errors):
+                await asyncio.sleep(backoff.next(asked=max(error.retry_after or 0.0 for error in errors)))
+
+    async def _look_at_all(self, batch: Sequence[_Wanted]) -> list[ApiError | None]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._look(each)) for each in batch]
+        return [task.result() for task in tasks]
+
+    async def _look(self, wanted: _Wanted) -> ApiError | None:
+        wanted.pace.begin()
+        try:
+            async with self._in_flight:
+                look = await self._survey(wanted)
+        except ApiError as error:
+            self._failed(wanted, explained(error))
+            return error
+        finally:
+            wanted.pace.end(self._monotonic())
+        wanted.pace.succeeded()
+        if look is not None:
+            self._looks.setdefault(wanted.pool.uid, {})[wanted.node.name] = look
+            self._on_looked(wanted.pool.name)
+        return None
+
+    async def _survey(self, wanted: _Wanted) -> Survey | None:
+        """List the pods of a node; None where it is none of the pool's by now.
+
+        What is asked goes by the node as it stands now: it may have been written since it was wanted.
+        """
+        pool, node = wanted.pool, self._nodes.get(wanted.node.name)
+        if node is None or node.uid != wanted.node.uid:
+            return None
+        started, began = self._now(), self._monotonic()
+        question = question_of(pool, [node], now=started)
+        if question is None or node.name not in question.nodes:
+            return None
+        surveyor = Surveyor([question])
+        is_readable = await self._list_pods(node.name, surveyor.see)
+        surveys = surveyor.finish(
+            started=started,
+            finished=self._now(),
+            began=began,
+            unreadable=() if is_readable else (node.name,),
+        )
+        return surveys[pool.uid]
+
+    def _failed(self, wanted: _Wanted, error: ApiError) -> None:
+        self._outage.failed(error)
+        if isinstance(error, Forbidden):
+            self._ask_for_all()
+        if wanted.pace.failed(error):
+            self._on_looked(wanted.pool.name)
+
+    def _batch(self) -> list[_Wanted]:
+        """Return those that are due, the longest first."""
+        now = self._monotonic()
+        due = sorted((each for each in self._all() if each.pace.due <= now), key=lambda each: each.pace.due)
+        return due[:OWN_LOOKS]
+
+    def _seconds_to_next(self) -> float | None:
+        soonest = min((each.pace.due for each in self._all()), default=None)
+        return None if soonest is None else max(0.0, soonest - self._monotonic())
+
+    def _forget_the_gone(self) -> None:
+        """Forget pools that are no more, and nodes that are no more or other machines by now."""
+        uids = {pool.uid for pool in self._pools.all()}
+        self._looks = {uid: looks for uid, looks in self._looks.items() if uid in uids}
+        for uid, wanted in tuple(self._wanted.items()):
+            known = {each.uid for each in self._nodes.values()} if uid in uids else set()
+            kept = {node: each for node, each in wanted.items() if node in known}
+            if kept:
+                self._wanted[uid] = kept
+            else:
+                del self._wanted[uid]
+        self._forget_old_paces()
+
+    def _forget_old_paces(self) -> None:
+        wanted = {uid for nodes in self._wanted.values() for uid in nodes}
+        self._paces.forget_old(now=self._monotonic(), wanted=wanted)
+
+    def _all(self) -> Iterator[_Wanted]:
+        for wanted in self._wanted.values():
+            yield from wanted.values()

@@ -1,0 +1,184 @@
+"""The pod pass: all pods of the cluster are listed once, and all pools have their questions answered.
+
+At start, when somebody asks, and every ten minutes (P2 allows one in that time, which is the default of the
+setting). Between two passes there is at least a second, and four times as long as the last one took: so
+whoever asks, however often, the API server and the loop spend a fifth of their time on it at the
+very most. Who asks the very same again and again (a node whose agents do not get ready) is answered later
+and later. Without pools, no pods are listed.
+
+A pass that fails says nothing, and the surveys of the last one that did not stand as they are: each tells
+when it was made, and it is up to who reads it how old is too old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from winpool.cluster.access import explained
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import ApiError, Forbidden, Gone, TooLarge
+from winpool.cluster.outage import Outage
+from winpool.control.loops.wake import Wake
+from winpool.pods.surveyor import Surveyor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from winpool.cluster.pod_lister import ListedPods
+    from winpool.control.stats import PassResult
+    from winpool.pods.pod import Pod
+    from winpool.pods.survey import PoolQuestion, Survey
+
+log = logging.getLogger(__name__)
+
+LEAST_SECONDS: Final = 1.0
+"""Between two passes, however short they are and however many ask for one."""
+
+SHARE: Final = 4.0
+"""Between two passes, as a multiple of the time that the last one took."""
+
+LONGEST_SECONDS: Final = 30.0
+"""Between two passes that are asked the very same: what they find has to be young enough to act on."""
+
+JITTER: Final = 0.1
+"""The period is longer by up to this share, never shorter, so that operators do not list in step."""
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class ListPods(Protocol):
+    """Shows every pod to ``see``. Raises ApiErrors; then what was shown means nothing."""
+
+    def __call__(self, *, see: Callable[[Pod], None]) -> Awaitable[ListedPods]:
+        """List all pods, as of one moment."""
+        ...
+
+
+@dataclass(slots=True)
+class PodPassStats:
+    """Passes by result and the time of all of them together (seconds); of the last that succeeded, the pods.
+
+    ``finished`` is when that one ended, in Unix seconds, 0 before the first.
+    """
+
+    passes: Counter[PassResult] = field(default_factory=Counter)
+    seconds: float = 0.0
+    finished: float = 0.0
+    pods: int = 0
+
+
+class PodPass:
+    """Surveys all pods until cancelled.
+
+    ``questions`` gives what the pools want to know, at the beginning of a pass; none means no pass.
+    ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
+    ended: whoever waits for a survey then knows why there is none. It may call ``ask``.
+    """
+
+    def __init__(
+        self,
+        *,
+        list_pods: ListPods,
+        questions: Callable[[], Sequence[PoolQuestion]],
+        on_surveyed: Callable[[], None],
+        period_seconds: float,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._list_pods = list_pods
+        self._questions = questions
+        self._on_surveyed = on_surveyed
+        self._period_seconds = period_seconds
+        self._now = now
+        self._monotonic = monotonic
+        self._surveys: Mapping[str, Survey] = {}
+        self._asked: Sequence[tuple[object, ...]] = ()
+        self._repeats = 0
+        self._is_asked = False
+        self._outage = Outage("pods", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self._is_failing = False
+        self._wake = Wake()
+        self._wake.set()
+        self.stats = PodPassStats()
+        self.problem = ""
+        """Why the last pass gave no surveys, for people; empty where it did."""
+        self.forbidden = ""
+        """Which right is missing to list pods, for people; empty where none is known to be."""
+
+    def ask(self) -> None:
+        """Ask for a pass soon: a question has changed, or somebody waits for news.
+
+        During a pass it asks for another: the one that runs has its questions already.
+        """
+        self._is_asked = True
+        self._wake.set()
+
+    def survey_of(self, pool_uid: str) -> Survey | None:
+        """Return the last survey for that pool; None where there is none yet."""
+        return self._surveys.get(pool_uid)
+
+    async def run(self) -> None:
+        """Make passes until cancelled."""
+        backoff = Backoff()
+        while True:
+            await self._wake.wait(seconds=self._period_seconds * _uniform(1, 1 + JITTER))
+            questions = tuple(self._questions())
+            if not questions:
+                self._surveys = {}
+                continue
+            began = self._monotonic()
+            pause = min(self._pause(questions), self._period_seconds)
+            try:
+                await self._pass(questions)
+            except ApiError as error:
+                self.stats.passes["error"] += 1
+                self._failed(explained(error))
+                pause = backoff.next(asked=error.retry_after)
+                self._wake.set()
+            else:
+                self.stats.passes["success"] += 1
+                backoff.reset()
+            took = self._monotonic() - began
+            self.stats.seconds += took
+            await asyncio.sleep(max(pause, SHARE * took))
+
+    def _pause(self, questions: tuple[PoolQuestion, ...]) -> float:
+        """Return how long to wait after a pass that is asked this: longer each time that it is the same."""
+        asked = [(each.pool_uid, each.generation, each.nodes, each.joining) for each in questions]
+        self._repeats = self._repeats + 1 if self._is_asked and asked == self._asked else 0
+        self._asked, self._is_asked = asked, False
+        return min(LEAST_SECONDS * 2.0 ** min(self._repeats, 10), LONGEST_SECONDS)
+
+    async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
+        surveyor = Surveyor(questions)
+        started, began = self._now(), self._monotonic()
+        listed = await self._list_pods(see=surveyor.see)
+        finished = self._now()
+        self._surveys = surveyor.finish(
+            started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes
+        )
+        self.stats.finished = finished.timestamp()
+        self.stats.pods = listed.count
+        self._is_failing = False
+        self.problem = self.forbidden = ""
+        self._outage.ended()
+        self._on_surveyed()
+
+    def _failed(self, error: ApiError) -> None:
+        self._outage.failed(error)
+        before = (self._is_failing, self.forbidden)
+        self._is_failing = True
+        self.problem = error.message
+        if isinstance(error, Forbidden):
+            self.forbidden = error.message
+        elif isinstance(error, Gone | TooLarge):
+            # Pods were listed, if not all of them. No other error says anything about rights.
+            self.forbidden = ""
+        if before != (True, self.forbidden):
+            self._on_surveyed()

@@ -1,0 +1,1 @@
+"""One pass of one pool: observe, decide, act, report."""

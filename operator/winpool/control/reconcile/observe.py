@@ -1,0 +1,120 @@
+"""Observe: the frozen picture that a pass decides on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.contract.record import Record, record_of
+from winpool.contract.rights import Rights
+from winpool.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from winpool.cluster.control_plane import ControlPlane
+    from winpool.cluster.guard import Guard
+    from winpool.cluster.reflector import NodeReflector
+    from winpool.control.patience.writes import Patience
+    from winpool.control.pod_survey.bare_since import BareSince
+    from winpool.control.pod_survey.node_looks import NodeLooks
+    from winpool.control.pod_survey.pod_pass import PodPass
+    from winpool.control.relist.pools import Pools
+    from winpool.objects.keys import Keys
+    from winpool.objects.node import Node
+    from winpool.support.rows import Row
+
+
+class Observer:
+    """Takes snapshots of what the reflector and the pool store hold."""
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        nodes: NodeReflector,
+        control_plane: ControlPlane,
+        guard: Guard,
+        pods: PodPass,
+        looks: NodeLooks,
+        bare_since: BareSince,
+        now: Callable[[], datetime],
+        cluster_rows: tuple[Row, ...] = (),
+    ) -> None:
+        self._pools = pools
+        self._nodes = nodes
+        self._control_plane = control_plane
+        self._guard = guard
+        self._pods = pods
+        self._looks = looks
+        self._bare_since = bare_since
+        self._cluster_rows = cluster_rows
+        self._now = now
+
+    @property
+    def complete(self) -> bool:
+        """Whether all nodes and pools have been listed once and the guard is known of.
+
+        A pass before that would guess (P4).
+        """
+        return self._pools.synced and self._nodes.synced and self._guard.known
+
+    def snapshot(
+        self,
+        pool_name: str,
+        *,
+        patience: Patience,
+        written_generation: int,
+        missing_permission: str,
+    ) -> Snapshot | None:
+        """Return the picture for a pass of that pool, or None where there is no such pool."""
+        pool = self._pools.get(pool_name)
+        if pool is None:
+            return None
+        known = self._nodes.nodes
+        nodes = tuple(known.values())
+        owners = owners_of(nodes)
+        survey = self._pods.survey_of(pool.uid)
+        return Snapshot(
+            pool=pool,
+            nodes=nodes,
+            rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
+            vanished_pools=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
+            now=self._now(),
+            held_back=patience.held_back(known),
+            refused=patience.refused,
+            written_generation=written_generation,
+            missing_permission=missing_permission,
+            control_plane=self._control_plane.version,
+            survey=survey,
+            pods_problem=self._pods.problem,
+            pods_forbidden=self._pods.forbidden,
+            looks=self._looks.looks_of(pool.uid, since=survey),
+            look_problems=self._looks.problems(),
+            bare_since=self._bare_since.moments(),
+            contested=patience.contested,
+            cluster_rows=self._cluster_rows,
+            seen_pools=self._seen_pools(owners),
+            guard=self._guard.identity,
+            guard_problem=self._guard.problem,
+            guard_is_unknown=self._guard.is_unknown,
+        )
+
+    def rights_over(self, nodes: Iterable[Node]) -> Rights:
+        """Return by what the records on ``nodes`` are believed."""
+        return Rights(
+            guard=self._guard.identity,
+            pools=self._seen_pools(owners_of(nodes)),
+            is_unknown=self._guard.is_unknown,
+        )
+
+    def _seen_pools(self, owners: Iterable[str]) -> dict[str, Keys]:
+        """Return what those of ``owners``, by UID, have set that were seen as pools."""
+        found = ((uid, self._pools.keys_of(uid)) for uid in owners)
+        return {uid: keys for uid, keys in found if keys is not None}
+
+
+def owners_of(nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the UIDs of pools that records on ``nodes`` name."""
+    records = (record_of(node) for node in nodes)
+    return frozenset(record.pool_uid for record in records if isinstance(record, Record))

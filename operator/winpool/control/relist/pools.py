@@ -1,0 +1,219 @@
+"""The pools that exist, kept up to date by the Kopf feed, our own re-list, and our own writes.
+
+Three sources tell of the same object, and none of them in step with the others: the newest
+resourceVersion wins. A pool is forgotten when the feed says DELETED, or when a complete list does
+not have it (Kopf never reports a deletion that happened while its watch was down). What is said of
+it afterwards, late, does not bring it back.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, status_and_problem
+from winpool.cluster.versions import is_older, newer_of
+from winpool.contract.rights import keys_of
+from winpool.objects.keys import Keys
+from winpool.objects.pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+log = logging.getLogger(__name__)
+
+_GONE_KEPT: Final = 1000
+"""Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
+
+_ABSENCES_KEPT: Final = 10_000
+"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up
+new ones all day; who forgets one counts its lists anew, and nothing is taken for vanished too early."""
+
+_LISTS: Final = 2
+"""Complete lists that a UID or name must be missing from before its pool counts as vanished."""
+
+
+def read_pool(body: Mapping[str, Any]) -> Pool:
+    """Make a Pool of the object as the API server gives it.
+
+    A spec that cannot be read (a CRD older or newer than this operator may let one pass) is not an
+    error here: it becomes a pool with a refusal, which is reported and otherwise left alone.
+    """
+    metadata = ObjectMeta.from_object(body)
+    spec, refusal = None, ""
+    try:
+        spec = WindowsNodePool.from_object(body).spec
+    except InvalidSpecError as error:
+        refusal = str(error)
+    status, status_problem = status_and_problem(body)
+    return Pool(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        created=metadata.creation_timestamp,
+        deleting=metadata.deletion_timestamp is not None,
+        finalizers=metadata.finalizers,
+        spec=spec,
+        refusal=refusal,
+        status=status,
+        status_problem=status_problem,
+        written_status=body.get("status", {}),
+    )
+
+
+@dataclass(slots=True)
+class _Absence:
+    """How many complete lists lacked a UID or name, and how many came since somebody asked about it."""
+
+    lists: int = 0
+    lists_since_asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """At which version a pool went, and what it had set as far as was known."""
+
+    version: str
+    keys: Keys
+
+
+class ChangeHandler(Protocol):
+    """What is told of a change."""
+
+    def __call__(self, name: str, *, for_rivals: bool) -> None:
+        """Take note that the pool changed, appeared or went."""
+
+
+class Pools:
+    """All known pools by name.
+
+    ``on_change`` is called with the name of each that changed, and whether it is a change that other
+    pools have to know of: they share nodes by what each other's specs say.
+    """
+
+    def __init__(self, *, on_change: ChangeHandler) -> None:
+        self._pools: dict[str, Pool] = {}
+        self._on_change = on_change
+        self._synced = False
+        self._newest = ""
+        # The UIDs of pools that went, the latest last.
+        self._gone: dict[str, _Gone] = {}
+        # Only what somebody still asks about is kept: a node can name any UID it likes.
+        self._absences: dict[str, _Absence] = {}
+
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list has been seen: before that, nobody knows who shares a node with whom."""
+        return self._synced
+
+    @property
+    def newest_version(self) -> str:
+        """The newest resourceVersion that was seen; empty before any."""
+        return self._newest
+
+    def get(self, name: str) -> Pool | None:
+        """Return the pool of that name, or None."""
+        return self._pools.get(name)
+
+    def all(self) -> tuple[Pool, ...]:
+        """Return all pools, in no particular order."""
+        return tuple(self._pools.values())
+
+    def keys_of(self, uid: str) -> Keys | None:
+        """Return the keys that the pool with this UID has set; None where no such pool was ever seen.
+
+        Also of pools that are gone, of which the last _GONE_KEPT are remembered.
+        """
+        if gone := self._gone.get(uid):
+            return gone.keys
+        return next((keys_of(pool) for pool in self._pools.values() if pool.uid == uid), None)
+
+    def is_vanished(self, identity: str) -> bool:
+        """Whether no pool has that UID or name, by two complete lists a period apart (P4).
+
+        Lists count from the first time that somebody asks about it: the pool of a name that was never
+        heard before may be younger than any list we have.
+        """
+        if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
+            self._absences.pop(identity, None)
+            return False
+        # The last asked about stays last: those go first that nobody has asked about for longest.
+        absence = self._absences.pop(identity, None) or _Absence()
+        self._absences[identity] = absence
+        if len(self._absences) > _ABSENCES_KEPT:
+            del self._absences[next(iter(self._absences))]
+        absence.lists_since_asked = 0
+        return absence.lists >= _LISTS
+
+    def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
+        """Take in an object that was read, watched, or returned by a write of ours.
+
+        ``even_older`` is for a server that was put back to an earlier state.
+        """
+        pool = read_pool(body)
+        held = self._pools.get(pool.name)
+        if pool.uid in self._gone:
+            return
+        if held and not even_older and not _is_news(pool.resource_version, held.resource_version):
+            return
+        self._pools[pool.name] = pool
+        self._newest = newer_of(pool.resource_version, self._newest)
+        self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
+
+    def forget(self, *, name: str, uid: str, version: str) -> None:
+        """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
+        held = self._pools.get(name)
+        known = self._gone.pop(uid, None)
+        keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
+        self._gone[uid] = _Gone(version, keys)
+        if len(self._gone) > _GONE_KEPT:
+            del self._gone[next(iter(self._gone))]
+        if held and held.uid == uid:
+            del self._pools[name]
+            self._on_change(name, for_rivals=True)
+
+    def replace(
+        self,
+        bodies: Iterable[Mapping[str, Any]],
+        *,
+        resource_version: str,
+        counts: bool = True,
+        rewound: bool = False,
+    ) -> None:
+        """Take in a complete list, made at ``resource_version``: who is not on it is gone.
+
+        Except a pool that we know from a later moment than the list. ``counts`` says whether the list is
+        far enough from the last one to count towards ``is_vanished``; ``rewound`` that the server was put
+        back to an earlier state, so that the list is right in any case.
+        """
+        self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
+        listed: set[str] = set()
+        for body in bodies:
+            uid = body["metadata"]["uid"]
+            listed |= {uid, body["metadata"]["name"]}
+            gone = self._gone.get(uid)
+            if gone and (rewound or not is_older(resource_version, than=gone.version)):
+                del self._gone[uid]  # it is there, so it is back
+            self.accept(body, even_older=rewound)
+        for pool in self.all():
+            known_later = is_older(resource_version, than=pool.resource_version) and not rewound
+            if pool.uid not in listed and not known_later:
+                log.info("pool %s is gone", pool.name)
+                self.forget(name=pool.name, uid=pool.uid, version=resource_version)
+        self._synced = True
+        for identity, absence in tuple(self._absences.items()):
+            absence.lists += counts
+            absence.lists_since_asked += 1
+            if identity in listed or absence.lists_since_asked > 2 * _LISTS:
+                del self._absences[identity]
+
+
+def _claims(pool: Pool) -> tuple[str, int, bool]:
+    """Return what of a pool decides on whose a node is. A deletion mostly raises the generation too."""
+    return (pool.uid, pool.generation, pool.deleting)
+
+
+def _is_news(version: str, held: str) -> bool:
+    return version != held and not is_older(version, than=held)

@@ -1,0 +1,1 @@
+"""What a pass tells: the status of its pool, and events."""

@@ -1,0 +1,1 @@
+"""Kopf, which brings every event of every WindowsNodePool, and its supervisor."""

@@ -1,0 +1,102 @@
+"""The Kopf feed: every event of every WindowsNodePool goes to the pool store, and nothing else.
+
+Kopf is used for what it is best at, a tireless watch of one kind of object, and for nothing that
+writes. A handler that returns a value, a change handler or a daemon would have Kopf write to
+the objects, and its deletion handlers run beside a pass that still labels nodes
+(``docs/adr/0002-kopf-is-the-feed.md``).
+
+Kopf ends as a whole on a good many answers of an API server that is not well, and on a signal it
+ends normally. So it runs as one task beside ours, and is started anew, fresh from the ground up,
+whenever it ends in any way before we want to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+import kopf
+
+from winpool.cluster.backoff import Backoff
+from winpool.cluster.errors import without_passwords
+from winpool.cluster.outage import Outage
+from winpool.feed.registry import make_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.feed.own_tasks import OwnTasks
+
+log = logging.getLogger(__name__)
+
+HEALTHY_SECONDS: Final = 60.0
+"""A feed that ran this long was well: the next pause starts small again."""
+
+STOP_SECONDS: Final = 1.0
+"""How long a cancelled feed may take to end, of the 2 s that a stop may take. It takes 0.1 to 0.4 s."""
+
+
+class FeedEndedError(Exception):
+    """Kopf ended, with ``cause`` or without any. ``reason`` tells one kind of end from another."""
+
+    def __init__(self, cause: BaseException | None) -> None:
+        # Kopf's API errors hold the server's words in ``message``; as a text they are a whole Status object.
+        said = getattr(cause, "message", None) or str(cause or "")
+        super().__init__(f"the watch ended: {without_passwords(said) or 'Kopf gave no reason'}")
+        self.reason = type(cause).__name__
+
+
+class Feed:
+    """Runs Kopf with a registry made by ``make_registry``, again and again."""
+
+    def __init__(
+        self,
+        *,
+        make_registry: Callable[[], kopf.OperatorRegistry],
+        own_tasks: OwnTasks,
+        after_spawn: Callable[[], None],
+    ) -> None:
+        """Make a feed.
+
+        ``own_tasks`` are those that Kopf has to leave alone. ``after_spawn`` takes back the signal
+        handlers that Kopf installs for itself.
+        """
+        self._make_registry = make_registry
+        self._own_tasks = own_tasks
+        self._after_spawn = after_spawn
+        self.restarts = 0
+        self._outage = Outage(
+            "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="it is started again"
+        )
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        backoff = Backoff()
+        while True:
+            await self._run_once(backoff)
+            self.restarts += 1
+            await asyncio.sleep(backoff.next())
+
+    async def _run_once(self, backoff: Backoff) -> None:
+        context = self._own_tasks.feed_context()
+        runner = asyncio.get_running_loop().create_task(self._kopf(), name="kopf", context=context)
+        try:
+            await asyncio.wait({runner}, timeout=HEALTHY_SECONDS)
+            if not runner.done():
+                backoff.reset()
+                self._outage.ended()
+                await asyncio.wait({runner})
+        except asyncio.CancelledError:
+            runner.cancel()
+            await asyncio.wait({runner}, timeout=STOP_SECONDS)
+            raise
+        self._outage.failed(FeedEndedError(None if runner.cancelled() else runner.exception()))
+
+    async def _kopf(self) -> None:
+        tasks = await kopf.spawn_tasks(
+            registry=self._make_registry(), settings=make_settings(), clusterwide=True
+        )
+        self._after_spawn()
+        await kopf.run_tasks(tasks, ignored=self._own_tasks)

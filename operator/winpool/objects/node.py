@@ -1,0 +1,97 @@
+"""Nodes, and the patch of one.
+
+A node is kept as the few fields that a rule asks for, so that a heartbeat, which changes none of them,
+compares equal and wakes nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint as it stands on a node, all of it: the list is sent back whole (it is atomic).
+
+    ``time_added`` is the RFC 3339 text of the API server; a taint that we add has none.
+    """
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Key and effect: what the API server requires to be unique within a node."""
+        return (self.key, self.effect)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVersions:
+    """What a node says it runs, in its own words (``status.nodeInfo``); empty where it does not say.
+
+    ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``.
+    """
+
+    kernel: str = ""
+    kubelet: str = ""
+    runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What a node says of its memory, in bytes; None where it does not say, or cannot be read.
+
+    What its kubelet holds back from pods is the difference.
+    """
+
+    capacity: int | None = None
+    allocatable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Windows node as the API server last reported it.
+
+    ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
+    condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
+    API server's time of creation. Times that cannot be read are None. ``annotations`` holds only those
+    under ``winpool.dev/``. ``resource_version`` is the server's own text. ``memo`` is for what a rule reads
+    from this node alone and would read again in every pass.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = field(compare=False)
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: str
+    deleting: bool = False
+    versions: NodeVersions = NodeVersions()
+    created: datetime | None = None
+    ready_since: datetime | None = None
+    memory: NodeMemory = NodeMemory()
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """The one merge patch that a pass sends to a node.
+
+    It carries the resourceVersion of ``node``, so that it fails with 409 rather than
+    overwrite what somebody wrote meanwhile. None as a label or annotation value removes
+    the key; ``taints`` is the whole list to stand on the node, None leaves it alone.
+    """
+
+    node: Node
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
+    taints: tuple[Taint, ...] | None

@@ -1,0 +1,158 @@
+"""What pools want to know about all pods, and the answers: records only.
+
+A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to it. ``surveyor`` makes the
+one from the other while the pods go by.
+
+A survey answers for the nodes and taints that were asked about, and for no others: one that came later is
+not "without pods" but unknown (P4). Mostly it is of all pods; one of a single node is called its *own look*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from winpool.objects.node import Node, Taint
+
+TaintKey = tuple[str, str, str]
+"""Key, effect and value: what a toleration is compared with."""
+
+EXAMPLES_KEPT: Final = 3
+"""Of anything that is named to people. More would not be read, and a status has a size."""
+
+DAEMON_SETS_KEPT: Final = 16
+"""As many as a status names. A node has about ten agents."""
+
+ALL: Final = "All"
+CRITICAL: Final = "Critical"
+
+
+def taint_key(taint: Taint) -> TaintKey:
+    """Return what tolerations see of ``taint``."""
+    return (taint.key, taint.effect, taint.value)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredPods:
+    """An entry of ``validation.requiredPods``. ``description`` names it in messages."""
+
+    namespace: str
+    matches: Callable[[Mapping[str, str]], bool]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolQuestion:
+    """What a pool asks about all pods.
+
+    ``nodes`` are its nodes with their UIDs. ``taints`` are those whose effect on the pods there it wants to
+    know. ``joining`` are the names of nodes that are being validated or may be joining, for which
+    ``node_agents`` ("Critical", "All", "None") and ``required_pods`` say what has to be Ready.
+    """
+
+    pool_uid: str
+    generation: int
+    nodes: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    joining: frozenset[str] = frozenset()
+    node_agents: str = CRITICAL
+    required_pods: tuple[RequiredPods, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IntolerantPods:
+    """The pods of a pool's nodes that do not tolerate one taint (for NoExecute: not for ever).
+
+    Finished, terminating and mirror pods do not count. ``nodes`` are all that have at least one such pod;
+    ``examples`` and ``daemon_sets`` are "namespace/name", in order, the first few of them.
+    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back. ``on_nodes``
+    has the same node by node: which of them matter may have changed since.
+    """
+
+    taint: Taint
+    pods: int = 0
+    nodes: frozenset[str] = frozenset()
+    examples: tuple[str, ...] = ()
+    daemon_sets: tuple[str, ...] = ()
+    daemon_set_nodes: frozenset[str] = frozenset()
+    on_nodes: Mapping[str, OnNode] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """How many pods of a kind there are on one node, and one of them as "namespace/name"."""
+
+    pods: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A pod that cannot run where it is, and by what evidence."""
+
+    pod: str
+    node: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What of that which has to be Ready on a joining node is not.
+
+    ``unready`` is how many node agents are not, ``unready_agents`` the first of them ("namespace/name"),
+    ``missing_required`` the descriptions of the required pods of which none is Ready there.
+    """
+
+    unready: int = 0
+    unready_agents: tuple[str, ...] = ()
+    missing_required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The answer to a ``PoolQuestion``, from one complete list of the pods of its nodes.
+
+    It was true at some moment between ``started`` and ``finished``, so that its age counts from ``started``.
+    ``began`` is the same moment by the monotonic clock, in seconds: what is compared with other moments of
+    this process. ``nodes`` are the names and UIDs of the nodes that were asked about.
+    ``intolerant`` has an entry for every taint that was asked about, also where all pods tolerate it.
+    ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that
+    could not be read. ``busy`` are the nodes with a pod that is neither of a DaemonSet nor a mirror pod nor
+    finished.
+    """
+
+    pool_uid: str
+    generation: int
+    taints: tuple[Taint, ...]
+    started: datetime
+    finished: datetime
+    nodes: Mapping[str, str]
+    intolerant: Mapping[TaintKey, IntolerantPods]
+    misplaced: int = 0
+    misplaced_examples: tuple[Misplaced, ...] = ()
+    misplaced_on: Mapping[str, int] = field(default_factory=dict, compare=False)
+    unreadable: frozenset[str] = field(default=frozenset(), compare=False)
+    busy: frozenset[str] = frozenset()
+    readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    began: float = 0.0
+
+    def saw(self, node: Node) -> bool:
+        """Whether it is about this very node: another of the same name is another machine."""
+        return self.nodes.get(node.name) == node.uid
+
+    def covers(self, node: Node) -> bool:
+        """Whether it saw this very node, and every pod there could be read."""
+        return self.nodes.get(node.name) == node.uid and node.name not in self.unreadable
+
+    def asked_readiness(self, node: Node) -> bool:
+        """Whether it was asked what has to be Ready on this very node."""
+        is_asked = node.name in self.readiness or node.name in self.unreadable
+        return is_asked and self.saw(node)
+
+    def intolerant_of(self, taint: Taint) -> IntolerantPods | None:
+        """Return the pods that do not tolerate ``taint``; None where that was not asked."""
+        return self.intolerant.get(taint_key(taint))
