@@ -15,8 +15,8 @@ from winpool.api.v1alpha1 import Mode
 from winpool.contract.assess import assess
 from winpool.contract.judge import contradictory_rows
 from winpool.contract.questions import taints_of
-from winpool.contract.record import MAX_BYTES, fits
-from winpool.contract.rights import asked_keys, keys_to_remember, remembered_keys
+from winpool.ownership.record import MAX_BYTES, fits
+from winpool.ownership.rights import asked_keys, keys_to_remember, remembered_keys
 from winpool.pods.evidence import OWN_LOOKS, current_survey, is_too_slow
 from winpool.report.announce import Announcement, about_node, of_issues, on_transition
 from winpool.report.figures import Figures, figures_of
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.contract.assess import Assessment
+    from winpool.objects.acts import NodePatch
     from winpool.objects.keys import Keys
-    from winpool.objects.node import Node, NodePatch
+    from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.snapshot import Snapshot
 

@@ -35,9 +35,10 @@ from winpool.cluster.nodes import decode_page
 from winpool.cluster.request import JSON, MERGE_PATCH
 from winpool.cluster.transport import MAX_CONNECTIONS
 from winpool.cluster.writer import METADATA_ONLY, encode_node_patch
-from winpool.contract.conform import conform, release
 from winpool.control.act.patches import PATCHES_IN_FLIGHT
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node
+from winpool.ownership.patch import conform, release
 
 USER: Final = subject(namespace="winpool-bench", name="loader")
 """Who the loader is in the audit log."""

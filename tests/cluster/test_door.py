@@ -17,7 +17,8 @@ from winpool.cluster.errors import Conflict, Forbidden, Invalid, NotFound
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import METADATA_ONLY, Writer
-from winpool.objects.node import NodePatch, Taint
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Taint
 
 
 @pytest.fixture

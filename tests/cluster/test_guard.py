@@ -19,19 +19,14 @@ from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.guard import GUARD_NAME, NODE_NAME_EXTRA
-from winpool.api.keys import (
-    HOLD_ANNOTATION,
-    NODE_ANNOTATIONS,
-    NODE_LABELS,
-    REQUEST_ANNOTATIONS,
-    UPGRADE_REQUESTED_ANNOTATION,
-)
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
 Object = dict[str, Any]
 
 KEYS: Final = [
-    *(("annotations", key) for key in (*NODE_ANNOTATIONS, *REQUEST_ANNOTATIONS)),
-    *(("labels", key) for key in NODE_LABELS),
+    *(("annotations", key) for key in (*OWN_ANNOTATIONS, *REQUEST_ANNOTATIONS)),
+    *(("labels", key) for key in OWN_LABELS),
 ]
 NODES: Final = "/api/v1/nodes"
 KUBELET, AGENT, HOLDER, REQUESTER = "kubelet", "agent", "holder", "requester"

@@ -11,11 +11,11 @@ from typing import Any
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.questions import taints_of as taints_of_spec
-from winpool.contract.record import Owned, Record, TaintIdentity, parse, render
-from winpool.contract.rights import Rights
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node, NodeVersions, Taint
 from winpool.objects.pool import Pool
+from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
+from winpool.ownership.rights import Rights
 from winpool.pods.survey import IntolerantPods, OnNode, Survey, taint_key
 from winpool.report.preflight import written
 from winpool.snapshot import LookProblem, Snapshot

@@ -37,7 +37,8 @@ from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion
 

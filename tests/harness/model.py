@@ -29,14 +29,15 @@ from harness.writes import carries_ours, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
-from winpool.contract.leftovers import release_orphan, release_stray
-from winpool.contract.membership import selects
-from winpool.contract.record import TaintIdentity
-from winpool.contract.rights import Rights, keys_of
 from winpool.decide import Decision, decide
+from winpool.objects.acts import NodePatch
 from winpool.objects.keys import Keys
-from winpool.objects.node import Node, NodePatch, Taint
+from winpool.objects.node import Node, Taint
 from winpool.objects.pool import Pool
+from winpool.ownership.leftovers import release_orphan, release_stray
+from winpool.ownership.membership import selects
+from winpool.ownership.record import TaintIdentity
+from winpool.ownership.rights import Rights, keys_of
 from winpool.report.preflight import written
 from winpool.snapshot import Snapshot
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from harness.builders import GUARDED, a_taint
 from harness.strategies import LABEL_KEYS
 from harness.writes import patched
-from winpool.contract.conform import NOTHING_KNOWN, Own, Wanted, conform, release
 from winpool.objects.node import Node
+from winpool.ownership.patch import NOTHING_KNOWN, Own, Wanted, conform, release
 
 UID = "uid-of-pool"
 

@@ -21,9 +21,9 @@ from winpool.api.keys import (
     POOL_LABEL,
 )
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
-from winpool.contract.conform import Wanted
 from winpool.objects.node import Node, NodeVersions, Taint
 from winpool.objects.pool import Pool
+from winpool.ownership.patch import Wanted
 
 NASTY: Final = st.text(
     st.sampled_from("ab \n\r\t\x00\x1b[31m\x7f\x85\x9b\u2028\u2029\u202e\u2066\ufeff\ud800\xa0\\é漢😀")

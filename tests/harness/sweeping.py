@@ -12,12 +12,12 @@ from harness.loops import MemoryCluster, MemoryWriter
 from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.errors import ApiError
-from winpool.contract.record import Owned
-from winpool.contract.rights import Rights
 from winpool.control.act.patches import Executor
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.relist.pools import Pools
 from winpool.objects.node import Node
+from winpool.ownership.record import Owned
+from winpool.ownership.rights import Rights
 
 
 def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:

@@ -8,9 +8,9 @@ from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, RESERVED_LABE
 from harness.writes import carries_ours
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
-from winpool.contract.record import Record, record_of
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
+from winpool.ownership.record import Record, record_of
 
 
 def check_protected(model: Model) -> None:

@@ -10,7 +10,8 @@ from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api import syntax
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node, NodePatch, Taint
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node, Taint
 from winpool.objects.pool import Pool
 from winpool.pods.survey import Survey
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import GROUP, NODE_ANNOTATIONS, NODE_LABELS, PREFIX, REQUEST_ANNOTATIONS
+from winpool.api.keys import GROUP, PREFIX
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,8 +87,8 @@ def policy_spec() -> dict[str, Any]:
             _variable("oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"),
         ],
         "validations": [
-            _unchanged(NODE_ANNOTATIONS, now="annotations", before="oldAnnotations"),
-            _unchanged(NODE_LABELS, now="labels", before="oldLabels"),
+            _unchanged(OWN_ANNOTATIONS, now="annotations", before="oldAnnotations"),
+            _unchanged(OWN_LABELS, now="labels", before="oldLabels"),
             *(_requested(key) for key in REQUEST_ANNOTATIONS),
         ],
     }

@@ -1,6 +1,7 @@
 """Every name that winpool puts on, or reads from, an object of the cluster.
 
-A key is spelled here and nowhere else, so that a search for it ends in one place.
+A key is spelled here and nowhere else, so that a search for it ends in one place. Which of them stand on
+nodes, and who sets them: ``node_keys``.
 """
 
 from typing import Final
@@ -24,6 +25,8 @@ OS_REVISION_LABEL: Final = f"{GROUP}/os-revision"
 """Node label: the revision of Windows in decimal; absent where the node does not report one."""
 RESERVED_MEMORY_TAINT: Final = f"{GROUP}/reserved-memory-mismatch"
 """Key of the NoSchedule taint on a node whose kubelet does not reserve what the pool declares."""
+MEMORY_PRESSURE_TAINT: Final = f"{GROUP}/memory-pressure"
+"""Key of the NoSchedule taint on a node that runs out of memory."""
 UPGRADE_STATE_LABEL: Final = f"{GROUP}/upgrade-state"
 """Node label: how far the upgrade of the node is."""
 APPLIED_ANNOTATION: Final = f"{GROUP}/applied"
@@ -36,13 +39,6 @@ HOLD_ANNOTATION: Final = f"{GROUP}/hold"
 """Node annotation, written by others: leave this node alone."""
 UPGRADE_REQUESTED_ANNOTATION: Final = f"{GROUP}/upgrade-requested"
 """Node annotation, written by others: this node wants a reboot or a patch."""
-
-NODE_LABELS: Final = (POOL_LABEL, OS_VERSION_LABEL, OS_REVISION_LABEL, UPGRADE_STATE_LABEL)
-"""Every node label that only the operator and people may write."""
-NODE_ANNOTATIONS: Final = (APPLIED_ANNOTATION, UPGRADE_ANNOTATION, MEMORY_ANNOTATION)
-"""Every node annotation that only the operator and people may write."""
-REQUEST_ANNOTATIONS: Final = (HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION)
-"""Every node annotation by which others ask the operator for something."""
 
 RELEASE_FINALIZER: Final = f"{GROUP}/release-nodes"
 """Finalizer of a pool that has written to a node: deletion waits until the nodes are released."""

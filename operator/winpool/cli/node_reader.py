@@ -18,7 +18,7 @@ from winpool.cluster.errors import ApiError
 from winpool.cluster.node_requests import WINDOWS_SELECTOR, list_request
 from winpool.cluster.nodes import decode_page
 from winpool.cluster.transport import Transport
-from winpool.contract.membership import selects
+from winpool.ownership.membership import selects
 
 if TYPE_CHECKING:
     from winpool.cluster.nodes import NodePage

@@ -15,8 +15,8 @@ import msgspec
 
 from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
-from winpool.contract.record import MAX_BYTES
 from winpool.objects.node import NodeMemory, NodeVersions
+from winpool.ownership.record import MAX_BYTES
 
 _READY: Final = "Ready"
 

@@ -23,7 +23,7 @@ from winpool.objects.node import Node, Taint
 if TYPE_CHECKING:
     import msgspec
 
-    from winpool.objects.node import NodePatch
+    from winpool.objects.acts import NodePatch
 
 _list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api_version="v1")
 

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
-from winpool.contract.conform import AS_WANTED, Own, Wanted, conform, is_as_wanted, release
-from winpool.contract.edits import MISMATCH_TAINT
 from winpool.contract.judge import Judge, Judged
-from winpool.contract.membership import Claim, asking, claim, may_share
-from winpool.contract.record import Record, record_of
 from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import Reserved
-from winpool.contract.rights import Rights, keys_of
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
+from winpool.objects.acts import NodePatch
 from winpool.objects.keys import NO_KEYS, Keys
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.node import Node
+from winpool.ownership.edits import MISMATCH_TAINT
+from winpool.ownership.membership import Claim, asking, claim, may_share
+from winpool.ownership.patch import AS_WANTED, Own, Wanted, conform, is_as_wanted, release
+from winpool.ownership.record import Record, record_of
+from winpool.ownership.rights import Rights, keys_of
 from winpool.pods.evidence import Evidence
 from winpool.support.judge import Judgement
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import NO_EXECUTE
-from winpool.contract.edits import MISMATCH_TAINT
 from winpool.objects.node import Taint
+from winpool.ownership.edits import MISMATCH_TAINT
 from winpool.pods.evidence import Evidence, current_survey
 
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.contract.record import Record, TaintIdentity
     from winpool.objects.node import Node
+    from winpool.ownership.record import Record, TaintIdentity
     from winpool.pods.survey import Survey
     from winpool.snapshot import Snapshot
 

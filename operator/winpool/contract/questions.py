@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import POOL_LABEL
 from winpool.api.v1alpha1 import NodeValidation, OnMismatch
-from winpool.contract.edits import MISMATCH_TAINT
-from winpool.contract.membership import is_asked_for, selects
-from winpool.contract.record import Record, record_of
 from winpool.contract.validate import ripens, startup_taints_on
 from winpool.objects.node import Taint
+from winpool.ownership.edits import MISMATCH_TAINT
+from winpool.ownership.membership import is_asked_for, selects
+from winpool.ownership.record import Record, record_of
 from winpool.pods.survey import PoolQuestion, RequiredPods
 
 if TYPE_CHECKING:

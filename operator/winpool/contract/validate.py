@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.contract.record import Record, TaintIdentity
     from winpool.objects.node import Node
+    from winpool.ownership.record import Record, TaintIdentity
     from winpool.pods.evidence import Evidence
     from winpool.snapshot import Snapshot
 

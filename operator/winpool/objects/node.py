@@ -7,7 +7,7 @@ compares equal and wakes nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,14 +56,27 @@ class NodeMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of a node: what we say there, or what stands there.
+
+    ``status`` is "True", "False" or "Unknown".
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A Windows node as the API server last reported it.
 
     ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
     condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
-    API server's time of creation. Times that cannot be read are None. ``annotations`` holds only those
-    under ``winpool.dev/``. ``resource_version`` is the server's own text. ``memo`` is for what a rule reads
-    from this node alone and would read again in every pass.
+    API server's time of creation. Times that cannot be read are None. ``annotations`` and
+    ``conditions`` hold only those of the table of our keys (``api.node_keys``), conditions in the order of
+    their types. ``resource_version`` is the server's own text.
     """
 
     name: str
@@ -79,19 +92,4 @@ class Node:
     created: datetime | None = None
     ready_since: datetime | None = None
     memory: NodeMemory = NodeMemory()
-    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class NodePatch:
-    """The one merge patch that a pass sends to a node.
-
-    It carries the resourceVersion of ``node``, so that it fails with 409 rather than
-    overwrite what somebody wrote meanwhile. None as a label or annotation value removes
-    the key; ``taints`` is the whole list to stand on the node, None leaves it alone.
-    """
-
-    node: Node
-    labels: Mapping[str, str | None]
-    annotations: Mapping[str, str | None]
-    taints: tuple[Taint, ...] | None
+    conditions: tuple[NodeCondition, ...] = ()

@@ -13,7 +13,7 @@ from winpool.api.conditions import ConditionType, Reason
 from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.contract.membership import Claim
+from winpool.ownership.membership import Claim
 from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of
 

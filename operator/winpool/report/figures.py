@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.contract.membership import Claim
+from winpool.ownership.membership import Claim
 from winpool.report.reserved_memory import MISMATCHES
 
 if TYPE_CHECKING:

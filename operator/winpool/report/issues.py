@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
-from winpool.contract.membership import Claim
+from winpool.ownership.membership import Claim
 from winpool.report.finding import Finding
 from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
-from winpool.contract.membership import Claim
+from winpool.ownership.membership import Claim
 from winpool.pods.evidence import Evidence
 from winpool.pods.survey import EXAMPLES_KEPT
 from winpool.report.blind import blind

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
-from winpool.contract.membership import Claim
 from winpool.contract.reserved_memory import (
     LOW_FIX,
     TOO_LARGE_FIX,
@@ -17,6 +16,7 @@ from winpool.contract.reserved_memory import (
     mismatch_fix,
     too_large_everywhere_message,
 )
+from winpool.ownership.membership import Claim
 from winpool.report.finding import Finding
 from winpool.report.view import ACCEPTABLE, Refusal
 

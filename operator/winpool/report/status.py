@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import NodeTemplate
     from winpool.contract.assess import Assessment
+    from winpool.objects.acts import NodePatch
     from winpool.objects.keys import Keys
-    from winpool.objects.node import NodePatch
     from winpool.report.view import Refusal
     from winpool.snapshot import Snapshot
 

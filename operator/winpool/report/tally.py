@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from winpool.contract.membership import Claim
+from winpool.ownership.membership import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

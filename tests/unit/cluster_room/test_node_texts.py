@@ -17,8 +17,9 @@ from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.quantity import bytes_of
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.cluster.store import NodeStore
-from winpool.contract.record import MAX_BYTES, Unreadable, record_of
-from winpool.objects.node import Node, NodeMemory, NodePatch, NodeVersions
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node, NodeMemory, NodeVersions
+from winpool.ownership.record import MAX_BYTES, Unreadable, record_of
 from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 
 Object = dict[str, Any]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.objects.node import Node, NodeMemory, NodePatch, NodeVersions, Taint
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node, NodeMemory, NodeVersions, Taint
 
 Object = dict[str, Any]
 

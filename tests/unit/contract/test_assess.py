@@ -7,8 +7,8 @@ from hypothesis import given
 from harness.builders import GUARDED, Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import fleets, pools
 from winpool.contract.assess import assess, wanted_by
-from winpool.contract.membership import Claim
 from winpool.objects.pool import Pool
+from winpool.ownership.membership import Claim
 
 BLUE = {"agentpool": "blue"}
 

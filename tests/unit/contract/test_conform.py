@@ -13,7 +13,8 @@ from harness.ownership import UID, conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, os_labels, wishes
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.contract.conform import (
+from winpool.objects.node import Node
+from winpool.ownership.patch import (
     Conformity,
     Own,
     Wanted,
@@ -22,8 +23,7 @@ from winpool.contract.conform import (
     is_as_wanted,
     release,
 )
-from winpool.contract.record import record_of
-from winpool.objects.node import Node
+from winpool.ownership.record import record_of
 
 
 def test_a_patch_of_labels_alone_leaves_the_list_of_taints_out() -> None:

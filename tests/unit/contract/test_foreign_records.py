@@ -20,9 +20,9 @@ from harness.strategies import (
 )
 from harness.writes import foreign_labels, patched
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.contract.conform import Wanted, conform, release
-from winpool.contract.record import MAX_BYTES, Owned, Unreadable, record_of
 from winpool.objects.node import Node, Taint
+from winpool.ownership.patch import Wanted, conform, release
+from winpool.ownership.record import MAX_BYTES, Owned, Unreadable, record_of
 
 # A key that pools may set can be claimed by a record: that is what a record is for.
 FREE_KEYS = ("zone", "agentpool", *LABEL_KEYS)

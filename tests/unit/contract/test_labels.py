@@ -8,8 +8,8 @@ from harness.builders import GUARD, a_node, record_on
 from harness.ownership import UID, conformed, labels_on, released, wanting
 from harness.writes import patched, relabelled
 from winpool.api.keys import POOL_LABEL
-from winpool.contract.conform import conform
-from winpool.contract.record import Owned, Record
+from winpool.ownership.patch import conform
+from winpool.ownership.record import Owned, Record
 
 
 def test_a_wanted_label_is_put_on_and_taken_off_again() -> None:

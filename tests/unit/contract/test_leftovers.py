@@ -13,11 +13,12 @@ from harness.builders import GUARDED, a_node, a_pool, a_record, a_snapshot, a_ta
 from harness.strategies import haunted_nodes, nodes, pools
 from harness.writes import acted, carries_ours, foreign_labels, patched, relabelled
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
-from winpool.contract.leftovers import release_orphan, release_stray
-from winpool.contract.record import Owned, Unreadable, record_of
 from winpool.decide import decide
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node
 from winpool.objects.pool import Pool
+from winpool.ownership.leftovers import release_orphan, release_stray
+from winpool.ownership.record import Owned, Unreadable, record_of
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 NO_WINDOWS = ["linux", "", None]

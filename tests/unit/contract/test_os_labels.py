@@ -13,9 +13,9 @@ from harness.strategies import nodes, os_labels, wishes
 from harness.writes import relabelled
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
 from winpool.contract.assess import assess
-from winpool.contract.conform import Own, Wanted, conform
-from winpool.contract.edits import OS_LABELS
 from winpool.objects.node import Node, NodeVersions
+from winpool.ownership.edits import OS_LABELS
+from winpool.ownership.patch import Own, Wanted, conform
 
 KNOWN = {OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
 

@@ -26,14 +26,14 @@ from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes
 from harness.writes import acted, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
-from winpool.contract.leftovers import release_orphan, release_stray
-from winpool.contract.membership import Claim, claim
-from winpool.contract.record import MAX_BYTES, Owned, Record, Unreadable, parse
-from winpool.contract.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 from winpool.decide import decide
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
+from winpool.ownership.leftovers import release_orphan, release_stray
+from winpool.ownership.membership import Claim, claim
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse
+from winpool.ownership.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
 GPU = a_taint("gpu=yes:NoExecute")

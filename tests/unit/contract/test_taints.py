@@ -8,8 +8,8 @@ from harness.builders import GUARDED, a_node, a_taint, record_on, taints_of
 from harness.ownership import conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS
 from harness.writes import patched, retainted
-from winpool.contract.conform import Wanted, conform, release
-from winpool.contract.record import Owned
+from winpool.ownership.patch import Wanted, conform, release
+from winpool.ownership.record import Owned
 
 OS = ("os", "NoSchedule")
 

@@ -8,7 +8,8 @@ from harness.builders import a_node
 from harness.virtual_time import run_virtually
 from winpool.cluster.writer import Writer
 from winpool.control.act.patches import Executor
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node
 
 IN_FLIGHT = 32
 SLICE = 10.0

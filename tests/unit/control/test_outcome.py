@@ -17,7 +17,7 @@ from winpool.cluster.errors import (
     Unavailable,
 )
 from winpool.control.act.patches import INTERNAL_ERRORS, Outcome, is_of_one_node
-from winpool.objects.node import NodePatch
+from winpool.objects.acts import NodePatch
 
 PATCH = NodePatch(node=a_node(), labels={"a": "b"}, annotations={}, taints=None)
 INTERNAL = Unavailable("500 failed calling webhook", status=500)

@@ -19,9 +19,9 @@ from harness.stage import (
 )
 from harness.writes import relabelled
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.contract.record import Owned
 from winpool.control.act.patches import PATCHES_IN_FLIGHT
 from winpool.objects.node import Node
+from winpool.ownership.record import Owned
 
 LABELS: Object = {"labels": {"team": "payments"}}
 WAITING = ["x1", "x2"]

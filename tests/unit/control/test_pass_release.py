@@ -21,8 +21,8 @@ from harness.stage import (
 )
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable
-from winpool.contract.record import Owned
 from winpool.objects.node import Node
+from winpool.ownership.record import Owned
 
 SPEC: Object = {
     "labels": {"team": "payments", "tier": "gold"},

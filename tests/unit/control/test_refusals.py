@@ -16,7 +16,8 @@ from winpool.control.patience.writes import (
     LONGEST_AFTER_FAILURE_SECONDS,
     Advice,
 )
-from winpool.objects.node import Node, NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Node
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
 INVALID = Invalid("patch nodes w1: 422", status=422)

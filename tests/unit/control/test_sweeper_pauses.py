@@ -10,12 +10,12 @@ from harness.builders import a_node, a_record
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import Unavailable
-from winpool.contract.record import Owned
-from winpool.contract.rights import Rights
 from winpool.control.act.patches import Executor, Outcome
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
-from winpool.objects.node import NodePatch
+from winpool.objects.acts import NodePatch
+from winpool.ownership.record import Owned
+from winpool.ownership.rights import Rights
 
 GUARD = "a-guard"
 WRITE_SECONDS = 0.01

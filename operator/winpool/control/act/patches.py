@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from winpool.cluster.writer import Writer
-    from winpool.objects.node import Node, NodePatch
+    from winpool.objects.acts import NodePatch
+    from winpool.objects.node import Node
 
 PATCHES_IN_FLIGHT: Final = 32
 """Where the API server's own throughput levels off: 32 in flight give 375 patches a second on two

@@ -14,8 +14,8 @@ from winpool.report.left_alone import named
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from winpool.contract.conform import Conformity
     from winpool.objects.node import Node
+    from winpool.ownership.patch import Conformity
 
 log = logging.getLogger(__name__)
 

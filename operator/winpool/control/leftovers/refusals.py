@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from winpool.cluster.errors import ApiError
-    from winpool.objects.node import Node, NodePatch
+    from winpool.objects.acts import NodePatch
+    from winpool.objects.node import Node
 
 
 class Refusals:

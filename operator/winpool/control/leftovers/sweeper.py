@@ -19,20 +19,21 @@ from winpool.cluster.access import explained
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict, Unavailable
 from winpool.cluster.outage import Outage
-from winpool.contract.leftovers import release_orphan, release_stray
 from winpool.control.leftovers.doubted import DoubtedRecords
 from winpool.control.leftovers.refusals import Refusals
 from winpool.control.loops.wake import Wake
 from winpool.control.patience.writes import Advice
+from winpool.ownership.leftovers import release_orphan, release_stray
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from winpool.cluster.reflector import NodeReflector
-    from winpool.contract.rights import Rights
     from winpool.control.act.patches import Executor
     from winpool.control.relist.pools import Pools
-    from winpool.objects.node import Node, NodePatch
+    from winpool.objects.acts import NodePatch
+    from winpool.objects.node import Node
+    from winpool.ownership.rights import Rights
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.contract.membership import concerns
+from winpool.ownership.membership import concerns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

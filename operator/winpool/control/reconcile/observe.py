@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.contract.record import Record, record_of
-from winpool.contract.rights import Rights
+from winpool.ownership.record import Record, record_of
+from winpool.ownership.rights import Rights
 from winpool.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, status_and_problem
 from winpool.cluster.versions import is_older, newer_of
-from winpool.contract.rights import keys_of
 from winpool.objects.keys import Keys
 from winpool.objects.pool import Pool
+from winpool.ownership.rights import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

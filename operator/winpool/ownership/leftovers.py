@@ -13,17 +13,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.contract.conform import AS_WANTED, Conformity, release
-from winpool.contract.membership import asking
-from winpool.contract.record import Record, record_of
-from winpool.contract.rights import names
+from winpool.ownership.membership import asking
+from winpool.ownership.patch import AS_WANTED, Conformity, release
+from winpool.ownership.record import Record, record_of
+from winpool.ownership.rights import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from winpool.contract.rights import Rights
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.ownership.rights import Rights
 
 
 def release_stray(node: Node, *, rights: Rights) -> Conformity:

@@ -21,15 +21,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import is_restricted_label
-from winpool.contract.record import Owned, Record, record_of
 from winpool.objects.keys import NO_KEYS, Keys
+from winpool.ownership.record import Owned, Record, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from winpool.contract.record import TaintIdentity
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.ownership.record import TaintIdentity
 
 MAX_KEYS: Final = 64
 """Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""

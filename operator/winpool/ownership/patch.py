@@ -23,9 +23,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
-from winpool.contract import record as records
 from winpool.contract.brake import NOTHING_HELD
-from winpool.contract.edits import (
+from winpool.objects.keys import NO_KEYS, Keys
+from winpool.ownership import record as records
+from winpool.ownership.edits import (
     MISMATCH_TAINT,
     OS_LABELS,
     as_list,
@@ -36,16 +37,16 @@ from winpool.contract.edits import (
     undo,
     with_times,
 )
-from winpool.contract.record import Record, Unreadable, record_of
-from winpool.contract.rights import NO_RIGHTS, Rights, names, standing
-from winpool.objects.keys import NO_KEYS, Keys
+from winpool.ownership.record import Record, Unreadable, record_of
+from winpool.ownership.rights import NO_RIGHTS, Rights, names, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.contract.brake import Held
-    from winpool.contract.record import Owned, TaintIdentity
-    from winpool.objects.node import Node, NodePatch
+    from winpool.objects.acts import NodePatch
+    from winpool.objects.node import Node
+    from winpool.ownership.record import Owned, TaintIdentity
 
 K = TypeVar("K")
 

@@ -15,15 +15,16 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.syntax import NO_SCHEDULE
-from winpool.contract.record import Owned
-from winpool.objects.node import NodePatch, Taint
+from winpool.objects.acts import NodePatch
+from winpool.objects.node import Taint
+from winpool.ownership.record import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from winpool.contract.brake import Held
-    from winpool.contract.record import Record, TaintIdentity
     from winpool.objects.node import Node
+    from winpool.ownership.record import Record, TaintIdentity
 
 K = TypeVar("K")
 

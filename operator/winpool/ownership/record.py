@@ -38,9 +38,15 @@ MAX_BYTES: Final = 16 * 1024
 """A longer record is not ours: 32 labels and 16 taints of ordinary length take 3 KiB, and a spec whose
 record could be longer is not accepted (``fits``)."""
 
-_TEXTS_KEPT: Final = 256
-"""Mostly all nodes of a pool carry the very same text, so that few are read for thousands of nodes, and what
-was read is held once. At most 256 times 16 KiB."""
+_SHORT: Final = 1024
+"""Bytes of an ordinary record: twelve labels and taints."""
+
+_SHORT_KEPT: Final = 16 * 1024
+"""Records differ from node to node where they say what stood there before, so that a pass over 5,000 nodes may
+meet as many. What was read of one is held once, however many nodes carry it. At most 16 MiB of text."""
+
+_LONG_KEPT: Final = 256
+"""Longer ones: at most 4 MiB."""
 
 MAX_GUARD_LENGTH: Final = 64
 """Characters of a guard's identity: a SHA-256 in hexadecimal at most. A longer one is none of ours."""
@@ -154,27 +160,26 @@ def parse(text: str) -> Record | Unreadable:
     An entry that names a key or a value which no pool could have set is left out, or whoever can
     annotate a node could have us delete ``kubernetes.io/os``.
     """
-    if len(text.encode(errors="replace")) > MAX_BYTES:
-        return Unreadable(f"it is longer than {MAX_BYTES} bytes")
-    return _parse(text)
+    return _parse_short(text) if len(text) <= _SHORT else _parse_long(text)
 
 
 def record_of(node: Node) -> Record | Unreadable | None:
-    """Return the ownership record on ``node``; None where there is none. It is read once."""
-    try:
-        found: Record | Unreadable | None = node.memo[APPLIED_ANNOTATION]
-    except KeyError:
-        text = node.annotations.get(APPLIED_ANNOTATION)
-        found = node.memo[APPLIED_ANNOTATION] = None if text is None else parse(text)
-    return found
+    """Return the ownership record on ``node``; None where there is none."""
+    text = node.annotations.get(APPLIED_ANNOTATION)
+    return None if text is None else parse(text)
 
 
-@lru_cache(maxsize=_TEXTS_KEPT)
 def _parse(text: str) -> Record | Unreadable:
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        return Unreadable(f"it is longer than {MAX_BYTES} bytes")
     found = _read(text)
     if isinstance(found, Record):
         return replace(found, is_canonical=render(found) == text)
     return found
+
+
+_parse_short: Final = lru_cache(maxsize=_SHORT_KEPT)(_parse)
+_parse_long: Final = lru_cache(maxsize=_LONG_KEPT)(_parse)
 
 
 def _read(text: str) -> Record | Unreadable:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.v1alpha1 import SelectorOperator
-from winpool.contract.record import Record, record_of
+from winpool.ownership.record import Record, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from winpool.api.v1alpha1 import NodeSelector, PodRequirement, PodSelector, SelectorRequirement
-    from winpool.contract.rights import Rights
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.ownership.rights import Rights
 
 
 def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:

@@ -1,0 +1,60 @@
+"""What a pass may do to the cluster beside its own pool: patch a node, evict a pod, write node conditions.
+
+Each carries what made it right: the resourceVersion of the node, or the UID of the pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.objects.node import Node, NodeCondition, Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """The one merge patch that a pass sends to a node.
+
+    It carries the resourceVersion of ``node``, so that it fails with 409 rather than
+    overwrite what somebody wrote meanwhile. None as a label or annotation value removes
+    the key; ``taints`` is the whole list to stand on the node, None leaves it alone, and so it does for
+    ``unschedulable``. ``goal`` is what the node is to be like afterwards: only compared, to tell a write that
+    somebody undid from one with another purpose.
+    """
+
+    node: Node
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
+    taints: tuple[Taint, ...] | None
+    unschedulable: bool | None = None
+    goal: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
+
+    ``node`` is where it runs, ``why`` is for the log.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    why: str
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionsPatch:
+    """All conditions of ours that are to stand on ``node``; others of ours come off."""
+
+    node: Node
+    conditions: tuple[NodeCondition, ...]

@@ -1,0 +1,10 @@
+"""PURE. Whose a node is, what of it is ours, and the one patch that makes it as it is to be.
+
+- ``membership``  which nodes a selector takes, and whose a node is when two pools ask for it
+- ``members``     all nodes that concern a pool, and whose each is
+- ``record``      the ownership record on each node: what is ours, and what stood there before
+- ``rights``      by what records are believed
+- ``goals``       what is to stand on a node, as rooms ask for it, and put together
+- ``patch``       the one patch that makes a node so, or takes exactly ours off again
+- ``leftovers``   what a pool left behind that cannot take it off itself any more
+"""
