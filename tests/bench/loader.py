@@ -26,6 +26,7 @@ from yarl import URL
 from bench import pool
 from bench.errors import BenchError
 from bench.tools import finish
+from harness.wishes import conform, release
 from testbed.tokens import subject
 from winpool.api.keys import FIELD_MANAGER
 from winpool.cluster import wire
@@ -38,7 +39,6 @@ from winpool.cluster.writer import METADATA_ONLY, encode_node_patch
 from winpool.control.act.patches import PATCHES_IN_FLIGHT
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
-from winpool.ownership.patch import conform, release
 
 USER: Final = subject(namespace="winpool-bench", name="loader")
 """Who the loader is in the audit log."""

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from bench.api import Api
 from bench.errors import BenchError
+from harness.wishes import Wanted
 from winpool.api.keys import API_VERSION, KIND
 from winpool.cluster.pool_list import POOLS_PATH
-from winpool.ownership.patch import Wanted
 from winpool.ownership.rights import Rights
 
 NAME: Final = "bench"

@@ -11,6 +11,7 @@ from typing import Any
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.questions import taints_of as taints_of_spec
+from winpool.objects.attempts import Attempts
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node, NodeVersions, Taint
 from winpool.objects.pool import Pool
@@ -209,7 +210,8 @@ def a_snapshot(
 ) -> Snapshot:
     """Return what a pass of ``pool`` sees.
 
-    If nothing else is given, all pods have just been looked at, and nothing was found against them. ``looks``
+    If nothing else is given, all pods have just been looked at, and nothing was found against them.
+    ``held_back`` are nodes that are not to be written whatever the goal. ``looks``
     are the own looks; if they are not given, each node has one that found what ``survey`` found there. They
     all were made after the nodes had lost what taints they lack, but for those in ``bare_since``.
     """
@@ -225,10 +227,13 @@ def a_snapshot(
         rivals=tuple(rivals),
         vanished_pools=frozenset(vanished),
         now=now,
-        held_back=frozenset(held_back),
-        refused=refused or {},
+        attempts=Attempts(
+            waiting_nodes=frozenset(held_back),
+            refused=refused or {},
+            contested=contested or {},
+            written_generation=written_generation,
+        ),
         missing_permission=missing_permission,
-        written_generation=written_generation,
         control_plane=control_plane,
         survey=survey,
         pods_problem=pods_problem,
@@ -236,7 +241,6 @@ def a_snapshot(
         looks={name: look for look in own for name in look.nodes},
         look_problems=look_problems or {},
         bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
-        contested=contested or {},
         guard=guard,
         seen_pools=seen or {},
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from harness.builders import GUARDED, a_taint
 from harness.strategies import LABEL_KEYS
+from harness.wishes import NOTHING_KNOWN, Own, Wanted, conform, release
 from harness.writes import patched
 from winpool.objects.node import Node
-from winpool.ownership.patch import NOTHING_KNOWN, Own, Wanted, conform, release
 
 UID = "uid-of-pool"
 
@@ -17,7 +17,7 @@ def wanting(
     labels: Mapping[str, str] | None = None, *taints: str, name: str = "pool", uid: str = UID
 ) -> Wanted:
     listed = {taint.identity: taint.value for taint in map(a_taint, taints)}
-    return Wanted(pool_name=name, pool_uid=uid, labels=dict(labels or {}), taints=listed, rights=GUARDED)
+    return Wanted(pool_name=name, pool_uid=uid, labels=dict(labels or {}), taints=listed)
 
 
 def conformed(node: Node, wanted: Wanted, own: Own = NOTHING_KNOWN) -> Node:

@@ -37,6 +37,7 @@ def patched(node: Node, patch: NodePatch | None) -> Node:
         labels=labels,
         annotations=_merged(node.annotations, patch.annotations),
         taints=taints,
+        unschedulable=node.unschedulable if patch.unschedulable is None else patch.unschedulable,
     )
 
 

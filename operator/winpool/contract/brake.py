@@ -20,9 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.api.syntax import NO_EXECUTE
 from winpool.objects.node import Taint
-from winpool.ownership.edits import MISMATCH_TAINT
 from winpool.pods.evidence import Evidence, current_survey
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import POOL_LABEL
+from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.api.v1alpha1 import NodeValidation, OnMismatch
 from winpool.contract.validate import ripens, startup_taints_on
 from winpool.objects.node import Taint
-from winpool.ownership.edits import MISMATCH_TAINT
 from winpool.ownership.membership import is_asked_for, selects
 from winpool.ownership.record import Record, record_of
 from winpool.pods.survey import PoolQuestion, RequiredPods

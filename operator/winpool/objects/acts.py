@@ -6,7 +6,7 @@ Each carries what made it right: the resourceVersion of the node, or the UID of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,3 +58,19 @@ class ConditionsPatch:
 
     node: Node
     conditions: tuple[NodeCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What a pass is to do to nodes and pods: at most one patch, and one set of conditions, for each node."""
+
+    patches: tuple[NodePatch, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    conditions: tuple[ConditionsPatch, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.patches or self.evictions or self.conditions)
+
+
+NO_ACTS: Final = Acts()

@@ -1,58 +1,69 @@
-"""The edits of a node's labels and taints: undo, put, and make one patch of the difference.
+"""The edits of what stands on a node: undo, put, and make one patch of the difference.
 
-``conform`` has the rules; here is how each is carried out on plain values.
+``patch`` has the rules; here is how each is carried out on plain values.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
-from winpool.api.keys import (
-    APPLIED_ANNOTATION,
-    OS_REVISION_LABEL,
-    OS_VERSION_LABEL,
-    RESERVED_MEMORY_TAINT,
+from winpool.api.keys import POOL_LABEL
+from winpool.api.node_keys import (
+    BORROWED_ANNOTATIONS,
+    MISMATCH_TAINT,
+    OWN_LABELS,
+    OWN_TAINTS,
+    TOLD_BY_THE_NODE,
 )
-from winpool.api.syntax import NO_SCHEDULE
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Taint
 from winpool.ownership.record import Owned
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Collection, Container, Mapping
 
-    from winpool.contract.brake import Held
     from winpool.objects.node import Node
     from winpool.ownership.record import Record, TaintIdentity
 
 K = TypeVar("K")
 
-OS_LABELS: Final = (OS_VERSION_LABEL, OS_REVISION_LABEL)
-"""The labels that tell a node's Windows: ours, and as they are read from what the node reports."""
 
-MISMATCH_TAINT: Final = (RESERVED_MEMORY_TAINT, NO_SCHEDULE)
-"""The taint on a node that does not reserve the memory that the pool declares: ours, without a value."""
+@dataclass(slots=True)
+class Standing:
+    """What stands on a node, to be edited. ``annotations`` are all that are read of it."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    taints: dict[TaintIdentity, str]
+    unschedulable: bool
 
 
 def undo(
     node: Node,
     old: Record,
     *,
-    keep_labels: Container[str],
-    keep_taints: Container[TaintIdentity],
-) -> tuple[dict[str, str], dict[TaintIdentity, str]]:
-    """Return the values on the node once all that ``old`` put there, but what is kept, is taken off."""
-    labels = dict(node.labels)
-    taints = {taint.identity: taint.value for taint in node.taints}
-    _take_off(labels, {key: own for key, own in old.labels.items() if key not in keep_labels})
-    _take_off(taints, {identity: own for identity, own in old.taints.items() if identity not in keep_taints})
-    return labels, taints
+    keep_labels: Container[str] = (),
+    keep_annotations: Container[str] = (),
+    keep_taints: Container[TaintIdentity] = (),
+    keep_cordon: bool = False,
+) -> Standing:
+    """Return what stands on the node once all that ``old`` put there, but what is kept, is taken off."""
+    standing = Standing(
+        dict(node.labels),
+        dict(node.annotations),
+        {taint.identity: taint.value for taint in node.taints},
+        node.unschedulable and (keep_cordon or not old.unschedulable),
+    )
+    _take_off(standing.labels, old.labels, keep=keep_labels)
+    _take_off(standing.annotations, old.annotations, keep=keep_annotations)
+    _take_off(standing.taints, old.taints, keep=keep_taints)
+    return standing
 
 
-def _take_off(values: dict[K, str], owned: Mapping[K, Owned]) -> None:
+def _take_off(values: dict[K, str], owned: Mapping[K, Owned], *, keep: Container[K]) -> None:
     for key, own in owned.items():
-        if values.get(key) != own.set:
+        if key in keep or values.get(key) != own.set:
             continue
         if own.before is None:
             del values[key]
@@ -74,36 +85,49 @@ def put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned])
     return ours
 
 
-def still_ours(
-    taints: Mapping[TaintIdentity, str], held: Held, owned: Mapping[TaintIdentity, Owned]
-) -> dict[TaintIdentity, Owned]:
-    """Return what stays recorded of the taints that are held.
+def still_ours(standing: Mapping[K, str], left: Collection[K], owned: Mapping[K, Owned]) -> dict[K, Owned]:
+    """Return what stays recorded of that which is left as it stands.
 
-    One that is gone from the node and may not be put back now is nobody's: should others put it there, it is
-    theirs.
+    A key that is gone from the node and may not be put back now is nobody's: should others put it there, it
+    is theirs.
     """
-    return {
-        identity: own
-        for identity in held.all
-        if (own := owned.get(identity)) and taints.get(identity) == own.set
-    }
+    return {key: own for key in left if (own := owned.get(key)) and standing.get(key) == own.set}
+
+
+def put_own(
+    values: dict[K, str], wanted: Mapping[K, str], *, keys: Collection[K], left: Container[K]
+) -> None:
+    """Make those of ``keys``, which are ours alone, as they are wanted; but for what is left as it stands."""
+    for key in keys:
+        if key in wanted:
+            values[key] = wanted[key]
+        elif key not in left:
+            values.pop(key, None)
 
 
 def difference(
-    node: Node, *, labels: Mapping[str, str], taints: tuple[Taint, ...], applied: str | None
+    node: Node, wanted: Standing, *, taints: tuple[Taint, ...], goal: object = None
 ) -> NodePatch | None:
-    """Return the patch after which the node carries just these; ``applied`` is the text of the record."""
-    changed: dict[str, str | None] = {k: v for k, v in labels.items() if node.labels.get(k) != v}
-    changed.update(dict.fromkeys(node.labels.keys() - labels.keys()))
-    annotated = node.annotations.get(APPLIED_ANNOTATION) != applied
-    if not changed and not annotated and taints == node.taints:
+    """Return the patch after which the node carries just these; ``taints`` are those of it, in order."""
+    labels = _changes(node.labels, wanted.labels)
+    annotations = _changes(node.annotations, wanted.annotations)
+    cordons = wanted.unschedulable is not node.unschedulable
+    if not labels and not annotations and not cordons and taints == node.taints:
         return None
     return NodePatch(
         node=node,
-        labels=changed,
-        annotations={APPLIED_ANNOTATION: applied} if annotated else {},
+        labels=labels,
+        annotations=annotations,
         taints=None if taints == node.taints else taints,
+        unschedulable=wanted.unschedulable if cordons else None,
+        goal=goal,
     )
+
+
+def _changes(standing: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    changed: dict[str, str | None] = {key: v for key, v in wanted.items() if standing.get(key) != v}
+    changed.update(dict.fromkeys(standing.keys() - wanted.keys()))
+    return changed
 
 
 def with_times(
@@ -140,12 +164,22 @@ def _changed(taint: Taint, value: str, old: Record) -> Taint:
     return Taint(taint.key, taint.effect, value, time)
 
 
-def drifted(node: Node, patch: NodePatch) -> tuple[str, ...]:
-    """Name the labels and taints that ``patch`` puts back, in the words of kubectl.
+def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]:
+    """Name what ``patch`` puts back, in the words of kubectl.
 
-    Not what the operator tells of the node by itself: mostly it is the machine that has changed.
+    Where the record is as it was, what it names was undone by somebody. Keys of ours are in no record: of
+    those the pool's label was undone, and others where we had written the node with this very goal
+    (``is_repeat``). What the operator tells of the node by itself is no drift: mostly it is the machine that
+    has changed.
     """
-    labels = [f"label {key}" for key in sorted(patch.labels) if key not in OS_LABELS]
-    before = {*node.taints, Taint(*MISMATCH_TAINT)}
-    taints = [f"taint {t.key}:{t.effect}" for t in patch.taints or () if t not in before]
-    return (*labels, *taints)
+    quiet = {*TOLD_BY_THE_NODE, *(() if is_repeat else OWN_LABELS)} - {POOL_LABEL}
+    labels = [f"label {key}" for key in sorted(patch.labels) if key not in quiet]
+    annotations = [f"annotation {key}" for key in sorted(patch.annotations) if key in BORROWED_ANNOTATIONS]
+    quiet_taints = {MISMATCH_TAINT, *(() if is_repeat else OWN_TAINTS)}
+    taints = [
+        f"taint {each.key}:{each.effect}"
+        for each in patch.taints or ()
+        if each not in node.taints and each.identity not in quiet_taints
+    ]
+    cordon = [] if patch.unschedulable is None else ["spec.unschedulable"]
+    return (*labels, *annotations, *taints, *cordon)

@@ -1,96 +1,50 @@
-"""From a node as it is to the one patch that makes it as a pool wants it, or takes ours off again.
+"""From a node as it is to the one patch that makes it as it is to be, or takes ours off again.
 
 The rules, each with a test of its name:
 
-- A label or taint that already stands there with the wanted value is somebody else's: it is
+- A key of others that already stands there with the wanted value is somebody else's: it is
   not recorded, and so never removed.
 - One that stands there with another value is replaced, and what stood there before is kept in
-  the record. ``before`` is written once, when we take the key, so that a repair or a changed
-  spec does not forget it.
-- One that the pool no longer wants is undone: if our value still stands there, what was before
+  the record. ``before`` is written once, when we take the key, so that a repair or another
+  goal does not forget it.
+- One that nobody wants any more is undone: if our value still stands there, what was before
   comes back, or the key goes. If somebody changed it meanwhile it is theirs now, and stays.
-- A taint that the brake holds (``brake``) is left as it stands on the node, with what the record says of it.
+- One that is left is left as it stands on the node, with what the record says of it.
 - Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
-- Labels and taints under ``winpool.dev/`` are ours without a record.
+- Keys under ``winpool.dev/`` are ours without a record.
+- A cordon is ours only where the node was not cordoned before.
+- The record names a node condition before it is written, and until it is gone.
 - What a record permits depends on the guard under which it was written (``rights``). One that names another
   guard than the one in force, or none, is written anew, with no more than it permits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
-from winpool.contract.brake import NOTHING_HELD
+from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
 from winpool.objects.keys import NO_KEYS, Keys
 from winpool.ownership import record as records
-from winpool.ownership.edits import (
-    MISMATCH_TAINT,
-    OS_LABELS,
-    as_list,
-    difference,
-    drifted,
-    put,
-    still_ours,
-    undo,
-    with_times,
-)
+from winpool.ownership.edits import as_list, difference, drifted, put, put_own, still_ours, undo, with_times
+from winpool.ownership.goals import LEAVE
 from winpool.ownership.record import Record, Unreadable, record_of
-from winpool.ownership.rights import NO_RIGHTS, Rights, names, standing
+from winpool.ownership.rights import Rights, names, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from winpool.contract.brake import Held
     from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
-    from winpool.ownership.record import Owned, TaintIdentity
+    from winpool.ownership.edits import Standing
+    from winpool.ownership.goals import Target
+    from winpool.ownership.record import Owned
 
 K = TypeVar("K")
 
-NONE: Final[Mapping[Any, str]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """What a node is to carry under ``winpool.dev/``, beside the label of its pool.
-
-    ``labels`` are of ``OS_LABELS`` those that are known. ``mismatch`` says whether ``MISMATCH_TAINT`` is to
-    stand there, None leaves it as it is: nothing is known (P4).
-    """
-
-    labels: Mapping[str, str] = field(default_factory=lambda: NONE)
-    mismatch: bool | None = False
-
-
-NOTHING_KNOWN: Final = Own()
-"""Of a node whose Windows is not known, in a pool that declares no reserved memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a pool wants on each of its nodes, its own ``winpool.dev/`` keys not counted.
-
-    ``rights`` say what records permit, and which guard new ones name. ``compared`` notes, by its identity,
-    whether a record fits: mostly all nodes of a pool share one. It holds the record too, or another could
-    come to have the same identity.
-    """
-
-    pool_name: str
-    pool_uid: str
-    labels: Mapping[str, str]
-    taints: Mapping[TaintIdentity, str]
-    rights: Rights = NO_RIGHTS
-    compared: dict[int, tuple[Record, bool]] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
-
-    def lacks_taints(self, node: Node) -> bool:
-        """Whether a taint that is wanted does not stand on ``node`` with its value."""
-        standing = {taint.identity: taint.value for taint in node.taints}
-        return not self.taints.items() <= standing.items()
+_ROOMS_LABELS: Final = tuple(key for key in OWN_LABELS if key != POOL_LABEL)
+_ROOMS_ANNOTATIONS: Final = tuple(key for key in OWN_ANNOTATIONS if key != APPLIED_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,89 +66,228 @@ class Conformity:
     is_doubted: bool = False
 
 
-def conform(
-    node: Node,
-    *,
-    wanted: Wanted,
-    own: Own = NOTHING_KNOWN,
-    held: Held = NOTHING_HELD,
-    startup: Mapping[TaintIdentity, str] = NONE,
-) -> Conformity:
-    """Return the patch after which ``node`` carries what is ``wanted``, with ``own`` and ``startup``.
+AS_WANTED: Final = Conformity()
 
-    A record of another pool is undone first: the caller decides whether that pool is gone
-    (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
+
+def _nothing_was_written(_uid: str, _goal: object) -> bool:
+    return False
+
+
+class PatchMaker:
+    """Makes the patches of one pool's nodes, for one pass.
+
+    ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
+    write to the node with that UID had that very goal.
     """
-    found = record_of(node)
-    if is_as_wanted(node, found, wanted=wanted, own=own):
-        return AS_WANTED
-    return compare(node, found, wanted=wanted, own=own, held=held, startup=startup)
+
+    def __init__(
+        self,
+        *,
+        pool_name: str,
+        pool_uid: str,
+        rights: Rights,
+        has_written: Callable[[str, object], bool] = _nothing_was_written,
+    ) -> None:
+        self._pool_name = pool_name
+        self._pool_uid = pool_uid
+        self._rights = rights
+        self._has_written = has_written
+        # Whether a record fits a target, by their identities: mostly all nodes of a pool share both. Held
+        # with them, or others could come to have the same identities.
+        self._fit: dict[tuple[int, int], tuple[Record, Target, bool]] = {}
+
+    def conform(self, node: Node, target: Target) -> Conformity:
+        """Return the patch after which ``node`` is as ``target`` says.
+
+        A record of another pool is undone first: the caller decides whether that pool is gone
+        (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
+        """
+        found = record_of(node)
+        if self.is_as_wanted(node, found, target) or target.wants_nothing:
+            return AS_WANTED
+        return self.compare(node, found, target)
+
+    def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> Conformity:
+        """Go the long way: what is to be undone, what is to be put, and what the record says then."""
+        rights, nothing = self._rights, Record(pool_uid=self._pool_uid)
+        old = rights.believed(found) if isinstance(found, Record) else nothing
+        doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
+        is_ours = old.pool_uid == self._pool_uid
+        # Without a guard nothing that a record says is lost: one may have been in force all the time.
+        kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
+
+        rest = kept if target.leaves_rest else nothing
+        left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys())
+        left_annotations = target.left_annotations | (rest.annotations.keys() - target.annotations.keys())
+        left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys())
+        leaves_cordon = target.unschedulable is LEAVE or target.leaves_rest
+        wanted = undo(
+            node,
+            old,
+            keep_labels=target.labels.keys() | left_labels if is_ours else (),
+            keep_annotations=target.annotations.keys() | left_annotations if is_ours else (),
+            keep_taints=target.taints.keys() | left_taints if is_ours else (),
+            keep_cordon=is_ours and (target.unschedulable is not False or leaves_cordon),
+        )
+        own_labels = put(wanted.labels, target.labels, kept.labels)
+        own_labels.update(still_ours(wanted.labels, left_labels, kept.labels))
+        own_annotations = put(wanted.annotations, target.annotations, kept.annotations)
+        own_annotations.update(still_ours(wanted.annotations, left_annotations, kept.annotations))
+        own_taints = with_times(node, put(wanted.taints, target.taints, kept.taints), kept.taints)
+        own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
+        is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
+        left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
+        text = _record_text(
+            Record(
+                pool_uid=self._pool_uid,
+                labels=own_labels,
+                annotations=own_annotations,
+                taints=own_taints,
+                unschedulable=is_cordon_ours,
+                conditions=_conditions(node, found, target),
+                guard=rights.guard or kept.guard,
+                left=left
+                - Keys(
+                    frozenset(target.labels),
+                    frozenset(target.taints),
+                    frozenset(target.annotations),
+                    unschedulable=is_cordon_ours,
+                ),
+            ),
+            doubted=doubted,
+            goes_on=is_ours and not rights.guard,
+        )
+        self._put_own(wanted, target)
+        wanted.annotations[APPLIED_ANNOTATION] = text
+        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old), goal=target.goal)
+        unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
+        is_repeat = unchanged and self._has_written(node.uid, target.goal)
+        return Conformity(
+            patch=patch,
+            drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
+            undone=tuple(
+                f"taint {key}:{effect}"
+                for key, effect in sorted(left_taints & kept.taints.keys())
+                if (key, effect) not in own_taints
+            ),
+            unreadable=self._unreadable(node, found),
+            left_alone=left | names(doubted),
+        )
+
+    def is_as_wanted(self, node: Node, record: Record | Unreadable | None, target: Target) -> bool:
+        """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
+
+        All that is wanted stands there, and what is recorded as ours is just the part of it that is.
+        """
+        if not isinstance(record, Record):
+            return False
+        if not target.is_plain or record.unschedulable or record.conditions:
+            return self.compare(node, record, target) == AS_WANTED
+        key = (id(record), id(target))
+        fit = self._fit.get(key)
+        if fit is None:
+            fit = self._fit[key] = (record, target, self._fits(record, target))
+        labels = node.labels
+        if not (
+            fit[2] and labels.get(POOL_LABEL) == self._pool_name and target.labels.items() <= labels.items()
+        ):
+            return False
+        wanted = target.own_labels
+        for each in _ROOMS_LABELS:
+            if labels.get(each) != wanted.get(each):
+                return False
+        return _has_annotations(node, target) and _has_taints(node, target)
+
+    def release(self, node: Node) -> Conformity:
+        """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
+
+        Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
+        the pool label names it.
+        """
+        return release(node, pool_uid=self._pool_uid, pool_name=self._pool_name, rights=self._rights)
+
+    def _put_own(self, wanted: Standing, target: Target) -> None:
+        put_own(
+            wanted.labels,
+            {**target.own_labels, POOL_LABEL: self._pool_name},
+            keys=OWN_LABELS,
+            left=OWN_LABELS if target.leaves_rest else target.left_labels,
+        )
+        put_own(
+            wanted.annotations,
+            target.own_annotations,
+            keys=_ROOMS_ANNOTATIONS,
+            left=OWN_ANNOTATIONS if target.leaves_rest else target.left_annotations,
+        )
+        put_own(
+            wanted.taints,
+            target.own_taints,
+            keys=OWN_TAINTS,
+            left=OWN_TAINTS if target.leaves_rest else target.left_taints,
+        )
+        for key in target.cleared:
+            wanted.annotations.pop(key, None)
+
+    def _unreadable(self, node: Node, found: Record | Unreadable | None) -> str:
+        if found is None and node.labels.get(POOL_LABEL) == self._pool_name:
+            return "it is missing, though the pool label is there"
+        return found.why if isinstance(found, Unreadable) else ""
+
+    def _fits(self, record: Record, target: Target) -> bool:
+        """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
+
+        Without a guard a record may name any: there is nothing better to name.
+        """
+        guard = self._rights.guard
+        return (
+            record.is_canonical
+            and not record.left
+            and (not guard or record.guard == guard)
+            and record.pool_uid == self._pool_uid
+            and _are_of(record.labels, target.labels)
+            and _are_of(record.annotations, target.annotations)
+            and _are_of(record.taints, target.taints)
+        )
 
 
-def compare(
-    node: Node,
-    found: Record | Unreadable | None,
-    *,
-    wanted: Wanted,
-    own: Own = NOTHING_KNOWN,
-    held: Held = NOTHING_HELD,
-    startup: Mapping[TaintIdentity, str] = NONE,
-) -> Conformity:
-    """Go the long way: what is to be undone, what is to be put, and what the record says then."""
-    unreadable = found.why if isinstance(found, Unreadable) else ""
-    if found is None and node.labels.get(POOL_LABEL) == wanted.pool_name:
-        unreadable = "it is missing, though the pool label is there"
-    rights, nothing = wanted.rights, Record(pool_uid=wanted.pool_uid)
-    old = rights.believed(found) if isinstance(found, Record) else nothing
-    doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
-    is_ours = old.pool_uid == wanted.pool_uid
-    # Without a guard nothing that a record says is lost: one may have been in force all the time.
-    kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
-
-    carried = {**{each: value for each, value in wanted.taints.items() if each not in held.all}, **startup}
-    labels, taints = undo(
-        node,
-        old,
-        keep_labels=wanted.labels if is_ours else NONE,
-        keep_taints=carried.keys() | held.all if is_ours else NONE,
+def _has_annotations(node: Node, target: Target) -> bool:
+    """Whether annotations are as wanted. Mostly there is nothing but the record."""
+    if len(node.annotations) == 1 and not (target.annotations or target.own_annotations):
+        return True
+    standing, wanted = node.annotations, target.own_annotations
+    return (
+        all(standing.get(each) == wanted.get(each) for each in _ROOMS_ANNOTATIONS)
+        and target.annotations.items() <= standing.items()
     )
-    own_labels = put(labels, wanted.labels, kept.labels)
-    own_taints = with_times(node, put(taints, carried, kept.taints), kept.taints)
-    own_taints.update(still_ours(taints, held, kept.taints))
-    left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
-    text = _record_text(
-        Record(
-            pool_uid=wanted.pool_uid,
-            labels=own_labels,
-            taints=own_taints,
-            guard=rights.guard or kept.guard,
-            left=left - Keys(frozenset(wanted.labels), frozenset(carried)),
-        ),
-        doubted=doubted,
-        goes_on=is_ours and not rights.guard,
-    )
-    labels[POOL_LABEL] = wanted.pool_name
-    for key in OS_LABELS:
-        labels.pop(key, None)
-    labels.update(own.labels)
-    if own.mismatch:
-        taints[MISMATCH_TAINT] = ""
-    elif own.mismatch is False:
-        taints.pop(MISMATCH_TAINT, None)
 
-    patch = difference(node, labels=labels, taints=as_list(node, taints, old), applied=text)
-    unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
-    return Conformity(
-        patch=patch,
-        drifted=drifted(node, patch) if unchanged and patch else (),
-        undone=tuple(
-            f"taint {key}:{effect}"
-            for key, effect in sorted(held.all & kept.taints.keys())
-            if (key, effect) not in own_taints
-        ),
-        unreadable=unreadable,
-        left_alone=left | names(doubted),
-    )
+
+def _has_taints(node: Node, target: Target) -> bool:
+    if not (target.taints or node.taints or target.own_taints):
+        return True
+    standing = {(taint.key, taint.effect): taint.value for taint in node.taints}
+    for each in OWN_TAINTS:
+        if each not in target.left_taints and standing.get(each) != target.own_taints.get(each):
+            return False
+    return target.taints.items() <= standing.items()
+
+
+def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> bool:
+    """Cordon where that is wanted; return whether the cordon that stands then is ours."""
+    if target.unschedulable is True:
+        is_ours = kept.unschedulable or not wanted.unschedulable
+        wanted.unschedulable = True
+        return is_ours
+    return leaves and kept.unschedulable and wanted.unschedulable
+
+
+def _conditions(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
+    """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
+
+    To take one off that is not ours does nothing (server-side apply), so that a forged record does no harm.
+    """
+    standing = {each.type for each in node.conditions}
+    recorded = found.conditions if isinstance(found, Record) else frozenset()
+    return frozenset(each.type for each in target.conditions) | (recorded & standing)
 
 
 def _record_text(record: Record, *, doubted: Record, goes_on: bool) -> str:
@@ -204,59 +297,15 @@ def _record_text(record: Record, *, doubted: Record, goes_on: bool) -> str:
     comes before what is doubted: a record that is too long gives no rights at all.
     """
     claimed = replace(
-        record, labels={**doubted.labels, **record.labels}, taints={**doubted.taints, **record.taints}
+        record,
+        labels={**doubted.labels, **record.labels},
+        annotations={**doubted.annotations, **record.annotations},
+        taints={**doubted.taints, **record.taints},
+        unschedulable=doubted.unschedulable or record.unschedulable,
     )
     told = replace(record, left=record.left | (names(doubted) - names(record)))
     choices = (claimed, told, replace(record, left=NO_KEYS))
     return records.render_first_fitting(*choices[0 if goes_on else 1 :])
-
-
-AS_WANTED: Final = Conformity()
-
-
-def is_as_wanted(
-    node: Node, record: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
-) -> bool:
-    """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
-
-    All that is wanted stands there, and what is recorded as ours is just the part of it that is.
-    """
-    if not isinstance(record, Record):
-        return False
-    compared = wanted.compared.get(id(record))
-    if compared is None:
-        compared = wanted.compared[id(record)] = (record, _fits(record, wanted))
-    labels = node.labels
-    if not (
-        compared[1]
-        and labels.get(POOL_LABEL) == wanted.pool_name
-        and labels.get(OS_VERSION_LABEL) == own.labels.get(OS_VERSION_LABEL)
-        and labels.get(OS_REVISION_LABEL) == own.labels.get(OS_REVISION_LABEL)
-        and wanted.labels.items() <= labels.items()
-    ):
-        return False
-    if not (wanted.taints or node.taints or own.mismatch):
-        return True
-    taints = {(taint.key, taint.effect): taint.value for taint in node.taints}
-    if own.mismatch is not None and (MISMATCH_TAINT in taints) != own.mismatch:
-        return False
-    return wanted.taints.items() <= taints.items()
-
-
-def _fits(record: Record, wanted: Wanted) -> bool:
-    """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
-
-    Without a guard a record may name any: there is nothing better to name.
-    """
-    guard = wanted.rights.guard
-    return (
-        record.is_canonical
-        and not record.left
-        and (not guard or record.guard == guard)
-        and record.pool_uid == wanted.pool_uid
-        and _are_of(record.labels, wanted.labels)
-        and _are_of(record.taints, wanted.taints)
-    )
 
 
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
@@ -267,7 +316,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
 
     Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
-    the pool label names it.
+    the pool label names it. Conditions have to be gone before: the record names them.
     """
     found = record_of(node)
     if isinstance(found, Record):
@@ -278,14 +327,14 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     old = doubted = Record(pool_uid=pool_uid)
     if isinstance(found, Record):
         old, doubted = rights.believed(found), rights.doubted(found, node)
-    labels, taints = undo(node, old, keep_labels=NONE, keep_taints=NONE)
-    if labels.get(POOL_LABEL) == pool_name:
-        del labels[POOL_LABEL]
-    for key in OS_LABELS:
-        labels.pop(key, None)
-    taints.pop(MISMATCH_TAINT, None)
+    wanted = undo(node, old)
+    if wanted.labels.get(POOL_LABEL) == pool_name:
+        del wanted.labels[POOL_LABEL]
+    put_own(wanted.labels, {}, keys=_ROOMS_LABELS, left=())
+    put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
+    put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
     return Conformity(
-        difference(node, labels=labels, taints=as_list(node, taints, old), applied=None),
+        difference(node, wanted, taints=as_list(node, wanted.taints, old)),
         unreadable=found.why if isinstance(found, Unreadable) else "",
         left_alone=names(doubted) | (standing(found.left, node) if isinstance(found, Record) else NO_KEYS),
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import msgspec
 
 from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
 from winpool.api.syntax import (
     MAX_VALUE_LENGTH,
     TAINT_EFFECTS,
@@ -42,8 +43,8 @@ _SHORT: Final = 1024
 """Bytes of an ordinary record: twelve labels and taints."""
 
 _SHORT_KEPT: Final = 16 * 1024
-"""Records differ from node to node where they say what stood there before, so that a pass over 5,000 nodes may
-meet as many. What was read of one is held once, however many nodes carry it. At most 16 MiB of text."""
+"""Records differ from node to node where they say what stood there before, so that a pass over 5,000 nodes
+may meet as many. What was read of one is held once, however many nodes carry it. At most 16 MiB of text."""
 
 _LONG_KEPT: Final = 256
 """Longer ones: at most 4 MiB."""
@@ -80,15 +81,20 @@ class Owned:
 class Record:
     """What the pool with this UID has put on a node.
 
-    ``guard`` is the identity of the guard under which it was written, empty where there was none. ``left``
-    gives no right: it names what an earlier record claimed that was not believed, and that stands there
-    still, so that people go on to be told.
+    ``annotations`` are the borrowed ones, ``unschedulable`` says that the cordon is ours, and ``conditions``
+    are the types of node conditions that we have written, or are about to. ``guard`` is the identity of the
+    guard under which it was written, empty where there was none. ``left`` gives no right: it names what an
+    earlier record claimed that was not believed, and that stands there still, so that people go on to be
+    told.
     ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
     """
 
     pool_uid: str
     labels: Mapping[str, Owned] = field(default_factory=dict)
     taints: Mapping[TaintIdentity, Owned] = field(default_factory=dict)
+    annotations: Mapping[str, Owned] = field(default_factory=dict)
+    unschedulable: bool = False
+    conditions: frozenset[str] = frozenset()
     guard: str = ""
     left: Keys = NO_KEYS
     is_canonical: bool = field(default=False, compare=False)
@@ -108,7 +114,7 @@ def render(record: Record) -> str:
             "v": VERSION,
             **({"guard": record.guard} if record.guard else {}),
             "pool": record.pool_uid,
-            "labels": {key: {"set": own.set, "before": own.before} for key, own in record.labels.items()},
+            "labels": _written_values(record.labels),
             "taints": [
                 {
                     "key": key,
@@ -119,13 +125,26 @@ def render(record: Record) -> str:
                 }
                 for (key, effect), own in sorted(record.taints.items())
             ],
+            # What a room may never set is not written, so that records stay as they are without that room.
+            **({"annotations": _written_values(record.annotations)} if record.annotations else {}),
+            **({"unschedulable": True} if record.unschedulable else {}),
+            **({"conditions": sorted(record.conditions)} if record.conditions else {}),
             **({"left": _written_keys(record.left)} if record.left else {}),
         }
     ).decode()
 
 
-def _written_keys(keys: Keys) -> dict[str, list[str]]:
-    return {"labels": sorted(keys.labels), "taints": [":".join(each) for each in sorted(keys.taints)]}
+def _written_values(owned: Mapping[str, Owned]) -> dict[str, dict[str, str | None]]:
+    return {key: {"set": own.set, "before": own.before} for key, own in owned.items()}
+
+
+def _written_keys(keys: Keys) -> dict[str, list[str] | bool]:
+    return {
+        "labels": sorted(keys.labels),
+        "taints": [":".join(each) for each in sorted(keys.taints)],
+        **({"annotations": sorted(keys.annotations)} if keys.annotations else {}),
+        **({"unschedulable": True} if keys.unschedulable else {}),
+    }
 
 
 def render_first_fitting(*choices: Record) -> str:
@@ -145,6 +164,9 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
         pool_uid="x"
         * 36,  # a UUID, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
         guard="x" * MAX_GUARD_LENGTH,
+        annotations={key: Owned(set=longest, before=longest) for key in BORROWED_ANNOTATIONS},
+        unschedulable=True,
+        conditions=frozenset(CONDITIONS),
         labels={key: Owned(set=value, before=longest) for key, value in labels.items()},
         taints={
             identity: Owned(set=value, before=longest, before_time="2026-01-01T00:00:00Z")
@@ -200,6 +222,9 @@ def _read(text: str) -> Record | Unreadable:
         pool_uid=uid,
         labels=_read_labels(labels),
         taints=_read_taints(taints),
+        annotations=_read_annotations(content.get("annotations")),
+        unschedulable=content.get("unschedulable") is True,
+        conditions=_read_conditions(content.get("conditions")),
         guard=_read_guard(content.get("guard")),
         left=_read_left(content.get("left")),
     )
@@ -208,7 +233,7 @@ def _read(text: str) -> Record | Unreadable:
 def _read_left(left: object) -> Keys:
     if not isinstance(left, dict):
         return NO_KEYS
-    labels, taints = left.get("labels"), left.get("taints")
+    labels, taints, annotations = left.get("labels"), left.get("taints"), left.get("annotations")
     split = (
         [text.rpartition(":") for text in taints if isinstance(text, str)] if isinstance(taints, list) else []
     )
@@ -221,6 +246,10 @@ def _read_left(left: object) -> Keys:
         frozenset(
             (key, effect) for key, _, effect in split if is_taint_key_allowed(key) and effect in TAINT_EFFECTS
         ),
+        frozenset(
+            key for key in BORROWED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
+        ),
+        unschedulable=left.get("unschedulable") is True,
     )
 
 
@@ -233,6 +262,22 @@ def _read_guard(guard: object) -> str:
     if isinstance(guard, str) and guard.isascii() and len(guard) <= MAX_GUARD_LENGTH:
         return guard
     return ""
+
+
+def _read_annotations(annotations: object) -> dict[str, Owned]:
+    """Read the borrowed ones. They may have any value, but what we take off has to be what we set."""
+    if not isinstance(annotations, dict):
+        return {}
+    return {
+        key: Owned(set=entry["set"], before=entry.get("before"))
+        for key, entry in annotations.items()
+        if key in BORROWED_ANNOTATIONS and isinstance(entry, dict) and _is_text(entry.get("set"))
+        if entry.get("before") is None or _is_text(entry["before"])
+    }
+
+
+def _read_conditions(types: object) -> frozenset[str]:
+    return frozenset(each for each in CONDITIONS if isinstance(types, list) and each in types)
 
 
 def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:

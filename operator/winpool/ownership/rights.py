@@ -78,6 +78,9 @@ class Rights:
                 if key in keys.labels
             },
             taints={each: Owned(set=own.set) for each, own in record.taints.items() if each in keys.taints},
+            annotations={},
+            unschedulable=False,
+            conditions=frozenset(),
         )
 
     def doubted(self, record: Record, node: Node) -> Record:
@@ -98,17 +101,31 @@ class Rights:
                 for each, own in record.taints.items()
                 if each not in keys.taints and standing.get(each) == own.set
             },
+            annotations={
+                key: own for key, own in record.annotations.items() if node.annotations.get(key) == own.set
+            },
+            unschedulable=record.unschedulable and node.unschedulable,
         )
 
 
 def names(record: Record) -> Keys:
     """Return the keys that ``record`` claims."""
-    return Keys(frozenset(record.labels), frozenset(record.taints))
+    return Keys(
+        frozenset(record.labels),
+        frozenset(record.taints),
+        frozenset(record.annotations),
+        unschedulable=record.unschedulable,
+    )
 
 
 def standing(keys: Keys, node: Node) -> Keys:
     """Return those of ``keys`` that are on ``node``, with whatever value."""
-    return keys & Keys(frozenset(node.labels), frozenset(taint.identity for taint in node.taints))
+    return keys & Keys(
+        frozenset(node.labels),
+        frozenset(taint.identity for taint in node.taints),
+        frozenset(node.annotations),
+        unschedulable=node.unschedulable,
+    )
 
 
 NO_RIGHTS: Final = Rights()

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
-    from winpool.contract.assess import Assessment
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.report.assessment import Assessment
 
 
 @dataclass(frozen=True, slots=True)

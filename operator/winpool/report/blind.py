@@ -11,7 +11,7 @@ from winpool.report.tally import count_nodes, enumerate_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from winpool.contract.assess import Assessment
+    from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
 
 

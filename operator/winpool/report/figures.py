@@ -11,7 +11,7 @@ from winpool.report.reserved_memory import MISMATCHES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from winpool.contract.assess import Assessment
+    from winpool.report.assessment import Assessment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from winpool.api.issues import IssueReason
 from winpool.api.selector import SelectorOperator
 from winpool.api.syntax import is_restricted_label
-from winpool.report.finding import Finding
 from winpool.report.tally import enumerate_names
+from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

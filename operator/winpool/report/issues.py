@@ -9,18 +9,18 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.ownership.membership import Claim
-from winpool.report.finding import Finding
 from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of
 from winpool.report.pods import POD_ISSUES
 from winpool.report.preflight import PREFLIGHT_ISSUES
+from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from winpool.contract.assess import Assessment
     from winpool.objects.pool import Pool
+    from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
 
 

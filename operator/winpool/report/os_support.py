@@ -13,15 +13,15 @@ from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.api.model import MAX_INT32
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
-from winpool.report.finding import Finding
 from winpool.report.tally import count_nodes, enumerate_names
+from winpool.rooms import Finding
 from winpool.support.servicing import EndingLevel, support_ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import date
 
-    from winpool.contract.assess import Assessment
+    from winpool.report.assessment import Assessment
     from winpool.support.judge import Judgement
     from winpool.support.verdicts import Reason as JudgedBy
 

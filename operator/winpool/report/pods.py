@@ -13,18 +13,18 @@ from winpool.ownership.membership import Claim
 from winpool.pods.evidence import Evidence
 from winpool.pods.survey import EXAMPLES_KEPT
 from winpool.report.blind import blind
-from winpool.report.finding import Finding
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
 from winpool.report.tally import count_nodes, count_pods, enumerate_names
+from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from winpool.api.v1alpha1 import Issue
-    from winpool.contract.assess import Assessment
     from winpool.objects.node import Node
     from winpool.pods.survey import Misplaced
+    from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
 
 POD_ISSUES = (

@@ -16,16 +16,16 @@ from winpool.contract.questions import taints_of
 from winpool.objects.node import Taint
 from winpool.pods.evidence import Evidence
 from winpool.pods.survey import DAEMON_SETS_KEPT
-from winpool.report.finding import Finding
 from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods, enumerate_names
+from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec, WindowsNodePoolStatus
-    from winpool.contract.assess import Assessment
     from winpool.objects.node import Node
     from winpool.pods.survey import IntolerantPods
+    from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)

@@ -8,8 +8,11 @@ from winpool.api.conditions import Reason
 from winpool.api.v1alpha1 import Mode
 from winpool.report.tally import count_nodes, enumerate_names
 from winpool.report.view import IDLE_MODES, Told
+from winpool.rooms import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from winpool.report.tally import Tally
     from winpool.report.view import View
 
@@ -40,6 +43,14 @@ def nodes_up_to_date(view: View) -> Told:
     )
 
 
+_PRECEDENCE: Final = (Stage.WRITING, Stage.WAITING, Stage.HELD, Stage.TIMED_OUT, Stage.VALIDATING)
+"""Which stage is told where nodes are at several: what is to be written before what needs a person, and that
+before what comes by itself."""
+
+_FOR_A_PERSON: Final = (Stage.HELD, Stage.TIMED_OUT)
+"""The stages that end only once a person has seen to it."""
+
+
 def _behind(view: View) -> Told | None:
     """Say why nodes are not as the spec asks, what the operator is at before what needs a person."""
     tally = view.tally
@@ -47,42 +58,16 @@ def _behind(view: View) -> Told | None:
         return Told("False", Reason.WRITE_REFUSED, refused_message(tally))
     if view.blind and (view.blind.of_all or not view.goes_on_with):
         return Told("False", Reason.POD_LIST_FAILING, view.blind.message)
-    if tally.outstanding:
-        due = f"{count_nodes(len(tally.outstanding))} to be written: {enumerate_names(tally.outstanding)}"
-        return Told("False", Reason.ROLLOUT_IN_PROGRESS, due)
-    if tally.waiting:
-        return Told(
-            "False",
-            Reason.ROLLOUT_IN_PROGRESS,
-            f"{count_nodes(len(tally.waiting))} to be written once all pods have been looked at: "
-            f"{enumerate_names(tally.waiting)}",
-        )
-    if tally.held:
-        return Told("False", Reason.TAINTS_HELD, _held(tally))
-    if tally.timed_out:
-        return Told("False", Reason.VALIDATION_TIMED_OUT, _timed_out(tally))
-    if tally.validating:
-        return Told(
-            "False",
-            Reason.VALIDATING_NODES,
-            f"{count_nodes(len(tally.validating))} with startup taints until they have passed validation: "
-            f"{enumerate_names(tally.validating)}",
-        )
+    return _first_at(tally, _PRECEDENCE, status="False")
+
+
+def _first_at(tally: Tally, stages: Iterable[Stage], *, status: str) -> Told | None:
+    """Tell of the nodes at the first of ``stages`` that any node is at; of several rooms the first speaks."""
+    for stage in stages:
+        for each in tally.at(stage):
+            said = each.said.format(nodes=count_nodes(len(each.nodes)))
+            return Told(status, each.reason, f"{said}: {enumerate_names(each.nodes)}")
     return None
-
-
-def _held(tally: Tally) -> str:
-    return (
-        f"a NoExecute taint is held back from {count_nodes(len(tally.held))}, since pods there do not "
-        f"tolerate it and would be deleted, see issues: {enumerate_names(tally.held)}"
-    )
-
-
-def _timed_out(tally: Tally) -> str:
-    return (
-        f"validation not passed in time by {count_nodes(len(tally.timed_out))}, see issues: "
-        f"{enumerate_names(tally.timed_out)}"
-    )
 
 
 def refused_message(tally: Tally) -> str:
@@ -116,9 +101,10 @@ def reconciling(view: View) -> Told:
         return Told("False", Reason.SETTLED, "nothing is to be done, or may be done now")
     if view.blind and not view.goes_on_with:
         return Told("True", Reason.POD_LIST_FAILING, f"{view.blind.message}; it is tried again")
-    if tally.validating and not tally.outstanding and not tally.waiting:
-        return Told("True", Reason.VALIDATING_NODES, f"{count_nodes(len(tally.validating))} being validated")
-    unwritten = {*tally.outstanding, *tally.waiting}
+    unwritten = {*tally.outstanding, *tally.names_at(Stage.WAITING)}
+    if not unwritten and (validating := tally.names_at(Stage.VALIDATING)):
+        reason = tally.at(Stage.VALIDATING)[0].reason
+        return Told("True", reason, f"{count_nodes(len(validating))} being validated")
     return Told("True", Reason.ROLLOUT_IN_PROGRESS, f"{count_nodes(len(unwritten))} to be written")
 
 
@@ -134,10 +120,8 @@ def stalled(view: View) -> Told:
     elif view.mode is Mode.ACTIVE and not view.is_at_work:
         if view.is_stuck:
             return Told("True", Reason.WRITE_REFUSED, refused_message(tally))
-        if tally.held:
-            return Told("True", Reason.TAINTS_HELD, _held(tally))
-        if tally.timed_out:
-            return Told("True", Reason.VALIDATION_TIMED_OUT, _timed_out(tally))
+        if told := _first_at(tally, _FOR_A_PERSON, status="True"):
+            return told
         if view.blind and view.is_overdue:
             return Told("True", Reason.POD_LIST_FAILING, view.blind.message)
     return Told("False", Reason.NOT_STALLED, "nothing keeps the operator from going on")

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
 from winpool.contract.reserved_memory import (
     LOW_FIX,
     TOO_LARGE_FIX,
     Held,
     is_low,
-    is_too_large_everywhere,
     low_message,
     mismatch_fix,
-    too_large_everywhere_message,
 )
 from winpool.ownership.membership import Claim
-from winpool.report.finding import Finding
-from winpool.report.view import ACCEPTABLE, Refusal
+from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from winpool.api.v1alpha1 import ReservedMemory
-    from winpool.contract.assess import Assessment
     from winpool.contract.reserved_memory import Reserved
     from winpool.objects.pool import Pool
+    from winpool.report.assessment import Assessment
 
 MISMATCHES = (Held.RESERVES_LESS, Held.RESERVES_MORE)
-
-
-def too_large(pool: Pool, assessed: Sequence[Assessment]) -> Refusal:
-    """Refuse a spec that declares more than half of every node there is: no pool could want that."""
-    if pool.spec is None or pool.spec.reserved_memory is None or pool.deleting:
-        return ACCEPTABLE
-    judged = [each.reserved for each in assessed if each.reserved is not None]
-    if not is_too_large_everywhere(judged):
-        return ACCEPTABLE
-    said = too_large_everywhere_message(judged, pool.spec.reserved_memory)
-    return Refusal(f"{said}: {TOO_LARGE_FIX}", Reason.RESERVED_MEMORY_TOO_LARGE)
 
 
 def reserved_findings(pool: Pool, assessed: Sequence[Assessment]) -> Iterator[Finding]:

@@ -29,23 +29,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from winpool.api.v1alpha1 import NodeTemplate
-    from winpool.contract.assess import Assessment
+    from winpool.contract.acceptance import Refusal
     from winpool.objects.acts import NodePatch
     from winpool.objects.keys import Keys
-    from winpool.report.view import Refusal
+    from winpool.report.assessment import Assessment
+    from winpool.rooms import RoomResult
     from winpool.snapshot import Snapshot
 
 
 def status(
     snapshot: Snapshot,
     assessed: Sequence[Assessment],
+    results: Sequence[RoomResult],
     *,
     refusal: Refusal,
     missing_permission: str,
     set_keys: Keys,
 ) -> WindowsNodePoolStatus:
     """Return what is to stand in ``status``: all of it, for one write."""
-    pool, counts = snapshot.pool, tally(assessed)
+    pool, counts = snapshot.pool, tally(assessed, results)
     groups = grouped(assessed)
     judged = findings(groups, today=snapshot.now.date())
     found = (
@@ -53,6 +55,7 @@ def status(
         *judged,
         *pod_findings(snapshot, assessed),
         *reserved_findings(pool, assessed),
+        *(finding for result in results for finding in result.findings),
     )
     standing = issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now)
     overdue = overdue_at(standing)

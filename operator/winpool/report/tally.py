@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.conditions import Reason
 from winpool.ownership.membership import Claim
+from winpool.rooms import Progress, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from winpool.contract.assess import Assessment
     from winpool.objects.node import Node
+    from winpool.report.assessment import Assessment
+    from winpool.rooms import RoomResult
 
 NAMES_SHOWN: Final = 3
 """As many names as a sentence bears."""
@@ -22,9 +25,8 @@ class Tally:
     """How many nodes are in which state.
 
     ``outstanding`` names those that a patch is due for, ``writable`` those of them that nothing has to
-    come first for, ``refused`` those that the API server does not let us write. ``held`` names those that
-    the brake keeps a taint from, ``waiting`` those for which a look at all pods has to come first,
-    ``validating`` those that carry startup taints and ``timed_out`` those of them whose time is over.
+    come first for, ``refused`` those that the API server does not let us write. ``progress`` says at which
+    stage nodes are that are not as they should be, each room by itself, that of what is to be written first.
     ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
     another pool's, ``unknown`` and nobody knows whose.
     """
@@ -37,16 +39,21 @@ class Tally:
     outstanding: tuple[str, ...]
     writable: tuple[str, ...]
     refused: tuple[str, ...]
-    held: tuple[str, ...]
-    waiting: tuple[str, ...]
-    validating: tuple[str, ...]
-    timed_out: tuple[str, ...]
+    progress: tuple[Progress, ...]
     asking: tuple[str, ...]
     foreign: int
     unknown: int
 
+    def at(self, stage: Stage) -> tuple[Progress, ...]:
+        """Return what is to be said of the nodes that are at ``stage``."""
+        return tuple(each for each in self.progress if each.stage is stage)
 
-def tally(assessed: Sequence[Assessment]) -> Tally:
+    def names_at(self, stage: Stage) -> tuple[str, ...]:
+        """Name the nodes that are at ``stage``, each once."""
+        return tuple(dict.fromkeys(name for each in self.at(stage) for name in each.nodes))
+
+
+def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tally:
     """Count the nodes that belong to the pool, and those that it selects but another pool has.
 
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
@@ -56,10 +63,7 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
     outstanding: list[str] = []
     writable: list[str] = []
     refused: list[str] = []
-    held: list[str] = []
-    waiting: list[str] = []
-    validating: list[str] = []
-    timed_out: list[str] = []
+    pending = {name for result in results for each in result.progress for name in each.nodes}
     # One walk, not one for each count: a pass does this for every node.
     for each in assessed:
         node, whose = each.node, each.claim
@@ -71,10 +75,8 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
                 refused.append(node.name)
         if whose is Claim.OURS or whose is Claim.LEFT:
             nodes += 1
-            current = each.is_current
+            current = each.is_current and node.name not in pending
             up_to_date += current
-            if not current:
-                _note_pending(each, held=held, waiting=waiting, validating=validating, timed_out=timed_out)
             if is_ready(node):
                 ready += 1
                 up_to_date_and_ready += current
@@ -92,34 +94,29 @@ def tally(assessed: Sequence[Assessment]) -> Tally:
         outstanding=tuple(outstanding),
         writable=tuple(writable),
         refused=tuple(refused),
-        held=tuple(held),
-        waiting=tuple(waiting),
-        validating=tuple(validating),
-        timed_out=tuple(timed_out),
-        asking=tuple(each.node.name for each in assessed if each.needs_pods),
+        progress=tuple(_progress(outstanding, results, refused=frozenset(refused))),
+        asking=tuple([each.node.name for each in assessed if each.needs_pods]),
         foreign=foreign,
         unknown=unknown,
     )
 
 
-def _note_pending(
-    each: Assessment,
-    *,
-    held: list[str],
-    waiting: list[str],
-    validating: list[str],
-    timed_out: list[str],
-) -> None:
-    """Note why a node is not as it should be, beside a patch that is due."""
-    name = each.node.name
-    if each.held.intolerant:
-        held.append(name)
-    if each.held.waiting:
-        waiting.append(name)
-    if each.startup.timed_out:
-        timed_out.append(name)
-    elif each.startup.waits_for and not each.refused:
-        validating.append(name)
+def _progress(
+    outstanding: Sequence[str], results: Iterable[RoomResult], *, refused: frozenset[str]
+) -> Iterator[Progress]:
+    """Yield the stages of nodes: first those that are to be written, then what each room says.
+
+    One that the API server does not let us write cannot show anything: it is not being validated.
+    """
+    if outstanding:
+        yield Progress(Stage.WRITING, outstanding, Reason.ROLLOUT_IN_PROGRESS, "{nodes} to be written")
+    for result in results:
+        for each in result.progress:
+            left = [name for name in each.nodes if name not in refused]
+            if each.stage is not Stage.VALIDATING or len(left) == len(each.nodes):
+                yield each
+            elif left:
+                yield replace(each, nodes=left)
 
 
 def is_ready(node: Node) -> bool:

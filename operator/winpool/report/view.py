@@ -7,33 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
 from winpool.api.v1alpha1 import Mode
+from winpool.rooms import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from winpool.contract.acceptance import Refusal
     from winpool.objects.pool import Pool
     from winpool.report.blind import Blind
-    from winpool.report.finding import Finding
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
+    from winpool.rooms import Finding
 
 IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a spec cannot be acted on, with the fix; the message is empty where it can."""
-
-    message: str = ""
-    reason: Reason = Reason.SPEC_REJECTED
-
-    def __bool__(self) -> bool:
-        """Whether the spec is refused."""
-        return bool(self.message)
-
-
-ACCEPTABLE: Final = Refusal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +50,7 @@ class View:
     def is_stuck(self) -> bool:
         """Whether all that is left to be written are nodes that the API server does not let us write."""
         tally = self.tally
-        return bool(tally.outstanding) and tally.outstanding == tally.refused and not tally.waiting
+        return bool(tally.outstanding) and tally.outstanding == tally.refused and not tally.at(Stage.WAITING)
 
     @property
     def can_be_written(self) -> frozenset[str]:
@@ -84,9 +71,9 @@ class View:
             return False
         if self.blind and self.is_overdue:
             return bool(self.goes_on_with)
-        if tally.outstanding or tally.waiting:
+        if tally.outstanding or tally.at(Stage.WAITING):
             return True
-        return bool(tally.validating) and not (tally.held or tally.timed_out)
+        return bool(tally.at(Stage.VALIDATING)) and not (tally.at(Stage.HELD) or tally.at(Stage.TIMED_OUT))
 
     @property
     def mode(self) -> Mode:

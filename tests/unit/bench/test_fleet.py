@@ -15,9 +15,9 @@ from bench.fleet import is_bare, require_bare, require_ready
 from bench.loader import POOL_UID, Loader
 from bench.pods import daemon_set, pod
 from harness.builders import a_node, by_name
+from harness.wishes import conform, release
 from harness.writes import patched, relabelled, retainted
 from winpool.cluster.writer import encode_node_patch
-from winpool.ownership.patch import conform, release
 
 BARE = a_node("w1", taints=["dedicated=x:NoSchedule"])
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from harness.builders import GUARDED, Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
+from harness.assessing import assess
+from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import fleets, pools
-from winpool.contract.assess import assess, wanted_by
+from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
+from winpool.contract.room import contract
 from winpool.objects.pool import Pool
+from winpool.ownership.members import divide
 from winpool.ownership.membership import Claim
+from winpool.rooms import Mandate
 
 BLUE = {"agentpool": "blue"}
 
 
 def test_a_pool_wants_its_labels_and_taints_on_its_nodes() -> None:
     pool = a_pool(labels={"team": "a"}, taints=["os=windows:NoSchedule", "os:PreferNoSchedule"])
-    wanted = wanted_by(pool, rights=GUARDED)
-    assert (wanted.pool_name, wanted.pool_uid) == ("pool", "uid-of-pool")
-    assert wanted.labels == {"team": "a"}
-    assert wanted.taints == {("os", "NoSchedule"): "windows", ("os", "PreferNoSchedule"): ""}
+    snapshot = a_snapshot(pool, [a_node()])
+    [goals] = contract(snapshot, divide(snapshot), Mandate.ACT).goals.values()
+    assert goals.labels == {"team": "a", OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
+    assert goals.taints == {("os", "NoSchedule"): "windows", ("os", "PreferNoSchedule"): ""}
 
 
 def test_nodes_are_assessed_in_the_order_of_their_names() -> None:

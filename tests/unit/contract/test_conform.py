@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 from harness.builders import GUARDED, a_node
 from harness.ownership import UID, conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, os_labels, wishes
+from harness.wishes import Own, Wanted, compare, conform, is_as_wanted, release
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.objects.node import Node
-from winpool.ownership.patch import (
-    Conformity,
-    Own,
-    Wanted,
-    compare,
-    conform,
-    is_as_wanted,
-    release,
-)
+from winpool.ownership.patch import Conformity
 from winpool.ownership.record import record_of
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from harness.builders import GUARD, a_node, record_on
 from harness.ownership import UID, conformed, labels_on, released, wanting
+from harness.wishes import conform
 from harness.writes import patched, relabelled
 from winpool.api.keys import POOL_LABEL
-from winpool.ownership.patch import conform
 from winpool.ownership.record import Owned, Record
 
 

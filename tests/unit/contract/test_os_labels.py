@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from harness.assessing import assess
 from harness.builders import NOON, a_node, a_pool, a_snapshot
 from harness.ownership import conformed, released, wanting
 from harness.strategies import nodes, os_labels, wishes
+from harness.wishes import Own, Wanted, conform
 from harness.writes import relabelled
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
-from winpool.contract.assess import assess
+from winpool.api.node_keys import TOLD_BY_THE_NODE as OS_LABELS
 from winpool.objects.node import Node, NodeVersions
-from winpool.ownership.edits import OS_LABELS
-from winpool.ownership.patch import Own, Wanted, conform
 
 KNOWN = {OS_VERSION_LABEL: "2022", OS_REVISION_LABEL: "4052"}
 

@@ -7,8 +7,8 @@ import pytest
 from harness.builders import GUARDED, a_node, a_taint, record_on, taints_of
 from harness.ownership import conformed, released, wanting
 from harness.strategies import PROTECTED_TAINTS
+from harness.wishes import Wanted, conform, release
 from harness.writes import patched, retainted
-from winpool.ownership.patch import Wanted, conform, release
 from winpool.ownership.record import Owned
 
 OS = ("os", "NoSchedule")

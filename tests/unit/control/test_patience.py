@@ -17,6 +17,7 @@ from winpool.control.patience.writes import (
     Advice,
     Patience,
 )
+from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
@@ -32,13 +33,29 @@ W1 = a_node("w1")
 NODES = by_name(W1, a_node("w2"))
 
 
+KINDS_OF_PAUSES = 5
+"""After repeats, repairs, refusals, failures and conflicts."""
+
+
+def a_patch(node: Node, goal: object = None) -> NodePatch:
+    """A write to a node; nothing but the node and the goal counts here."""
+    return NodePatch(node=node, labels={}, annotations={}, taints=None, goal=goal)
+
+
+def held_back(patience: Patience, nodes: Nodes = NODES, *, goal: object = None) -> set[str]:
+    """Return the UIDs of those that must not be written for that goal now; ``nodes`` are known."""
+    attempts = patience.attempts(nodes)
+    all_nodes = (*NODES.values(), *nodes.values())
+    return {node.uid for node in all_nodes if attempts.holds_back(a_patch(node, goal))}
+
+
 def newer(node: Node) -> Nodes:
     """The nodes after somebody wrote one of them."""
     return {**NODES, node.name: replace(node, resource_version=f"{int(node.resource_version) + 1}")}
 
 
 def test_at_first_nobody_waits(patience: Patience) -> None:
-    assert patience.held_back(NODES) == frozenset()
+    assert held_back(patience) == frozenset()
     assert patience.seconds_to_next() is None
 
 
@@ -46,17 +63,17 @@ def test_at_first_nobody_waits(patience: Patience) -> None:
 def test_who_was_overtaken_waits_until_the_newer_state_is_known_and_not_longer(
     patience: Patience, error: ApiError
 ) -> None:
-    assert patience.note_stopped(W1, error) is Advice.WAIT
-    assert patience.held_back(NODES) == {W1.uid}
-    assert patience.held_back(newer(W1)) == frozenset()
+    assert patience.note_stopped(a_patch(W1), error) is Advice.WAIT
+    assert held_back(patience) == {W1.uid}
+    assert held_back(patience, newer(W1)) == frozenset()
     assert patience.seconds_to_next() is None
-    assert patience.refused == {}
+    assert patience.attempts(NODES).refused == {}
 
 
 def test_a_node_that_is_gone_or_replaced_is_waited_for_no_longer(patience: Patience) -> None:
     for nodes in ({}, {"w1": replace(W1, uid="another")}):
-        patience.note_stopped(W1, CONFLICT)
-        assert patience.held_back(nodes) == frozenset()
+        patience.note_stopped(a_patch(W1), CONFLICT)
+        assert held_back(patience, nodes) == frozenset()
         assert patience.seconds_to_next() is None
 
 
@@ -64,21 +81,21 @@ def test_while_the_newer_state_is_not_known_tries_come_later_and_later_and_it_is
     patience: Patience, clock: Seconds
 ) -> None:
     for tries, pause in enumerate((2, 4, 8), start=1):
-        advice = patience.note_stopped(W1, CONFLICT)
+        advice = patience.note_stopped(a_patch(W1), CONFLICT)
         assert advice is (Advice.LIST if tries > 1 else Advice.WAIT), "the watch should have brought it"
         assert patience.seconds_to_next() == pytest.approx(LOOK_SECONDS)
         clock.now += pause - 0.1
-        assert patience.held_back(NODES) == {W1.uid}
+        assert held_back(patience) == {W1.uid}
         assert patience.seconds_to_next() == pytest.approx(0.1)
         clock.now += 0.2
-        assert patience.held_back(NODES) == frozenset()
+        assert held_back(patience) == frozenset()
 
 
 def test_looking_for_the_newer_state_takes_few_looks(patience: Patience, clock: Seconds) -> None:
     for _ in range(9):
-        patience.note_stopped(W1, CONFLICT)
+        patience.note_stopped(a_patch(W1), CONFLICT)
     looks = 0
-    while patience.held_back(NODES):
+    while held_back(patience):
         wait = patience.seconds_to_next()
         assert wait is not None
         clock.now += wait
@@ -90,50 +107,50 @@ def test_conflicts_on_ever_new_states_do_not_add_up(patience: Patience) -> None:
     """A node that others write all the time: each try is as good as the one before."""
     node = W1
     for _ in range(5):
-        assert patience.note_stopped(node, CONFLICT) is Advice.WAIT
+        assert patience.note_stopped(a_patch(node), CONFLICT) is Advice.WAIT
         node = newer(node)["w1"]
-        assert patience.held_back({"w1": node}) == frozenset()
+        assert held_back(patience, {"w1": node}) == frozenset()
 
 
 def test_a_node_that_waits_for_its_newer_state_does_not_make_others_ask_for_lists(patience: Patience) -> None:
-    patience.note_stopped(W1, CONFLICT)
-    assert patience.note_stopped(W1, CONFLICT) is Advice.LIST
-    assert patience.note_stopped(NODES["w2"], CONFLICT) is Advice.WAIT
+    patience.note_stopped(a_patch(W1), CONFLICT)
+    assert patience.note_stopped(a_patch(W1), CONFLICT) is Advice.LIST
+    assert patience.note_stopped(a_patch(NODES["w2"]), CONFLICT) is Advice.WAIT
 
 
 def test_what_is_still_the_same_state_after_a_list_is_no_conflict_but_a_refusal(patience: Patience) -> None:
     for _ in range(CONFLICTS_BEFORE_TELLING - 1):
-        patience.note_stopped(W1, CONFLICT)
-        assert patience.refused == {}
-    assert patience.note_stopped(W1, CONFLICT) is Advice.TELL
-    assert patience.refused == {W1.uid: CONFLICT.message}
-    assert patience.note_stopped(W1, CONFLICT) is Advice.WAIT, "it was said"
-    patience.note_stopped(newer(W1)["w1"], CONFLICT)
-    assert patience.refused == {}, "a new state, and an ordinary conflict"
+        patience.note_stopped(a_patch(W1), CONFLICT)
+        assert patience.attempts(NODES).refused == {}
+    assert patience.note_stopped(a_patch(W1), CONFLICT) is Advice.TELL
+    assert patience.attempts(NODES).refused == {W1.uid: CONFLICT.message}
+    assert patience.note_stopped(a_patch(W1), CONFLICT) is Advice.WAIT, "it was said"
+    patience.note_stopped(a_patch(newer(W1)["w1"]), CONFLICT)
+    assert patience.attempts(NODES).refused == {}, "a new state, and an ordinary conflict"
 
 
 def test_a_write_that_was_carried_out_ends_all_waiting(patience: Patience) -> None:
     for error in (CONFLICT, REFUSAL, Unavailable("500", status=500)):
-        patience.note_stopped(W1, error)
-    patience.note_written(W1)
-    assert patience.held_back(NODES) == frozenset()
-    assert (patience.refused, patience.failing) == ({}, frozenset())
+        patience.note_stopped(a_patch(W1), error)
+    patience.note_written(a_patch(W1))
+    assert held_back(patience) == frozenset()
+    assert (patience.attempts(NODES).refused, patience.failing) == ({}, frozenset())
 
 
 def test_the_first_repair_is_at_once_and_the_next_waits(patience: Patience) -> None:
     """Whether it was we who wrote first, or the operator before a restart."""
-    patience.note_written(W1, repaired=("label team",))
-    assert patience.held_back(NODES) == {W1.uid}
+    patience.note_written(a_patch(W1), repaired=("label team",))
+    assert held_back(patience) == {W1.uid}
 
 
 def test_a_second_write_for_the_same_spec_is_a_repair_whatever_was_undone(
     patience: Patience, clock: Seconds
 ) -> None:
     """Such as the ownership record itself, without which no drift can be seen."""
-    patience.note_written(W1)
-    assert patience.held_back(NODES) == frozenset()
+    patience.note_written(a_patch(W1))
+    assert held_back(patience) == frozenset()
     for pause in (2, 4, 8):
-        patience.note_written(W1)
+        patience.note_written(a_patch(W1))
         assert patience.seconds_to_next() == pytest.approx(pause)
         clock.now += pause
 
@@ -142,17 +159,17 @@ def test_a_refusal_is_news_once_and_is_tried_again_later_and_later(
     patience: Patience, clock: Seconds
 ) -> None:
     for error in (Invalid("patch nodes w1: 422", status=422), REFUSAL):
-        patience.note_written(W1)
+        patience.note_written(a_patch(W1))
         pauses = []
         for tries in range(12):
-            assert patience.note_stopped(W1, error) is (Advice.WAIT if tries else Advice.TELL)
-            assert patience.refused == {W1.uid: error.message}
+            assert patience.note_stopped(a_patch(W1), error) is (Advice.WAIT if tries else Advice.TELL)
+            assert patience.attempts(NODES).refused == {W1.uid: error.message}
             assert patience.failing == {W1.uid}
             pause = patience.seconds_to_next()
             assert pause is not None
             pauses.append(pause)
             clock.now += pause + 0.01
-            assert patience.held_back(NODES) == frozenset()
+            assert held_back(patience) == frozenset()
         assert pauses[:3] == pytest.approx([2, 4, 8])
         assert max(pauses) == pytest.approx(300)
 
@@ -163,9 +180,9 @@ def test_a_failure_is_told_when_it_lasts_and_does_not_wait_as_long(
     """A moment of etcd is nobody's policy."""
     failure = Unavailable("patch nodes w1: 500", status=500)
     for tries in range(1, 12):
-        advice = patience.note_stopped(W1, failure)
+        advice = patience.note_stopped(a_patch(W1), failure)
         assert advice is (Advice.TELL if tries == FAILURES_BEFORE_TELLING else Advice.WAIT)
-        assert (W1.uid in patience.refused) is (tries >= FAILURES_BEFORE_TELLING)
+        assert (W1.uid in patience.attempts(NODES).refused) is (tries >= FAILURES_BEFORE_TELLING)
         assert patience.failing == {W1.uid}
         pause = patience.seconds_to_next()
         assert pause is not None
@@ -177,11 +194,11 @@ def test_nodes_that_are_long_gone_are_forgotten(patience: Patience, clock: Secon
     """Machines come and go for years, each under a UID of its own (P7)."""
     for number in range(50):
         gone = a_node(f"gone-{number}")
-        patience.note_written(gone)
-        patience.note_stopped(gone, REFUSAL)
+        patience.note_written(a_patch(gone))
+        patience.note_stopped(a_patch(gone), REFUSAL)
     clock.now += 3600
-    patience.held_back(NODES)
-    assert (patience.refused, patience.failing) == ({}, frozenset())
+    held_back(patience)
+    assert (patience.attempts(NODES).refused, patience.failing) == ({}, frozenset())
 
 
 # Somebody who keeps undoing
@@ -191,23 +208,23 @@ def test_the_third_repair_within_ten_minutes_is_a_conflict_and_ten_quiet_minutes
     patience: Patience, clock: Seconds
 ) -> None:
     for times in range(1, 4):
-        patience.note_written(W1, repaired=(f"label number-{times}",))
-        assert patience.contested == ({W1.uid: ("label number-3",)} if times == 3 else {})
+        patience.note_written(a_patch(W1), repaired=(f"label number-{times}",))
+        assert patience.attempts(NODES).contested == ({W1.uid: ("label number-3",)} if times == 3 else {})
         clock.now += 5
     clock.now += 594
-    assert patience.contested
-    assert patience.held_back(NODES) == frozenset()  # as each pass asks first
+    assert patience.attempts(NODES).contested
+    assert held_back(patience) == frozenset()  # as each pass asks first
     wait = patience.seconds_to_next()
     assert wait is not None
     clock.now += wait
-    assert patience.contested == {}
+    assert patience.attempts(NODES).contested == {}
 
 
 def test_writes_that_repair_nothing_are_no_conflict_however_many(patience: Patience) -> None:
     for _ in range(5):
-        patience.note_written(W1)
-    patience.note_written(W1, repaired=("label team",))
-    assert patience.contested == {}
+        patience.note_written(a_patch(W1))
+    patience.note_written(a_patch(W1), repaired=("label team",))
+    assert patience.attempts(NODES).contested == {}
 
 
 def test_a_fleet_that_was_stripped_is_gone_through_once_and_not_once_for_each_node() -> None:
@@ -219,9 +236,10 @@ def test_a_fleet_that_was_stripped_is_gone_through_once_and_not_once_for_each_no
         return 0.0
 
     patience = Patience(monotonic=clock)
-    for number in range(100):
+    nodes = by_name(*(a_node(f"w{number}") for number in range(100)))
+    for node in nodes.values():
         for _ in range(3):
-            patience.note_written(a_node(f"w{number}"), repaired=("taint os:NoSchedule",))
+            patience.note_written(a_patch(node), repaired=("taint os:NoSchedule",))
     asked.clear()
-    assert len(patience.contested) == 100
-    assert len(asked) == 1
+    assert len(patience.attempts(nodes).contested) == 100
+    assert len(asked) <= KINDS_OF_PAUSES

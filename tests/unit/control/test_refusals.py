@@ -47,7 +47,7 @@ def due(refusals: Refusals) -> list[str]:
 def refuse_until_told(refusals: Refusals, error: ApiError, *, tries: int = 10) -> int:
     """Refuse the release of w1 until people are to hear of it; return how many tries that took."""
     for number in range(1, tries + 1):
-        if refusals.note_stopped(W1, error) is Advice.TELL:
+        if refusals.note_stopped(a_release(W1), error) is Advice.TELL:
             return number
     raise AssertionError(f"not told within {tries} tries")
 
@@ -67,7 +67,7 @@ def test_a_node_that_refuses_is_tried_later_and_later_and_keeps_no_other_waiting
 ) -> None:
     pauses = []
     for _ in range(12):
-        refusals.note_stopped(W1, error)
+        refusals.note_stopped(a_release(W1), error)
         assert due(refusals) == ["w2"]
         pause = refusals.seconds_to_next()
         assert pause is not None
@@ -79,7 +79,7 @@ def test_a_node_that_refuses_is_tried_later_and_later_and_keeps_no_other_waiting
 
 def test_conflicts_on_one_and_the_same_state_come_later_and_later(refusals: Refusals, clock: Seconds) -> None:
     for pause in (2, 4, 8, 16):
-        refusals.note_stopped(W1, CONFLICT)
+        refusals.note_stopped(a_release(W1), CONFLICT)
         clock.now += pause - 0.01
         assert due(refusals) == ["w2"]
         clock.now += 0.02
@@ -87,15 +87,15 @@ def test_conflicts_on_one_and_the_same_state_come_later_and_later(refusals: Refu
 
 
 def test_after_a_conflict_the_newer_state_is_tried_at_once(refusals: Refusals) -> None:
-    refusals.note_stopped(W1, CONFLICT)
+    refusals.note_stopped(a_release(W1), CONFLICT)
     newer = replace(W1, resource_version="2")
     assert refusals.due([a_release(newer)], known=by_name(newer)) == [a_release(newer)]
     assert refusals.seconds_to_next() is None
 
 
 def test_a_second_conflict_on_the_same_state_calls_for_a_list(refusals: Refusals) -> None:
-    assert refusals.note_stopped(W1, CONFLICT) is Advice.WAIT
-    assert refusals.note_stopped(W1, CONFLICT) is Advice.LIST
+    assert refusals.note_stopped(a_release(W1), CONFLICT) is Advice.WAIT
+    assert refusals.note_stopped(a_release(W1), CONFLICT) is Advice.LIST
 
 
 @pytest.mark.parametrize(
@@ -113,49 +113,49 @@ def test_a_refusal_is_told_once_when_it_is_sure_to_be_one(
 ) -> None:
     assert refuse_until_told(refusals, error) == tries
     for _ in range(20):
-        assert refusals.note_stopped(W1, error) is Advice.WAIT
+        assert refusals.note_stopped(a_release(W1), error) is Advice.WAIT
         clock.now += refusals.seconds_to_next() or 0
         due(refusals)
 
 
 def test_another_reason_is_told_as_well_and_neither_of_them_again(refusals: Refusals) -> None:
     """As with two policies that take turns; what a webhook makes of its words is no other reason."""
-    assert refusals.note_stopped(W1, INVALID) is Advice.TELL
-    assert refusals.note_stopped(W1, BY_POLICY) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), BY_POLICY) is Advice.TELL
     for number in range(5):
         for status, kind in ((422, Invalid), (403, Forbidden)):
             error = kind(f"patch nodes w1: {status} try {number}", status=status, reason=f"Try{number}")
-            assert refusals.note_stopped(W1, error) is Advice.WAIT
+            assert refusals.note_stopped(a_release(W1), error) is Advice.WAIT
 
 
 def test_each_node_is_told_of(refusals: Refusals) -> None:
-    assert refusals.note_stopped(W1, INVALID) is Advice.TELL
-    assert refusals.note_stopped(W2, INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W2), INVALID) is Advice.TELL
 
 
 def test_a_release_ends_the_pauses_and_the_next_refusal_is_news(refusals: Refusals) -> None:
     for error in (INVALID, INTERNAL, CONFLICT):
-        refusals.note_stopped(W1, error)
-    refusals.note_released(W1)
+        refusals.note_stopped(a_release(W1), error)
+    refusals.note_released(a_release(W1))
     assert due(refusals) == ["w1", "w2"]
     assert refusals.seconds_to_next() is None
-    assert refusals.note_stopped(W1, INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.TELL
 
 
 def test_a_node_that_is_not_seen_for_a_while_is_news_again(refusals: Refusals) -> None:
     """Who is gone is forgotten: machines come and go for years, each under a UID of its own (P7)."""
-    assert refusals.note_stopped(W1, INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.TELL
     assert refusals.due(RELEASES, known=NODES) == [a_release(W2)]
-    assert refusals.note_stopped(W1, INVALID) is Advice.WAIT
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.WAIT
     assert refusals.due([], known=by_name(W2)) == []
-    assert refusals.note_stopped(W1, INVALID) is Advice.TELL
+    assert refusals.note_stopped(a_release(W1), INVALID) is Advice.TELL
 
 
 def test_nothing_waits_for_a_node_that_is_gone_once_it_has_been_quiet(
     refusals: Refusals, clock: Seconds
 ) -> None:
     for error in (INVALID, INTERNAL, CONFLICT):
-        refusals.note_stopped(W1, error)
+        refusals.note_stopped(a_release(W1), error)
     clock.now += 3600
     refusals.due([], known={})
     assert refusals.seconds_to_next() is None

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from harness.assessing import assess
 from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, by_name, deleted, unreadable
 from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled, settled
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
-from winpool.contract.assess import assess
 from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
@@ -75,7 +75,7 @@ def test_a_node_of_another_pool_is_not_counted() -> None:
     shared = a_node("shared", annotations=a_record(rival.uid))
     snapshot = a_snapshot(a_pool(), [a_node(), shared], rivals=[rival])
     assert decide(snapshot).status.nodes == 1
-    assert tally(assess(snapshot)).foreign == 1
+    assert tally(assess(snapshot), ()).foreign == 1
 
 
 def test_a_node_that_has_left_is_counted_until_it_is_released() -> None:
@@ -125,7 +125,9 @@ def test_counts_are_what_nodes_report_and_never_what_was_intended(pool: Pool, fl
 @given(pools(), fleets())
 def test_the_outstanding_nodes_are_those_with_a_patch(pool: Pool, fleet: dict[str, Node]) -> None:
     snapshot: Snapshot = a_snapshot(pool, fleet)
-    assert set(tally(assess(snapshot)).outstanding) == {patch.node.name for patch in decide(snapshot).patches}
+    assert set(tally(assess(snapshot), ()).outstanding) == {
+        patch.node.name for patch in decide(snapshot).patches
+    }
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 nodes"), (1, "1 node"), (12, "12 nodes")])

@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_status
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import MAX_BUILDS, MAX_ISSUES, Build, Condition, Verdict, WindowsNodePoolStatus
-from winpool.contract.assess import assess
 from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.report.os_support import UNKNOWN_BUILD

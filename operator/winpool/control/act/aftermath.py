@@ -31,11 +31,11 @@ class Aftermath:
         """Tell ``patience`` what came of each write of ``decision``, and people what they have to know."""
         for patch in outcome.written:
             event = decision.node_events.get(patch.node.name)
-            patience.note_written(patch.node, repaired=decision.repaired.get(patch.node.name, ()))
+            patience.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
             if event:
                 self._announcer.announce((event,))
         for patch, error in outcome.stopped:
-            advice = patience.note_stopped(patch.node, error)
+            advice = patience.note_stopped(patch, error)
             if advice is Advice.LIST:
                 self._ask_for_nodes()
             elif advice is Advice.TELL:

@@ -28,17 +28,17 @@ class Refusals:
         # it likes.
         self._told: dict[str, set[int | None]] = {}
 
-    def note_released(self, node: Node) -> None:
+    def note_released(self, patch: NodePatch) -> None:
         """Take note of a release that was carried out."""
-        self._told.pop(node.uid, None)
-        self._patience.note_written(node)
+        self._told.pop(patch.node.uid, None)
+        self._patience.note_written(patch)
 
-    def note_stopped(self, node: Node, error: ApiError) -> Advice:
+    def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
         """Take note of a release that was not carried out. TELL comes once for each node and HTTP status."""
-        advice = self._patience.note_stopped(node, error)
-        if not self._patience.is_refused(node):
+        advice = self._patience.note_stopped(patch, error)
+        if not self._patience.is_refused(patch.node):
             return advice  # it may be a moment's matter yet
-        told = self._told.setdefault(node.uid, set())
+        told = self._told.setdefault(patch.node.uid, set())
         if error.status in told:
             return Advice.WAIT
         told.add(error.status)
@@ -53,8 +53,8 @@ class Refusals:
         if self._told:
             uids = {node.uid for node in known.values()}
             self._told = {uid: told for uid, told in self._told.items() if uid in uids}
-        held_back, failing = self._patience.held_back(known), self._patience.failing
-        free = (patch for patch in releases if patch.node.uid not in held_back)
+        attempts, failing = self._patience.attempts(known), self._patience.failing
+        free = (patch for patch in releases if not attempts.holds_back(patch))
         return sorted(free, key=lambda patch: patch.node.uid in failing)
 
     def seconds_to_next(self) -> float | None:

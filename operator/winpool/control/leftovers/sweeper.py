@@ -170,11 +170,11 @@ class Sweeper:
         outcome = await self._executor.run(releases)
         for patch in outcome.written:
             log.info("node %s: took off what a pool had left there", patch.node.name)
-            self._refusals.note_released(patch.node)
+            self._refusals.note_released(patch)
         written = {patch.node.uid for patch in outcome.written}
         self._strays = tuple(patch for patch in self._strays if patch.node.uid not in written)
         for patch, error in outcome.stopped:
-            self._follow_up(patch.node, error)
+            self._follow_up(patch, error)
         if outcome.remaining:
             self._wake.set()
         if outcome.error:
@@ -182,8 +182,8 @@ class Sweeper:
         if outcome.is_halted:  # the others would fare no better now
             raise next(error for _, error in outcome.stopped if isinstance(error, Unavailable))
 
-    def _follow_up(self, node: Node, error: ApiError) -> None:
-        advice = self._refusals.note_stopped(node, error)
+    def _follow_up(self, patch: NodePatch, error: ApiError) -> None:
+        node, advice = patch.node, self._refusals.note_stopped(patch, error)
         if advice is Advice.TELL:
             log.warning(
                 "node %s: what a pool had left there cannot be taken off: %s; trying again, later and later",

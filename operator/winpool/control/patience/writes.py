@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final
 from winpool.cluster.errors import Conflict, NotFound, Unavailable
 from winpool.control.patience.conflicts import Conflicts
 from winpool.control.patience.pacing import Pacer
+from winpool.objects.attempts import Attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from winpool.cluster.errors import ApiError
+    from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
 
 LONGEST_AFTER_FAILURE_SECONDS: Final = 30.0
@@ -60,21 +62,16 @@ class Patience:
         self._refusals = Pacer(monotonic=monotonic)
         self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
         self._conflicts = Conflicts(monotonic=monotonic)
-        self._written: set[str] = set()
+        self._written_goals: dict[str, object] = {}
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
 
     @property
-    def contested(self) -> Mapping[str, tuple[str, ...]]:
+    def _contested(self) -> dict[str, tuple[str, ...]]:
         """What of a node somebody keeps undoing, in the words of kubectl, by the UIDs of the nodes."""
         times = self._repairs.times()
         self._repaired = {uid: what for uid, what in self._repaired.items() if uid in times}
         return {uid: what for uid, what in self._repaired.items() if times[uid] >= REPAIRS_BEFORE_TELLING}
-
-    @property
-    def refused(self) -> Mapping[str, str]:
-        """Why the API server does not let nodes be written, in its own words, by their UIDs."""
-        return dict(self._refused)
 
     def is_refused(self, node: Node) -> bool:
         """Whether the API server does not let ``node`` be written, for all that is known."""
@@ -85,25 +82,27 @@ class Patience:
         """The UIDs of nodes whose writes failed lately: others go first."""
         return self._refusals.known() | self._failures.known()
 
-    def note_written(self, node: Node, *, repaired: tuple[str, ...] = ()) -> None:
+    def note_written(self, patch: NodePatch, *, repaired: tuple[str, ...] = ()) -> None:
         """Take note of a write that was carried out; ``repaired``: what it put back that somebody had undone.
 
         A second write for the same spec is one in any case, whatever was undone: the ownership record,
         for one, which leaves nothing to tell drift by.
         """
+        node = patch.node
         self._refused.pop(node.uid, None)
         self._conflicts.forget(node.uid)
         self._refusals.forget(node.uid)
         self._failures.forget(node.uid)
-        if repaired or node.uid in self._written:
+        if repaired or node.uid in self._written_goals:
             self._repeats.note(node.uid)
         if repaired:
             self._repairs.note(node.uid)
             self._repaired[node.uid] = repaired
-        self._written.add(node.uid)
+        self._written_goals[node.uid] = patch.goal
 
-    def note_stopped(self, node: Node, error: ApiError) -> Advice:
+    def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
         """Take note of a write that was not carried out."""
+        node = patch.node
         if isinstance(error, Conflict | NotFound):
             tries = self._conflicts.note(node)
             if tries == 1:
@@ -117,17 +116,21 @@ class Patience:
         self._refusals.note(node.uid)
         return self._refuse(node, error)
 
-    def held_back(self, nodes: Mapping[str, Node]) -> frozenset[str]:
-        """Return the UIDs of the nodes that have to wait. ``nodes`` are all that are known, by name."""
-        if len(self._written) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
+    def attempts(self, nodes: Mapping[str, Node], *, written_generation: int = 0) -> Attempts:
+        """Return what a pass goes by. ``nodes`` are all that are known, by name; the others are forgotten."""
+        if len(self._written_goals) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
             known = {node.uid for node in nodes.values()}
-            self._written &= known
+            self._written_goals = {uid: goal for uid, goal in self._written_goals.items() if uid in known}
             self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
-        return (
-            self._repeats.held_back()
+        return Attempts(
+            waiting_nodes=self._repeats.held_back()
             | self._refusals.held_back()
             | self._failures.held_back()
-            | self._conflicts.held_back(nodes)
+            | self._conflicts.held_back(nodes),
+            refused=self._refused.copy(),
+            contested=self._contested,
+            written=self._written_goals.copy(),
+            written_generation=written_generation,
         )
 
     def seconds_to_newer_state(self) -> float | None:
@@ -144,7 +147,7 @@ class Patience:
         """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
-        return min((*waits, *map(self._repairs.seconds_to_quiet, self.contested)), default=None)
+        return min((*waits, *map(self._repairs.seconds_to_quiet, self._contested)), default=None)
 
     def _refuse(self, node: Node, error: ApiError) -> Advice:
         is_news = node.uid not in self._refused

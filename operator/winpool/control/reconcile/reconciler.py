@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.access import explain
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
-from winpool.contract.assess import rights_of
 from winpool.control.act.aftermath import Aftermath
 from winpool.control.patience.overtaken import Overtaken
 from winpool.control.patience.writes import Patience
@@ -26,6 +25,7 @@ from winpool.control.reconcile.next_look import NOTHING_LEFT, UNFINISHED, NextLo
 from winpool.control.report.announcer import Announcer
 from winpool.control.report.status import StatusWriter
 from winpool.decide import decide
+from winpool.ownership.members import rights_of
 from winpool.ownership.patch import release
 
 if TYPE_CHECKING:

@@ -1,0 +1,64 @@
+"""Whether a spec can be acted on, in the light of what CEL does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.conditions import Reason
+from winpool.contract.judge import contradictory_rows
+from winpool.contract.reserved_judge import ReservedMemoryJudge
+from winpool.contract.reserved_memory import (
+    TOO_LARGE_FIX,
+    is_too_large_everywhere,
+    too_large_everywhere_message,
+)
+from winpool.ownership.record import MAX_BYTES, fits
+
+if TYPE_CHECKING:
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.ownership.members import Members
+    from winpool.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a spec cannot be acted on, with the fix; the message is empty where it can."""
+
+    message: str = ""
+    reason: Reason = Reason.SPEC_REJECTED
+
+    def __bool__(self) -> bool:
+        """Whether the spec is refused."""
+        return bool(self.message)
+
+
+ACCEPTABLE: Final = Refusal()
+
+
+def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
+    """Say why the spec cannot be acted on, with the fix."""
+    spec = snapshot.pool.spec
+    if spec is None:
+        return Refusal(snapshot.pool.refusal)
+    taints = {each.identity: each.value for each in (*spec.taints, *spec.startup_taints)}
+    if not fits(labels=spec.labels, taints=taints):
+        return Refusal(
+            "spec.labels, spec.taints and spec.startupTaints: their ownership record could exceed "
+            f"{MAX_BYTES} bytes on a node; use fewer or shorter keys"
+        )
+    if wrong := contradictory_rows(spec, matrix=snapshot.matrix, cluster_rows=snapshot.cluster_rows):
+        return Refusal("; ".join(wrong))
+    return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
+
+
+def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:
+    """Refuse a spec that declares more than half of every node there is: no pool could want that."""
+    if spec.reserved_memory is None:
+        return ACCEPTABLE
+    judge = ReservedMemoryJudge(spec.reserved_memory)
+    judged = [found for each in members.ours if (found := judge.judge(each.node)) is not None]
+    if not is_too_large_everywhere(judged):
+        return ACCEPTABLE
+    said = too_large_everywhere_message(judged, spec.reserved_memory)
+    return Refusal(f"{said}: {TOO_LARGE_FIX}", Reason.RESERVED_MEMORY_TOO_LARGE)

@@ -1,0 +1,221 @@
+"""The room of the node contract: the labels and taints of the spec, what tells a node's Windows, and when.
+
+What the spec asks for is wanted on every node of the pool. What keeps a taint from a node for now: ``brake``.
+What a node that joins carries until it has shown that it is fit: ``validate``. What the support matrix and
+the declared memory say of each node: ``judge``, ``reserved_judge``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from winpool.api.conditions import Reason
+from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.contract.brake import NOTHING_HELD, Brake, Held
+from winpool.contract.judge import Judge
+from winpool.contract.reserved_judge import ReservedMemoryJudge
+from winpool.contract.reserved_memory import Reserved
+from winpool.contract.validate import NO_STARTUP, Startup, Validator
+from winpool.ownership.goals import LEAVE, LEAVE_ALL, NONE, Goals, Wish
+from winpool.ownership.record import Record
+from winpool.pods.evidence import Evidence, current_survey
+from winpool.rooms import Mandate, Progress, RoomResult, Stage
+from winpool.support.judge import Judgement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.contract.judge import Judged
+    from winpool.ownership.members import Member, Members
+    from winpool.ownership.record import TaintIdentity
+    from winpool.ownership.rights import Rights
+    from winpool.snapshot import Snapshot
+
+
+class NodeContract(msgspec.Struct, frozen=True):
+    """What the contract finds of one node of the pool.
+
+    ``held`` is what the brake keeps away, ``startup`` how the node stands with the startup taints;
+    ``lacks_taints`` says that a taint of the spec is not there. ``judgement`` is what the support matrix
+    says, ``reserved`` how its reserved memory compares. Nodes that are alike share one.
+    """
+
+    held: Held = NOTHING_HELD
+    startup: Startup = NO_STARTUP
+    lacks_taints: bool = False
+    judgement: Judgement | None = None
+    reserved: Reserved | None = None
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether a look at its pods has to come first."""
+        return self.held.asks or self.startup.needs_pods
+
+
+NOTHING_FOUND: Final = NodeContract()
+
+
+@dataclass(frozen=True, slots=True)
+class ContractResult(RoomResult):
+    """What the contract wants and finds; ``nodes`` by the UIDs of the pool's nodes."""
+
+    nodes: Mapping[str, NodeContract] = field(default_factory=lambda: NONE)
+
+
+def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> ContractResult:
+    """Say what the spec asks for on the nodes of the pool, and how they stand to it."""
+    spec = snapshot.pool.spec
+    if mandate is Mandate.RELEASE or spec is None:
+        return ContractResult()
+    judge = _NodeJudge(snapshot, spec, members.rights)
+    goals: dict[str, Goals] = {}
+    found: dict[str, NodeContract] = {}
+    for member in members.ours:
+        uid = member.node.uid
+        goals[uid], found[uid] = judge.judge(member)
+    pairs = [(member, found[member.node.uid]) for member in members.ours]
+    return ContractResult(
+        goals=goals,
+        progress=_progress(pairs),
+        looks=tuple([member.node for member, each in pairs if each.needs_pods or each.held.wants_own_look]),
+        needs_all_pods=current_survey(snapshot) is None,
+        requeue_at=min(
+            (
+                moment
+                for _, each in pairs
+                if each.startup is not NO_STARTUP
+                if (moment := each.startup.look_again) and moment > snapshot.now
+            ),
+            default=None,
+        ),
+        nodes=found,
+    )
+
+
+def _progress(pairs: Iterable[tuple[Member, NodeContract]]) -> tuple[Progress, ...]:
+    held: list[str] = []
+    waiting: list[str] = []
+    timed_out: list[str] = []
+    validating: list[str] = []
+    for member, each in pairs:
+        if each.held is NOTHING_HELD and each.startup is NO_STARTUP:
+            continue
+        name = member.node.name
+        if each.held.intolerant:
+            held.append(name)
+        if each.held.waiting:
+            waiting.append(name)
+        if each.startup.timed_out:
+            timed_out.append(name)
+        elif each.startup.waits_for:
+            validating.append(name)
+    said = (
+        Progress(
+            Stage.WAITING,
+            waiting,
+            Reason.ROLLOUT_IN_PROGRESS,
+            "{nodes} to be written once all pods have been looked at",
+        ),
+        Progress(
+            Stage.HELD,
+            held,
+            Reason.TAINTS_HELD,
+            "a NoExecute taint is held back from {nodes}, since pods there do not tolerate it and would be "
+            "deleted, see issues",
+        ),
+        Progress(
+            Stage.TIMED_OUT,
+            timed_out,
+            Reason.VALIDATION_TIMED_OUT,
+            "validation not passed in time by {nodes}, see issues",
+        ),
+        Progress(
+            Stage.VALIDATING,
+            validating,
+            Reason.VALIDATING_NODES,
+            "{nodes} with startup taints until they have passed validation",
+        ),
+    )
+    return tuple(each for each in said if each.nodes)
+
+
+class _NodeJudge:
+    """Says of node by node what is wanted there, for one pass."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: Rights) -> None:
+        self._pool_uid = snapshot.pool.uid
+        self._rights = rights
+        self._labels = spec.labels
+        self._taints = {each.identity: each.value for each in spec.taints}
+        self._judge = Judge(snapshot, spec)
+        self._reserved = ReservedMemoryJudge(spec.reserved_memory)
+        evidence = Evidence(snapshot)
+        self._brake = Brake(snapshot, spec, evidence)
+        self._validator = Validator(snapshot, spec, evidence)
+        self._validates = bool(spec.startup_taints)
+        # One object for all nodes that are alike, by the identities of what it is made of.
+        self._goals: dict[tuple[object, ...], Goals] = {}
+        self._found: dict[tuple[int, int], NodeContract] = {}
+
+    def judge(self, member: Member) -> tuple[Goals, NodeContract]:
+        """Return what is wanted on the node, and what is found of it."""
+        node, found = member.node, member.record
+        judged, reserved = self._judge.judge(node), self._reserved.judge(node)
+        mismatch = self._reserved.taint(reserved)
+        standing = {taint.identity: taint.value for taint in node.taints} if node.taints else NONE
+        lacks_taints = bool(self._taints) and not self._taints.items() <= standing.items()
+        lacks_mismatch = bool(mismatch) and MISMATCH_TAINT not in standing
+        if not (lacks_taints or lacks_mismatch or self._validates):
+            return self._plain(judged, reserved, mismatch=mismatch)
+        is_known = isinstance(found, Record) and found.pool_uid == self._pool_uid
+        record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
+        held = self._brake.hold(node, record) if lacks_taints else NOTHING_HELD
+        if lacks_mismatch:
+            held = self._brake.hold_mismatch(held, node)
+            mismatch = None if MISMATCH_TAINT in held.waiting else mismatch
+        startup = self._validator.startup(node, record, is_newcomer=found is None)
+        if held is NOTHING_HELD and startup is NO_STARTUP and not lacks_taints:
+            return self._plain(judged, reserved, mismatch=mismatch)
+        goals = (
+            self._made(judged, mismatch=mismatch, held=held.all, startup=startup.taints)
+            if startup.joins or not held.holds_all
+            else LEAVE_ALL
+        )
+        return goals, NodeContract(held, startup, lacks_taints, judged.judgement, reserved)
+
+    def _plain(
+        self, judged: Judged, reserved: Reserved | None, *, mismatch: bool | None
+    ) -> tuple[Goals, NodeContract]:
+        key = (id(judged), id(reserved))
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = NodeContract(judgement=judged.judgement, reserved=reserved)
+        return self._made(judged, mismatch=mismatch), found
+
+    def _made(
+        self,
+        judged: Judged,
+        *,
+        mismatch: bool | None,
+        held: frozenset[TaintIdentity] = frozenset(),
+        startup: Mapping[TaintIdentity, str] = NONE,
+    ) -> Goals:
+        """Return the goals; the same object for the same of all that they are made of."""
+        key = (id(judged), mismatch, held, tuple(startup.items()))
+        goals = self._goals.get(key)
+        if goals is None:
+            taints: dict[TaintIdentity, Wish] = {**self._taints, **dict.fromkeys(held, LEAVE), **startup}
+            if mismatch:
+                taints[MISMATCH_TAINT] = ""
+            elif mismatch is None:
+                taints[MISMATCH_TAINT] = LEAVE
+            goals = self._goals[key] = Goals(
+                labels={**self._labels, **judged.labels},
+                taints=taints,
+                withheld={each: self._taints[each] for each in held if each in self._taints},
+            )
+        return goals

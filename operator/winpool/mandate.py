@@ -1,0 +1,62 @@
+"""What may be done for a pool now, and what of that which is due it permits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.api.v1alpha1 import Mode
+from winpool.objects.acts import NO_ACTS, Acts
+from winpool.ownership.dues import dues_of
+from winpool.ownership.goals import LEAVE_ALL
+from winpool.ownership.membership import Claim
+from winpool.rooms import Mandate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from winpool.objects.acts import Eviction
+    from winpool.objects.attempts import Attempts
+    from winpool.objects.pool import Pool
+    from winpool.ownership.members import Members
+    from winpool.rooms import RoomResult
+    from winpool.snapshot import Snapshot
+
+
+def mandate_of(pool: Pool, *, is_accepted: bool) -> Mandate:
+    """Return what may be done for ``pool``, whose spec can be acted on or not.
+
+    Deletion undoes in every mode. A mode in which nothing is written holds whatever else is wrong.
+    """
+    if pool.deleting:
+        return Mandate.RELEASE
+    if pool.spec is not None and pool.spec.mode is not Mode.ACTIVE:
+        return Mandate.NOTHING
+    return Mandate.ACT if is_accepted else Mandate.FINISH
+
+
+def permitted(acts: Acts, attempts: Attempts) -> Acts:
+    """Return those of ``acts`` whose patches were not tried too lately."""
+    return Acts(
+        patches=tuple([each for each in acts.patches if not attempts.holds_back(each)]),
+        evictions=acts.evictions,
+        conditions=acts.conditions,
+    )
+
+
+def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult]) -> Acts:
+    """Return what rooms go on with although the spec cannot be acted on; all else stays as it stands."""
+    goals = [result.goals for result in results if result.finishes]
+    if not goals or snapshot.pool.spec is None:
+        return NO_ACTS
+    rest = {member.node.uid: LEAVE_ALL for member in members.ours}
+    dues = dues_of(snapshot, members, [*goals, rest])
+    ours = [dues[member.node.uid] for member in members.all if member.claim is Claim.OURS]
+    return Acts(
+        patches=tuple([each.state.patch for each in ours if each.state.patch]),
+        conditions=tuple([each.conditions for each in ours if each.conditions]),
+    )
+
+
+def evictions_of(results: Iterable[RoomResult]) -> tuple[Eviction, ...]:
+    """Return the evictions that rooms ask for, each pod once."""
+    return tuple({each.uid: each for result in results for each in result.evictions}.values())

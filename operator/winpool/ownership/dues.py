@@ -1,0 +1,112 @@
+"""What is due on each node of a pool: one patch, and its conditions, from what the rooms want there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from winpool.objects.acts import ConditionsPatch
+from winpool.ownership.goals import NO_GOALS, Merger
+from winpool.ownership.membership import Claim
+from winpool.ownership.patch import AS_WANTED, Conformity, PatchMaker
+from winpool.ownership.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from winpool.objects.node import Node, NodeCondition
+    from winpool.ownership.goals import Goals
+    from winpool.ownership.members import Member, Members
+    from winpool.snapshot import Snapshot
+
+
+class Due(msgspec.Struct, frozen=True):
+    """What is due on one node.
+
+    ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
+    ``awaits_conditions`` that the conditions that the record names have to come off first: once the record is
+    gone nobody knows of them.
+    """
+
+    state: Conformity = AS_WANTED
+    conditions: ConditionsPatch | None = None
+    awaits_guard: bool = False
+    awaits_conditions: bool = False
+
+
+NOTHING_DUE: Final = Due()
+
+
+def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, Goals]]) -> dict[str, Due]:
+    """Return what is due, by the UIDs of the nodes; ``goals`` are those of each room, by the same.
+
+    Nodes of others are not among them. Raises RoomsDisagreeError.
+    """
+    pool = snapshot.pool
+    maker = PatchMaker(
+        pool_name=pool.name,
+        pool_uid=pool.uid,
+        rights=members.rights,
+        has_written=snapshot.attempts.has_written,
+    )
+    merger = Merger()
+    found: dict[str, Due] = {}
+    for member in members.all:
+        uid = member.node.uid
+        if member.claim is Claim.LEFT:
+            found[uid] = _of_left(member, maker, members, snapshot.written_conditions.get(uid))
+        elif member.claim is Claim.OURS and pool.spec is not None:
+            wishes = [each.get(uid, NO_GOALS) for each in goals]
+            target = merger.merged(wishes)
+            state = maker.conform(member.node, target)
+            conditions = _conditions_due(member, target.conditions, pool.uid)
+            found[uid] = NOTHING_DUE if state is AS_WANTED and conditions is None else Due(state, conditions)
+    return found
+
+
+def _of_left(
+    member: Member,
+    maker: PatchMaker,
+    members: Members,
+    written_conditions: tuple[NodeCondition, ...] | None,
+) -> Due:
+    """Return what is due on a node that the pool gives back.
+
+    Conditions that were taken off once and stand there again are somebody else's: nobody can keep a pool from
+    letting go.
+    """
+    record = member.record
+    is_doubtful = isinstance(record, Record) and members.rights.is_in_doubt(record)
+    stale = written_conditions != () and bool(_recorded(record) & _types(member.node))
+    return Due(
+        maker.release(member.node),
+        ConditionsPatch(member.node, ()) if stale else None,
+        awaits_guard=is_doubtful,
+        awaits_conditions=stale,
+    )
+
+
+def _conditions_due(
+    member: Member, wanted: tuple[NodeCondition, ...], pool_uid: str
+) -> ConditionsPatch | None:
+    """Return the conditions to be written: only those that the record names, or they might never come off."""
+    record, node = member.record, member.node
+    if not wanted and not node.conditions:
+        return None
+    if not isinstance(record, Record) or record.pool_uid != pool_uid:
+        return None
+    types = {each.type for each in wanted}
+    if not types <= record.conditions:
+        return None
+    is_missing = any(each not in node.conditions for each in wanted)
+    is_stale = bool((record.conditions - types) & _types(node))
+    return ConditionsPatch(node, wanted) if is_missing or is_stale else None
+
+
+def _recorded(record: object) -> frozenset[str]:
+    return record.conditions if isinstance(record, Record) else frozenset()
+
+
+def _types(node: Node) -> frozenset[str]:
+    return frozenset(each.type for each in node.conditions)

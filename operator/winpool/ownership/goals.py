@@ -1,0 +1,222 @@
+"""What is to stand on a node: as each room asks for it, and put together.
+
+A room names keys. One that it gives a value is to stand there (SET). One that it gives None is not to stand
+there (ABSENT), which is what becomes of every key of ours that nobody names; of a borrowed key it means
+that what we did is undone by the record. One that it gives LEAVE stays as it stands: it is not the room's to
+say, since something is not known, or has to wait.
+
+Each key has one room that names it. Two rooms that name the same one are a bug.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from winpool.api.keys import PREFIX
+from winpool.api.node_keys import (
+    BORROWED_ANNOTATIONS,
+    CONDITIONS,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    REQUEST_ANNOTATIONS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from winpool.objects.node import NodeCondition
+    from winpool.ownership.record import TaintIdentity
+
+K = TypeVar("K", bound="Hashable")
+
+NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class Leave(Enum):
+    """The wish to leave a key as it stands."""
+
+    LEAVE = "leave"
+
+
+LEAVE: Final = Leave.LEAVE
+Wish = str | None | Leave
+
+
+class RoomsDisagreeError(Exception):
+    """Two rooms name one key of a node, or one names a key that it may not: a bug, never a node's fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What one room wants to stand on one node. Nodes that are alike share one object.
+
+    ``annotations`` are of the table of our keys; a request of others is only ever ABSENT, once it is served.
+    ``unschedulable`` is True for a cordon, False where the room asks for none, or LEAVE. ``withheld`` are
+    taints that the room leaves now and wants later, with their values: they are no part of the patch, but
+    of the purpose (``Target.goal``). With ``leaves_rest`` all that nobody names stays as it stands: the
+    room has no say yet.
+    """
+
+    labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
+    annotations: Mapping[str, Wish] = field(default_factory=lambda: NONE)
+    taints: Mapping[TaintIdentity, Wish] = field(default_factory=lambda: NONE)
+    unschedulable: bool | Leave = False
+    conditions: tuple[NodeCondition, ...] = ()
+    withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
+    leaves_rest: bool = False
+
+
+NO_GOALS: Final = Goals()
+"""What a room wants that does not concern itself with a node: that nothing of it stands there."""
+
+LEAVE_ALL: Final = Goals(leaves_rest=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a node is to be like in the end.
+
+    It tells a write that somebody undid from one with another aim.
+    """
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+    unschedulable: bool | Leave
+    cleared: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What all rooms together want to stand on a node.
+
+    Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
+    record. ``left_…`` are those to be left as they stand. ``cleared`` are requests of others that
+    were served. ``is_plain`` says that the short way (``patch``) can compare it.
+    """
+
+    labels: Mapping[str, str]
+    own_labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    own_annotations: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+    own_taints: Mapping[TaintIdentity, str]
+    left_labels: frozenset[str]
+    left_annotations: frozenset[str]
+    left_taints: frozenset[TaintIdentity]
+    unschedulable: bool | Leave
+    cleared: frozenset[str]
+    conditions: tuple[NodeCondition, ...]
+    leaves_rest: bool
+    goal: Purpose
+    is_plain: bool
+
+    @property
+    def wants_nothing(self) -> bool:
+        """Whether no room has anything to say of the node."""
+        return self.leaves_rest and self == _LEFT_AS_IT_IS
+
+
+def merged(wishes: Sequence[Goals]) -> Target:
+    """Put together what the rooms want of one node; raises RoomsDisagreeError."""
+    labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
+    annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
+    taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")
+    cordons = [each.unschedulable for each in wishes if each.unschedulable is not False]
+    if len(cordons) > 1:
+        raise RoomsDisagreeError("two rooms have a say in spec.unschedulable")
+    conditions = tuple(sorted((each for goals in wishes for each in goals.conditions), key=_type_of))
+    if len({each.type for each in conditions}) < len(conditions) or any(
+        each.type not in CONDITIONS for each in conditions
+    ):
+        raise RoomsDisagreeError(
+            f"two rooms set one condition, or one that is not in the table: {conditions}"
+        )
+    if wrong := [key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is not None]:
+        raise RoomsDisagreeError(f"{wrong} is a request of others, which is taken off once served, or left")
+    withheld = {key: value for goals in wishes for key, value in goals.withheld.items()}
+    set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
+    unschedulable = cordons[0] if cordons else False
+    cleared = frozenset(key for key in annotations if key in REQUEST_ANNOTATIONS)
+    left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
+    leaves_rest = any(each.leaves_rest for each in wishes)
+    return Target(
+        labels=_part(set_labels, OWN_LABELS, are_among=False),
+        own_labels=_part(set_labels, OWN_LABELS, are_among=True),
+        annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=False),
+        own_annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=True),
+        taints=_part(set_taints, OWN_TAINTS, are_among=False),
+        own_taints=_part(set_taints, OWN_TAINTS, are_among=True),
+        left_labels=left_labels,
+        left_annotations=left_annotations,
+        left_taints=left_taints,
+        unschedulable=unschedulable,
+        cleared=cleared,
+        conditions=conditions,
+        leaves_rest=leaves_rest,
+        goal=Purpose(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable, cleared),
+        is_plain=not (
+            leaves_rest
+            or unschedulable is not False
+            or conditions
+            or cleared
+            or left_labels
+            or left_annotations
+            or left_taints.difference(OWN_TAINTS)
+        ),
+    )
+
+
+_ANNOTATIONS: Final = (*OWN_ANNOTATIONS, *BORROWED_ANNOTATIONS, *REQUEST_ANNOTATIONS)
+
+
+def _type_of(condition: NodeCondition) -> str:
+    return condition.type
+
+
+def _merged(wishes: Iterable[Mapping[K, Wish]], *, known: Sequence[K], what: str) -> dict[K, Wish]:
+    found: dict[K, Wish] = {}
+    for each in wishes:
+        if twice := found.keys() & each.keys():
+            raise RoomsDisagreeError(f"two rooms have a say in the {what} {sorted(map(str, twice))}")
+        found.update(each)
+    for key in found:
+        name = key[0] if isinstance(key, tuple) else str(key)
+        if key not in known and (name.startswith(PREFIX) or what == "annotation"):
+            raise RoomsDisagreeError(f"the {what} {key} is not in the table of our keys (api/node_keys.py)")
+    return found
+
+
+def _set(wishes: Mapping[K, Wish]) -> dict[K, str]:
+    return {key: wish for key, wish in wishes.items() if isinstance(wish, str)}
+
+
+def _left(wishes: Mapping[K, Wish]) -> frozenset[K]:
+    return frozenset(key for key, wish in wishes.items() if wish is LEAVE)
+
+
+def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dict[K, str]:
+    return {key: value for key, value in values.items() if (key in keys) is are_among}
+
+
+_LEFT_AS_IT_IS: Final = merged([LEAVE_ALL])
+
+
+class Merger:
+    """Puts together what rooms want, once for all nodes that are alike; for one pass."""
+
+    def __init__(self) -> None:
+        # With the goals themselves, or others could come to have the same identities.
+        self._found: dict[tuple[int, ...], tuple[Sequence[Goals], Target]] = {}
+
+    def merged(self, wishes: Sequence[Goals]) -> Target:
+        """Return what ``wishes`` come to; raises RoomsDisagreeError."""
+        key = tuple(map(id, wishes))
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = (wishes, merged(wishes))
+        return found[1]

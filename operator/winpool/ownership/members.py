@@ -1,0 +1,109 @@
+"""All nodes that concern a pool, and whose each is: found once, for everybody who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from winpool.api.keys import POOL_LABEL
+from winpool.objects.node import Node
+from winpool.ownership.membership import Claim, asking, claim, may_share
+from winpool.ownership.record import Record, Unreadable, record_of
+from winpool.ownership.rights import Rights, keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from winpool.objects.pool import Pool
+    from winpool.snapshot import Snapshot
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A node that concerns a pool.
+
+    ``record`` is what stands in its ownership record, whosever. ``rival`` names the other pool that has the
+    node or asks for it too; ``owner_is_gone`` says that its owner is no pool.
+
+    A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
+    """
+
+    node: Node
+    claim: Claim
+    record: Record | Unreadable | None
+    rival: str = ""
+    owner_is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The nodes that concern a pool, in the order of their names, and by what their records are believed.
+
+    ``ours`` are those that it selects and has, or may have.
+    """
+
+    all: tuple[Member, ...]
+    rights: Rights
+    ours: tuple[Member, ...]
+
+
+def rights_of(snapshot: Snapshot) -> Rights:
+    """Return by what records are believed in this pass."""
+    pool = snapshot.pool
+    return Rights(
+        guard=snapshot.guard,
+        pools={**snapshot.seen_pools, pool.uid: keys_of(pool)},
+        is_unknown=snapshot.guard_is_unknown,
+    )
+
+
+def divide(snapshot: Snapshot) -> Members:
+    """Say whose each node is.
+
+    A pool under deletion has no claim any more: what it has on nodes it has left. A pool whose spec cannot be
+    read keeps the nodes it has (P4).
+    """
+    rights = rights_of(snapshot)
+    found = tuple(_divided(snapshot, rights))
+    return Members(all=found, rights=rights, ours=tuple([each for each in found if each.claim is Claim.OURS]))
+
+
+def _divided(snapshot: Snapshot, rights: Rights) -> Iterator[Member]:
+    pool = snapshot.pool
+    nodes = sorted(snapshot.nodes, key=_name_of)
+    if pool.deleting or pool.spec is None:
+        for node in nodes:
+            record = record_of(node)
+            if isinstance(record, Record) and record.pool_uid == pool.uid:
+                yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record)
+            elif pool.deleting and _is_labelled(node, record, pool):
+                yield Member(node, Claim.LEFT, record)
+        return
+    rivals = _rivals(snapshot)
+    for node in nodes:
+        found = claim(node, pool=pool, rivals=rivals, vanished=snapshot.vanished_pools, rights=rights)
+        if found.claim is Claim.NONE:
+            continue
+        rival = found.rival
+        if found.claim is Claim.OURS and rivals:
+            others = asking(rivals, node)
+            rival = others[0].name if others else ""
+        yield Member(node, found.claim, record_of(node), rival, found.is_gone)
+
+
+def _name_of(node: Node) -> str:
+    return node.name
+
+
+def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> bool:
+    """Whether the pool label alone says whose the node is: there is no record that can be read."""
+    return not isinstance(record, Record) and node.labels.get(POOL_LABEL) == pool.name
+
+
+def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
+    """Return the pools that may have a say in whose a node is: they can select it, or have it."""
+    if not snapshot.rivals:
+        return ()
+    owners = {found.pool_uid for node in snapshot.nodes if isinstance(found := record_of(node), Record)}
+    return tuple(other for other in snapshot.rivals if other.uid in owners or may_share(snapshot.pool, other))

@@ -1,0 +1,169 @@
+"""What is known of each node at the end of a decision: whose it is, what is found of it, and what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from winpool.contract.brake import NOTHING_HELD, Held
+from winpool.contract.room import NOTHING_FOUND, ContractResult, NodeContract
+from winpool.contract.validate import NO_STARTUP, Startup
+from winpool.objects.acts import ConditionsPatch, NodePatch
+from winpool.objects.keys import NO_KEYS, Keys
+from winpool.ownership.dues import NOTHING_DUE
+from winpool.ownership.members import Member
+from winpool.ownership.membership import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from winpool.contract.reserved_memory import Reserved
+    from winpool.objects.node import Node
+    from winpool.ownership.dues import Due
+    from winpool.ownership.members import Members
+    from winpool.rooms import RoomResult
+    from winpool.snapshot import Snapshot
+    from winpool.support.judge import Judgement
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    """What is known of one node. ``patch`` is None where the node is as it should be.
+
+    ``compared`` is False where there was no readable spec to compare it with. ``found`` is what the contract
+    finds of it. ``drifted`` is what somebody undid, ``undone`` the same
+    where it may not be put back now, and ``contested`` what somebody keeps undoing; ``unreadable`` says why
+    the ownership record gives no rights; ``refused`` why the API server did not let the patch pass when it
+    was last tried. ``left_alone`` is what stands there
+    by a record that may be forged, and ``awaits_guard`` says
+    that the patch has to wait until it is known what the record permits, ``awaits_conditions`` that the
+    conditions that the record names have to come off first.
+
+    A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
+    """
+
+    member: Member
+    found: NodeContract
+    patch: NodePatch | None = None
+    compared: bool = True
+    drifted: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    unreadable: str = ""
+    refused: str = ""
+    left_alone: Keys = NO_KEYS
+    conditions: ConditionsPatch | None = None
+    awaits_guard: bool = False
+    awaits_conditions: bool = False
+
+    @property
+    def node(self) -> Node:
+        """The node itself."""
+        return self.member.node
+
+    @property
+    def claim(self) -> Claim:
+        """What the pool may do with it."""
+        return self.member.claim
+
+    @property
+    def rival(self) -> str:
+        """The other pool that has the node or asks for it too."""
+        return self.member.rival
+
+    @property
+    def owner_is_gone(self) -> bool:
+        """Whether the owner that its record names is no pool."""
+        return self.member.owner_is_gone
+
+    @property
+    def held(self) -> Held:
+        """What the brake keeps away."""
+        return self.found.held
+
+    @property
+    def startup(self) -> Startup:
+        """How the node stands with the startup taints."""
+        return self.found.startup
+
+    @property
+    def lacks_taints(self) -> bool:
+        """Whether a taint of the spec is not there."""
+        return self.found.lacks_taints
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """What the support matrix says; of our nodes only."""
+        return self.found.judgement
+
+    @property
+    def reserved(self) -> Reserved | None:
+        """How its reserved memory compares; of our nodes only."""
+        return self.found.reserved
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the node is as this generation of the spec asks."""
+        return (
+            self.compared
+            and self.patch is None
+            and self.conditions is None
+            and self.found.held is NOTHING_HELD
+            and self.found.startup is NO_STARTUP
+        )
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether a look at its pods has to come first."""
+        return self.found.needs_pods
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether the patch may be sent now: a NoExecute taint needs a look at the pods that is young."""
+        return (
+            self.patch is not None
+            and not self.held.is_stale
+            and not self.awaits_guard
+            and not self.awaits_conditions
+        )
+
+
+def assessed(
+    snapshot: Snapshot, members: Members, results: Iterable[RoomResult], dues: Mapping[str, Due]
+) -> tuple[Assessment, ...]:
+    """Put together what is known of each node that concerns the pool, in the order of their names.
+
+    A refusal is one as long as its patch is due.
+    """
+    found: Mapping[str, NodeContract] = {}
+    for result in results:
+        if isinstance(result, ContractResult):
+            found = result.nodes
+    refused, contested = snapshot.attempts.refused, snapshot.attempts.contested
+    is_readable = snapshot.pool.spec is not None or snapshot.pool.deleting
+    listed = []
+    for member in members.all:
+        uid = member.node.uid
+        due, of_contract = dues.get(uid, NOTHING_DUE), found.get(uid, NOTHING_FOUND)
+        if due is NOTHING_DUE and not contested:
+            listed.append(Assessment(member, of_contract, compared=is_readable))
+            continue
+        state = due.state
+        listed.append(
+            Assessment(
+                member,
+                of_contract,
+                state.patch,
+                compared=is_readable,
+                drifted=state.drifted,
+                undone=state.undone,
+                contested=contested.get(uid, ()) if member.claim is Claim.OURS else (),
+                unreadable=state.unreadable,
+                refused=refused.get(uid, "") if state.patch else "",
+                left_alone=state.left_alone,
+                conditions=due.conditions,
+                awaits_guard=due.awaits_guard,
+                awaits_conditions=due.awaits_conditions,
+            )
+        )
+    return tuple(listed)

@@ -1,0 +1,86 @@
+"""What one pool wants on one node, without the rest of a pass: goals, and the patch that comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.builders import GUARDED
+from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.contract.brake import NOTHING_HELD, Held
+from winpool.objects.node import Node
+from winpool.ownership import patch as patches
+from winpool.ownership.goals import LEAVE, NONE, Goals, Target, Wish, merged
+from winpool.ownership.patch import Conformity, PatchMaker
+from winpool.ownership.record import Record, TaintIdentity, Unreadable
+from winpool.ownership.rights import Rights
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What a node is to carry of ours. ``mismatch`` says whether that taint stands there, None leaves it."""
+
+    labels: Mapping[str, str] = field(default_factory=lambda: NONE)
+    mismatch: bool | None = False
+
+
+NOTHING_KNOWN = Own()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pool wants on each of its nodes."""
+
+    pool_name: str
+    pool_uid: str
+    labels: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+    rights: Rights = GUARDED
+
+    @property
+    def maker(self) -> PatchMaker:
+        return PatchMaker(pool_name=self.pool_name, pool_uid=self.pool_uid, rights=self.rights)
+
+    def target(
+        self,
+        *,
+        own: Own = NOTHING_KNOWN,
+        held: Held = NOTHING_HELD,
+        startup: Mapping[TaintIdentity, str] = NONE,
+    ) -> Target:
+        """Return what the room of the contract makes of this."""
+        taints: dict[TaintIdentity, Wish] = {**self.taints, **dict.fromkeys(held.all, LEAVE), **startup}
+        if own.mismatch:
+            taints[MISMATCH_TAINT] = ""
+        elif own.mismatch is None:
+            taints[MISMATCH_TAINT] = LEAVE
+        return merged([Goals(labels={**self.labels, **own.labels}, taints=taints)])
+
+
+def conform(
+    node: Node,
+    *,
+    wanted: Wanted,
+    own: Own = NOTHING_KNOWN,
+    held: Held = NOTHING_HELD,
+    startup: Mapping[TaintIdentity, str] = NONE,
+) -> Conformity:
+    return wanted.maker.conform(node, wanted.target(own=own, held=held, startup=startup))
+
+
+def compare(
+    node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
+) -> Conformity:
+    """Go the long way."""
+    return wanted.maker.compare(node, found, wanted.target(own=own))
+
+
+def is_as_wanted(
+    node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
+) -> bool:
+    """Go the short way."""
+    return wanted.maker.is_as_wanted(node, found, wanted.target(own=own))
+
+
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
+    return patches.release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
