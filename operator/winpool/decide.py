@@ -114,8 +114,10 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     dues = dues_of(snapshot, members, [result.goals for result in results])
     nodes = assessed(snapshot, members, results, dues)
     may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
-    asking = _asking(snapshot, nodes) if may_write else ()
-    acts = _acts(snapshot, members, results, nodes, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS)
+    asking = _asking(snapshot, nodes.notable) if may_write else ()
+    acts = _acts(
+        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+    )
     reported = status(
         snapshot,
         nodes,
@@ -125,25 +127,25 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         set_keys=_set_keys(pool, members, may_write=may_write),
     )
     promise = _promise(
-        pool, reported, acts, is_due=may_write and any(each.patch is not None for each in nodes)
+        pool, reported, acts, is_due=may_write and any(each.patch is not None for each in nodes.notable)
     )
     return Decision(
         promise=promise,
         acts=acts,
-        node_events=_node_events(nodes, pool) if acts.patches else {},
+        node_events=_node_events(nodes.notable, pool) if acts.patches else {},
         repaired={
             each.node.name: (*each.drifted, *each.undone)
-            for each in nodes
+            for each in nodes.notable
             if acts.patches and (each.drifted or each.undone)
         },
         status=reported,
-        pool_events=_pool_events(snapshot, reported, nodes, finalizers=promise.finalizers),
-        keeps_status=_keeps_status(snapshot, nodes)
+        pool_events=_pool_events(snapshot, reported, nodes.all, finalizers=promise.finalizers),
+        keeps_status=_keeps_status(snapshot, nodes.notable)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=_needs_pods(snapshot, asking, results),
         looks=_looks(snapshot, asking, results),
         look_again=_look_again(results, reported, now=snapshot.now),
-        figures=Figures() if pool.deleting else figures_of(nodes),
+        figures=Figures() if pool.deleting else figures_of(nodes.all),
     )
 
 

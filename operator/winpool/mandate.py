@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import Mode
 from winpool.objects.acts import NO_ACTS, Acts
-from winpool.ownership.dues import dues_of
+from winpool.ownership.dues import NOTHING_DUE, dues_of
 from winpool.ownership.goals import LEAVE_ALL
-from winpool.ownership.membership import Claim
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult
         return NO_ACTS
     rest = {member.node.uid: LEAVE_ALL for member in members.ours}
     dues = dues_of(snapshot, members, [*goals, rest])
-    ours = [dues[member.node.uid] for member in members.all if member.claim is Claim.OURS]
+    ours = [dues.get(member.node.uid, NOTHING_DUE) for member in members.ours]
     return Acts(
         patches=tuple([each.state.patch for each in ours if each.state.patch]),
         conditions=tuple([each.conditions for each in ours if each.conditions]),

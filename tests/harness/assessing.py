@@ -16,4 +16,5 @@ def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     members = divide(snapshot)
     mandate = mandate_of(snapshot.pool, is_accepted=not refusal_of(snapshot, members))
     results = [room(snapshot, members, mandate) for room in ROOMS]
-    return assessed(snapshot, members, results, dues_of(snapshot, members, [each.goals for each in results]))
+    dues = dues_of(snapshot, members, [each.goals for each in results])
+    return assessed(snapshot, members, results, dues).all

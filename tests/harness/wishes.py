@@ -11,8 +11,10 @@ from winpool.contract.brake import NOTHING_HELD, Held
 from winpool.objects.node import Node
 from winpool.ownership import patch as patches
 from winpool.ownership.goals import LEAVE, NONE, Goals, Target, Wish, merged
+from winpool.ownership.members import Member, values_of
+from winpool.ownership.membership import Claim
 from winpool.ownership.patch import Conformity, PatchMaker
-from winpool.ownership.record import Record, TaintIdentity, Unreadable
+from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
 from winpool.ownership.rights import Rights
 
 
@@ -65,7 +67,9 @@ def conform(
     held: Held = NOTHING_HELD,
     startup: Mapping[TaintIdentity, str] = NONE,
 ) -> Conformity:
-    return wanted.maker.conform(node, wanted.target(own=own, held=held, startup=startup))
+    return wanted.maker.conform(
+        _member(node, record_of(node)), wanted.target(own=own, held=held, startup=startup)
+    )
 
 
 def compare(
@@ -79,8 +83,12 @@ def is_as_wanted(
     node: Node, found: Record | Unreadable | None, *, wanted: Wanted, own: Own = NOTHING_KNOWN
 ) -> bool:
     """Go the short way."""
-    return wanted.maker.is_as_wanted(node, found, wanted.target(own=own))
+    return wanted.maker.is_as_wanted(_member(node, found), wanted.target(own=own))
 
 
 def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
     return patches.release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
+
+
+def _member(node: Node, found: Record | Unreadable | None) -> Member:
+    return Member(node, Claim.OURS, found, values_of(node))

@@ -51,6 +51,11 @@ class NodeContract(msgspec.Struct, frozen=True):
     reserved: Reserved | None = None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the node carries the taints of the spec, and has nothing to show."""
+        return not self.lacks_taints and self.held is NOTHING_HELD and self.startup is NO_STARTUP
+
+    @property
     def needs_pods(self) -> bool:
         """Whether a look at its pods has to come first."""
         return self.held.asks or self.startup.needs_pods
@@ -74,20 +79,24 @@ def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> Contract
     judge = _NodeJudge(snapshot, spec, members.rights)
     goals: dict[str, Goals] = {}
     found: dict[str, NodeContract] = {}
+    unsettled: list[tuple[Member, NodeContract]] = []
     for member in members.ours:
         uid = member.node.uid
-        goals[uid], found[uid] = judge.judge(member)
-    pairs = [(member, found[member.node.uid]) for member in members.ours]
+        goals[uid], each = judge.judge(member)
+        found[uid] = each
+        if not each.is_settled:
+            unsettled.append((member, each))
     return ContractResult(
         goals=goals,
-        progress=_progress(pairs),
-        looks=tuple([member.node for member, each in pairs if each.needs_pods or each.held.wants_own_look]),
+        progress=_progress(unsettled),
+        looks=tuple(
+            [member.node for member, each in unsettled if each.needs_pods or each.held.wants_own_look]
+        ),
         needs_all_pods=current_survey(snapshot) is None,
         requeue_at=min(
             (
                 moment
-                for _, each in pairs
-                if each.startup is not NO_STARTUP
+                for _, each in unsettled
                 if (moment := each.startup.look_again) and moment > snapshot.now
             ),
             default=None,
@@ -96,14 +105,12 @@ def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> Contract
     )
 
 
-def _progress(pairs: Iterable[tuple[Member, NodeContract]]) -> tuple[Progress, ...]:
+def _progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> tuple[Progress, ...]:
     held: list[str] = []
     waiting: list[str] = []
     timed_out: list[str] = []
     validating: list[str] = []
-    for member, each in pairs:
-        if each.held is NOTHING_HELD and each.startup is NO_STARTUP:
-            continue
+    for member, each in unsettled:
         name = member.node.name
         if each.held.intolerant:
             held.append(name)
@@ -166,7 +173,7 @@ class _NodeJudge:
         node, found = member.node, member.record
         judged, reserved = self._judge.judge(node), self._reserved.judge(node)
         mismatch = self._reserved.taint(reserved)
-        standing = {taint.identity: taint.value for taint in node.taints} if node.taints else NONE
+        standing = member.taints
         lacks_taints = bool(self._taints) and not self._taints.items() <= standing.items()
         lacks_mismatch = bool(mismatch) and MISMATCH_TAINT not in standing
         if not (lacks_taints or lacks_mismatch or self._validates):

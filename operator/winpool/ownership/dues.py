@@ -41,7 +41,7 @@ NOTHING_DUE: Final = Due()
 def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, Goals]]) -> dict[str, Due]:
     """Return what is due, by the UIDs of the nodes; ``goals`` are those of each room, by the same.
 
-    Nodes of others are not among them. Raises RoomsDisagreeError.
+    Nodes of others are not among them, nor those with nothing to do. Raises RoomsDisagreeError.
     """
     pool = snapshot.pool
     maker = PatchMaker(
@@ -53,15 +53,19 @@ def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, G
     merger = Merger()
     found: dict[str, Due] = {}
     for member in members.all:
-        uid = member.node.uid
+        node = member.node
         if member.claim is Claim.LEFT:
-            found[uid] = _of_left(member, maker, members, snapshot.written_conditions.get(uid))
+            found[node.uid] = _of_left(member, maker, members, snapshot.written_conditions.get(node.uid))
         elif member.claim is Claim.OURS and pool.spec is not None:
-            wishes = [each.get(uid, NO_GOALS) for each in goals]
-            target = merger.merged(wishes)
-            state = maker.conform(member.node, target)
-            conditions = _conditions_due(member, target.conditions, pool.uid)
-            found[uid] = NOTHING_DUE if state is AS_WANTED and conditions is None else Due(state, conditions)
+            target = merger.merged(tuple([each.get(node.uid, NO_GOALS) for each in goals]))
+            state = maker.conform(member, target)
+            conditions = (
+                _conditions_due(member, target.conditions, pool.uid)
+                if target.conditions or node.conditions
+                else None
+            )
+            if state is not AS_WANTED or conditions is not None:
+                found[node.uid] = Due(state, conditions)
     return found
 
 
@@ -92,8 +96,6 @@ def _conditions_due(
 ) -> ConditionsPatch | None:
     """Return the conditions to be written: only those that the record names, or they might never come off."""
     record, node = member.record, member.node
-    if not wanted and not node.conditions:
-        return None
     if not isinstance(record, Record) or record.pool_uid != pool_uid:
         return None
     types = {each.type for each in wanted}

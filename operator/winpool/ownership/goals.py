@@ -50,7 +50,7 @@ class RoomsDisagreeError(Exception):
     """Two rooms name one key of a node, or one names a key that it may not: a bug, never a node's fault."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Goals:
     """What one room wants to stand on one node. Nodes that are alike share one object.
 
@@ -90,13 +90,14 @@ class Purpose:
     cleared: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What all rooms together want to stand on a node.
+    """What all rooms together want to stand on a node. Nodes that are alike share one object.
 
     Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
     record. ``left_…`` are those to be left as they stand. ``cleared`` are requests of others that
-    were served. ``is_plain`` says that the short way (``patch``) can compare it.
+    were served. ``is_plain`` says that the short way (``patch``) can compare it, ``wants_nothing`` that
+    no room has anything to say of the node.
     """
 
     labels: Mapping[str, str]
@@ -114,11 +115,7 @@ class Target:
     leaves_rest: bool
     goal: Purpose
     is_plain: bool
-
-    @property
-    def wants_nothing(self) -> bool:
-        """Whether no room has anything to say of the node."""
-        return self.leaves_rest and self == _LEFT_AS_IT_IS
+    wants_nothing: bool
 
 
 def merged(wishes: Sequence[Goals]) -> Target:
@@ -168,6 +165,8 @@ def merged(wishes: Sequence[Goals]) -> Target:
             or left_annotations
             or left_taints.difference(OWN_TAINTS)
         ),
+        wants_nothing=leaves_rest
+        and not (labels or annotations or taints or conditions or unschedulable is not False),
     )
 
 
@@ -203,20 +202,15 @@ def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dic
     return {key: value for key, value in values.items() if (key in keys) is are_among}
 
 
-_LEFT_AS_IT_IS: Final = merged([LEAVE_ALL])
-
-
 class Merger:
     """Puts together what rooms want, once for all nodes that are alike; for one pass."""
 
     def __init__(self) -> None:
-        # With the goals themselves, or others could come to have the same identities.
-        self._found: dict[tuple[int, ...], tuple[Sequence[Goals], Target]] = {}
+        self._found: dict[tuple[Goals, ...], Target] = {}
 
-    def merged(self, wishes: Sequence[Goals]) -> Target:
+    def merged(self, wishes: tuple[Goals, ...]) -> Target:
         """Return what ``wishes`` come to; raises RoomsDisagreeError."""
-        key = tuple(map(id, wishes))
-        found = self._found.get(key)
+        found = self._found.get(wishes)
         if found is None:
-            found = self._found[key] = (wishes, merged(wishes))
-        return found[1]
+            found = self._found[wishes] = merged(wishes)
+        return found

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from winpool.api.keys import POOL_LABEL
 from winpool.objects.node import Node
 from winpool.ownership.membership import Claim, asking, claim, may_share
-from winpool.ownership.record import Record, Unreadable, record_of
+from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
 from winpool.ownership.rights import Rights, keys_of
 
 if TYPE_CHECKING:
@@ -20,10 +23,14 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
 
 
+NO_TAINTS: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
+
+
 class Member(msgspec.Struct, frozen=True):
     """A node that concerns a pool.
 
-    ``record`` is what stands in its ownership record, whosever. ``rival`` names the other pool that has the
+    ``record`` is what stands in its ownership record, whosever, and ``taints`` are the values of its taints.
+    ``rival`` names the other pool that has the
     node or asks for it too; ``owner_is_gone`` says that its owner is no pool.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
@@ -32,6 +39,7 @@ class Member(msgspec.Struct, frozen=True):
     node: Node
     claim: Claim
     record: Record | Unreadable | None
+    taints: Mapping[TaintIdentity, str]
     rival: str = ""
     owner_is_gone: bool = False
 
@@ -76,24 +84,29 @@ def _divided(snapshot: Snapshot, rights: Rights) -> Iterator[Member]:
         for node in nodes:
             record = record_of(node)
             if isinstance(record, Record) and record.pool_uid == pool.uid:
-                yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record)
+                yield Member(node, Claim.LEFT if pool.deleting else Claim.OURS, record, values_of(node))
             elif pool.deleting and _is_labelled(node, record, pool):
-                yield Member(node, Claim.LEFT, record)
+                yield Member(node, Claim.LEFT, record, values_of(node))
         return
-    rivals = _rivals(snapshot)
+    rivals, vanished = _rivals(snapshot), snapshot.vanished_pools
     for node in nodes:
-        found = claim(node, pool=pool, rivals=rivals, vanished=snapshot.vanished_pools, rights=rights)
+        record = record_of(node)
+        found = claim(node, found=record, pool=pool, rivals=rivals, vanished=vanished, rights=rights)
         if found.claim is Claim.NONE:
             continue
         rival = found.rival
         if found.claim is Claim.OURS and rivals:
             others = asking(rivals, node)
             rival = others[0].name if others else ""
-        yield Member(node, found.claim, record_of(node), rival, found.is_gone)
+        yield Member(node, found.claim, record, values_of(node), rival, found.is_gone)
 
 
-def _name_of(node: Node) -> str:
-    return node.name
+_name_of: Final = attrgetter("name")
+
+
+def values_of(node: Node) -> Mapping[TaintIdentity, str]:
+    """Return the values of the taints on ``node``."""
+    return {(each.key, each.effect): each.value for each in node.taints} if node.taints else NO_TAINTS
 
 
 def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> bool:

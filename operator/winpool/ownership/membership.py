@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import NodeSelector, PodRequirement, PodSelector, SelectorRequirement
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.ownership.record import Unreadable
     from winpool.ownership.rights import Rights
 
 
@@ -85,10 +86,15 @@ _OURS: Final = Claimed(Claim.OURS)
 
 
 def claim(
-    node: Node, *, pool: Pool, rivals: Collection[Pool], vanished: Collection[str], rights: Rights
+    node: Node,
+    *,
+    found: Record | Unreadable | None,
+    pool: Pool,
+    rivals: Collection[Pool],
+    vanished: Collection[str],
+    rights: Rights,
 ) -> Claimed:
-    """Say whose ``node`` is, from the point of view of ``pool``."""
-    found = record_of(node)
+    """Say whose ``node`` is, from the point of view of ``pool``; ``found`` is the record on it."""
     owner = found.pool_uid if isinstance(found, Record) else None
     if not is_asked_for(node, by=pool):
         # The annotation was lost or spoilt, the label still names us: what is under winpool.dev/ is ours.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
     from winpool.ownership.edits import Standing
     from winpool.ownership.goals import Target
+    from winpool.ownership.members import Member
     from winpool.ownership.record import Owned
 
 K = TypeVar("K")
@@ -73,6 +74,47 @@ def _nothing_was_written(_uid: str, _goal: object) -> bool:
     return False
 
 
+class _Brief:
+    """A target in the form in which thousands of nodes are compared with it: what has to be there, what not.
+
+    ``fit`` says whether a record fits, by its identity: mostly all nodes of a pool share one. It holds the
+    record too, or another could come to have the same identity.
+    """
+
+    __slots__ = ("_annotations", "_labels", "_no_annotations", "_no_labels", "_no_taints", "_taints", "fit")
+
+    def __init__(self, target: Target, *, pool_name: str) -> None:
+        self.fit: dict[int, tuple[Record, bool]] = {}
+        self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
+        self._no_labels = tuple(key for key in _ROOMS_LABELS if key not in target.own_labels)
+        self._annotations = {**target.annotations, **target.own_annotations}.items()
+        self._no_annotations = tuple(key for key in _ROOMS_ANNOTATIONS if key not in target.own_annotations)
+        self._taints = {**target.taints, **target.own_taints}.items()
+        self._no_taints = tuple(
+            each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
+        )
+
+    def is_met_by(self, member: Member) -> bool:
+        # Loops, not any(): a pass asks this of every node, and the generators cost more than the answers.
+        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
+        if not (
+            self._labels <= labels.items()
+            and self._annotations <= annotations.items()
+            and self._taints <= taints.items()
+        ):
+            return False
+        for label in self._no_labels:
+            if label in labels:
+                return False
+        for annotation in self._no_annotations:
+            if annotation in annotations:
+                return False
+        for taint in self._no_taints:  # noqa: SIM110 - see above
+            if taint in taints:
+                return False
+        return True
+
+
 class PatchMaker:
     """Makes the patches of one pool's nodes, for one pass.
 
@@ -92,20 +134,17 @@ class PatchMaker:
         self._pool_uid = pool_uid
         self._rights = rights
         self._has_written = has_written
-        # Whether a record fits a target, by their identities: mostly all nodes of a pool share both. Held
-        # with them, or others could come to have the same identities.
-        self._fit: dict[tuple[int, int], tuple[Record, Target, bool]] = {}
+        self._briefs: dict[Target, _Brief] = {}
 
-    def conform(self, node: Node, target: Target) -> Conformity:
-        """Return the patch after which ``node`` is as ``target`` says.
+    def conform(self, member: Member, target: Target) -> Conformity:
+        """Return the patch after which the node is as ``target`` says.
 
         A record of another pool is undone first: the caller decides whether that pool is gone
         (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
         """
-        found = record_of(node)
-        if self.is_as_wanted(node, found, target) or target.wants_nothing:
+        if self.is_as_wanted(member, target) or target.wants_nothing:
             return AS_WANTED
-        return self.compare(node, found, target)
+        return self.compare(member.node, member.record, target)
 
     def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> Conformity:
         """Go the long way: what is to be undone, what is to be put, and what the record says then."""
@@ -174,29 +213,23 @@ class PatchMaker:
             left_alone=left | names(doubted),
         )
 
-    def is_as_wanted(self, node: Node, record: Record | Unreadable | None, target: Target) -> bool:
+    def is_as_wanted(self, member: Member, target: Target) -> bool:
         """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
 
         All that is wanted stands there, and what is recorded as ours is just the part of it that is.
         """
+        node, record = member.node, member.record
         if not isinstance(record, Record):
             return False
         if not target.is_plain or record.unschedulable or record.conditions:
             return self.compare(node, record, target) == AS_WANTED
-        key = (id(record), id(target))
-        fit = self._fit.get(key)
+        brief = self._briefs.get(target)
+        if brief is None:
+            brief = self._briefs[target] = _Brief(target, pool_name=self._pool_name)
+        fit = brief.fit.get(id(record))
         if fit is None:
-            fit = self._fit[key] = (record, target, self._fits(record, target))
-        labels = node.labels
-        if not (
-            fit[2] and labels.get(POOL_LABEL) == self._pool_name and target.labels.items() <= labels.items()
-        ):
-            return False
-        wanted = target.own_labels
-        for each in _ROOMS_LABELS:
-            if labels.get(each) != wanted.get(each):
-                return False
-        return _has_annotations(node, target) and _has_taints(node, target)
+            fit = brief.fit[id(record)] = (record, self._fits(record, target))
+        return fit[1] and brief.is_met_by(member)
 
     def release(self, node: Node) -> Conformity:
         """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
@@ -248,27 +281,6 @@ class PatchMaker:
             and _are_of(record.annotations, target.annotations)
             and _are_of(record.taints, target.taints)
         )
-
-
-def _has_annotations(node: Node, target: Target) -> bool:
-    """Whether annotations are as wanted. Mostly there is nothing but the record."""
-    if len(node.annotations) == 1 and not (target.annotations or target.own_annotations):
-        return True
-    standing, wanted = node.annotations, target.own_annotations
-    return (
-        all(standing.get(each) == wanted.get(each) for each in _ROOMS_ANNOTATIONS)
-        and target.annotations.items() <= standing.items()
-    )
-
-
-def _has_taints(node: Node, target: Target) -> bool:
-    if not (target.taints or node.taints or target.own_taints):
-        return True
-    standing = {(taint.key, taint.effect): taint.value for taint in node.taints}
-    for each in OWN_TAINTS:
-        if each not in target.left_taints and standing.get(each) != target.own_taints.get(each):
-            return False
-    return target.taints.items() <= standing.items()
 
 
 def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,15 +12,14 @@ from winpool.contract.room import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.contract.validate import NO_STARTUP, Startup
 from winpool.objects.acts import ConditionsPatch, NodePatch
 from winpool.objects.keys import NO_KEYS, Keys
+from winpool.objects.node import Node
 from winpool.ownership.dues import NOTHING_DUE
-from winpool.ownership.members import Member
 from winpool.ownership.membership import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from winpool.contract.reserved_memory import Reserved
-    from winpool.objects.node import Node
     from winpool.ownership.dues import Due
     from winpool.ownership.members import Members
     from winpool.rooms import RoomResult
@@ -30,20 +30,24 @@ if TYPE_CHECKING:
 class Assessment(msgspec.Struct, frozen=True):
     """What is known of one node. ``patch`` is None where the node is as it should be.
 
-    ``compared`` is False where there was no readable spec to compare it with. ``found`` is what the contract
-    finds of it. ``drifted`` is what somebody undid, ``undone`` the same
-    where it may not be put back now, and ``contested`` what somebody keeps undoing; ``unreadable`` says why
-    the ownership record gives no rights; ``refused`` why the API server did not let the patch pass when it
-    was last tried. ``left_alone`` is what stands there
-    by a record that may be forged, and ``awaits_guard`` says
-    that the patch has to wait until it is known what the record permits, ``awaits_conditions`` that the
-    conditions that the record names have to come off first.
+    ``claim`` says what the pool may do with it, ``rival`` names the other pool that has the node or asks for
+    it too, and ``owner_is_gone`` says that its owner is no pool. ``found`` is what the contract finds of it;
+    ``compared`` is False where there was no readable spec to compare it with. ``drifted`` is what somebody
+    undid, ``undone`` the same where it may not be put back now, and ``contested`` what somebody keeps
+    undoing; ``unreadable`` says why the ownership record gives no rights; ``refused`` why the API server did
+    not let the patch pass when it was last tried. ``left_alone`` is what stands there by a record that may be
+    forged.
+    ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
+    ``awaits_conditions`` that the conditions that the record names have to come off first.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
     """
 
-    member: Member
+    node: Node
+    claim: Claim
     found: NodeContract
+    rival: str = ""
+    owner_is_gone: bool = False
     patch: NodePatch | None = None
     compared: bool = True
     drifted: tuple[str, ...] = ()
@@ -55,26 +59,6 @@ class Assessment(msgspec.Struct, frozen=True):
     conditions: ConditionsPatch | None = None
     awaits_guard: bool = False
     awaits_conditions: bool = False
-
-    @property
-    def node(self) -> Node:
-        """The node itself."""
-        return self.member.node
-
-    @property
-    def claim(self) -> Claim:
-        """What the pool may do with it."""
-        return self.member.claim
-
-    @property
-    def rival(self) -> str:
-        """The other pool that has the node or asks for it too."""
-        return self.member.rival
-
-    @property
-    def owner_is_gone(self) -> bool:
-        """Whether the owner that its record names is no pool."""
-        return self.member.owner_is_gone
 
     @property
     def held(self) -> Held:
@@ -128,42 +112,60 @@ class Assessment(msgspec.Struct, frozen=True):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """What is known of all nodes that concern a pool, in the order of their names.
+
+    ``notable`` are those of them that anything is to be said or done of: mostly a few of thousands.
+    """
+
+    all: tuple[Assessment, ...]
+    notable: tuple[Assessment, ...]
+
+
 def assessed(
     snapshot: Snapshot, members: Members, results: Iterable[RoomResult], dues: Mapping[str, Due]
-) -> tuple[Assessment, ...]:
-    """Put together what is known of each node that concerns the pool, in the order of their names.
-
-    A refusal is one as long as its patch is due.
-    """
+) -> Assessed:
+    """Put together what is known of each node. A refusal is one as long as its patch is due."""
     found: Mapping[str, NodeContract] = {}
     for result in results:
         if isinstance(result, ContractResult):
             found = result.nodes
     refused, contested = snapshot.attempts.refused, snapshot.attempts.contested
     is_readable = snapshot.pool.spec is not None or snapshot.pool.deleting
-    listed = []
+    listed: list[Assessment] = []
+    notable: list[Assessment] = []
     for member in members.all:
-        uid = member.node.uid
-        due, of_contract = dues.get(uid, NOTHING_DUE), found.get(uid, NOTHING_FOUND)
-        if due is NOTHING_DUE and not contested:
-            listed.append(Assessment(member, of_contract, compared=is_readable))
-            continue
-        state = due.state
-        listed.append(
-            Assessment(
-                member,
-                of_contract,
-                state.patch,
-                compared=is_readable,
-                drifted=state.drifted,
-                undone=state.undone,
-                contested=contested.get(uid, ()) if member.claim is Claim.OURS else (),
-                unreadable=state.unreadable,
-                refused=refused.get(uid, "") if state.patch else "",
-                left_alone=state.left_alone,
-                conditions=due.conditions,
-                awaits_guard=due.awaits_guard,
-                awaits_conditions=due.awaits_conditions,
+        node, claim = member.node, member.claim
+        due, of_contract = dues.get(node.uid), found.get(node.uid, NOTHING_FOUND)
+        if due is None and not (contested and node.uid in contested):
+            each = Assessment(
+                node, claim, of_contract, member.rival, member.owner_is_gone, compared=is_readable
             )
+            listed.append(each)
+            if claim is not Claim.OURS or member.rival or not of_contract.is_settled:
+                notable.append(each)
+            continue
+        due = due or NOTHING_DUE
+        state = due.state
+        each = Assessment(
+            node,
+            claim,
+            of_contract,
+            member.rival,
+            member.owner_is_gone,
+            state.patch,
+            compared=is_readable,
+            drifted=state.drifted,
+            undone=state.undone,
+            contested=contested.get(node.uid, ()) if claim is Claim.OURS else (),
+            unreadable=state.unreadable,
+            refused=refused.get(node.uid, "") if state.patch else "",
+            left_alone=state.left_alone,
+            conditions=due.conditions,
+            awaits_guard=due.awaits_guard,
+            awaits_conditions=due.awaits_conditions,
         )
-    return tuple(listed)
+        listed.append(each)
+        notable.append(each)
+    return Assessed(tuple(listed), tuple(notable))

@@ -18,13 +18,13 @@ from winpool.report.tally import count_nodes, count_pods, enumerate_names
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from winpool.api.v1alpha1 import Issue
     from winpool.objects.node import Node
     from winpool.pods.survey import Misplaced
-    from winpool.report.assessment import Assessment
+    from winpool.report.assessment import Assessed, Assessment
     from winpool.snapshot import Snapshot
 
 POD_ISSUES = (
@@ -50,14 +50,14 @@ def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
     return sum(_misplaced_on(Evidence(snapshot), _ours(assessed)).values())
 
 
-def pod_findings(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Iterator[Finding]:
+def pod_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
     """Yield what is to be said of pods on the nodes of the pool."""
     pool, evidence = snapshot.pool, Evidence(snapshot)
     if pool.deleting or pool.spec is None:
         return
-    ours = _ours(assessed)
-    yield from preflight_findings(snapshot, pool.spec, assessed, ours=ours)
-    unseen = blind(snapshot, assessed)
+    ours = _ours(nodes.all)
+    yield from preflight_findings(snapshot, pool.spec, nodes.notable, ours=ours)
+    unseen = blind(snapshot, nodes.notable)
     if unseen and not snapshot.pods_forbidden:
         yield Finding(IssueReason.POD_LIST_FAILING, unseen.nodes[:1], unseen.message, unseen.fix)
     misplaced = _misplaced_on(evidence, ours)

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from winpool.contract.acceptance import Refusal
     from winpool.objects.acts import NodePatch
     from winpool.objects.keys import Keys
-    from winpool.report.assessment import Assessment
+    from winpool.report.assessment import Assessed, Assessment
     from winpool.rooms import RoomResult
     from winpool.snapshot import Snapshot
 
 
 def status(
     snapshot: Snapshot,
-    assessed: Sequence[Assessment],
+    nodes: Assessed,
     results: Sequence[RoomResult],
     *,
     refusal: Refusal,
@@ -47,24 +47,24 @@ def status(
     set_keys: Keys,
 ) -> WindowsNodePoolStatus:
     """Return what is to stand in ``status``: all of it, for one write."""
-    pool, counts = snapshot.pool, tally(assessed, results)
-    groups = grouped(assessed)
+    pool, counts = snapshot.pool, tally(nodes.all, results)
+    groups = grouped(nodes.all)
     judged = findings(groups, today=snapshot.now.date())
     found = (
         *guard_findings(snapshot),
         *judged,
-        *pod_findings(snapshot, assessed),
-        *reserved_findings(pool, assessed),
+        *pod_findings(snapshot, nodes),
+        *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    standing = issues(assessed, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now)
+    standing = issues(nodes.notable, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now)
     overdue = overdue_at(standing)
     view = View(
         pool=pool,
         tally=counts,
         refusal=refusal,
         missing_permission=missing_permission,
-        blind=blind(snapshot, assessed),
+        blind=blind(snapshot, nodes.notable),
         is_overdue=overdue is not None and overdue <= snapshot.now,
         groups=groups,
         judged=judged,
@@ -76,12 +76,12 @@ def status(
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
-        misplaced_pods=misplaced_pods(snapshot, assessed),
+        misplaced_pods=misplaced_pods(snapshot, nodes.all),
         builds=builds(groups),
         issues=standing,
         set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_template(snapshot) if view.accepted else None,
-        plan=_plan(snapshot, assessed) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
+        plan=_plan(snapshot, nodes.notable) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )
 

@@ -75,7 +75,7 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
                 refused.append(node.name)
         if whose is Claim.OURS or whose is Claim.LEFT:
             nodes += 1
-            current = each.is_current and node.name not in pending
+            current = each.is_current and (not pending or node.name not in pending)
             up_to_date += current
             if is_ready(node):
                 ready += 1

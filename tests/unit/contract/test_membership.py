@@ -18,6 +18,7 @@ from winpool.api.v1alpha1 import NodeSelector
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.membership import Claim, claim, concerns, is_asked_for, may_share, selects
+from winpool.ownership.record import record_of
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 
@@ -58,7 +59,7 @@ def test_a_selector_takes_what_kubernetes_would_take(
 
 def claim_of(node: Node, pool: Pool, *rivals: Pool, vanished: tuple[str, ...] = ()) -> tuple[Claim, str]:
     """Return the claim, and who has the node where that is another pool."""
-    found = claim(node, pool=pool, rivals=rivals, vanished=vanished, rights=GUARDED)
+    found = claim(node, found=record_of(node), pool=pool, rivals=rivals, vanished=vanished, rights=GUARDED)
     return found.claim, found.rival if found.claim is Claim.RIVAL else ""
 
 

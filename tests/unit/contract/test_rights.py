@@ -32,7 +32,7 @@ from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import Claim, claim
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse, record_of
 from winpool.ownership.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
@@ -249,7 +249,7 @@ def test_a_node_is_taken_over_only_from_an_owner_that_was_a_pool(
     rights: Rights, guard: str, expected: Claim
 ) -> None:
     node = forged(uid="gone", guard=guard)
-    found = claim(node, pool=a_pool(), rivals=(), vanished=("gone",), rights=rights)
+    found = claim(node, found=record_of(node), pool=a_pool(), rivals=(), vanished=("gone",), rights=rights)
     assert found.claim is expected
     assert found.is_gone is (expected is Claim.UNKNOWN)
 
@@ -321,7 +321,7 @@ def test_nor_is_what_a_pool_left_that_is_gone() -> None:
     stray = relabelled(node, **{OS_LABEL: "linux"})
     assert release_stray(stray, rights=rights).patch is None
     other = a_pool("other", uid="other")
-    claimed = claim(node, pool=other, rivals=(), vanished=(UID,), rights=rights)
+    claimed = claim(node, found=record_of(node), pool=other, rivals=(), vanished=(UID,), rights=rights)
     assert (claimed.claim, claimed.is_gone) == (Claim.UNKNOWN, False), "nobody is told to take the record off"
     orphan = relabelled(node, agentpool="of-nobody")
     found = release_orphan(orphan, pools=(), is_vanished=lambda _: True, rights=rights)
