@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from winpool.api.conditions import Reason
+from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
 from winpool.contract.judge import Judge
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.contract.judge import Judged
+    from winpool.objects.node import Node
     from winpool.ownership.members import Member, Members
     from winpool.ownership.record import TaintIdentity
     from winpool.ownership.rights import Rights
@@ -150,6 +152,15 @@ def _progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> tuple[Progres
     return tuple(each for each in said if each.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """What is the same of nodes that report the same; ``plain`` is for those that lack nothing."""
+
+    judged: Judged
+    mismatch: bool | None
+    plain: tuple[Goals, NodeContract]
+
+
 class _NodeJudge:
     """Says of node by node what is wanted there, for one pass."""
 
@@ -164,20 +175,36 @@ class _NodeJudge:
         self._brake = Brake(snapshot, spec, evidence)
         self._validator = Validator(snapshot, spec, evidence)
         self._validates = bool(spec.startup_taints)
-        # One object for all nodes that are alike, by the identities of what it is made of.
+        self._wanted_taints = self._taints.items()
+        # One object for all nodes that are alike, by the identities of what it is made of. What nodes report
+        # of their versions and memory is held once for all nodes (``cluster.node_texts``).
         self._goals: dict[tuple[object, ...], Goals] = {}
-        self._found: dict[tuple[int, int], NodeContract] = {}
+        self._alike: dict[tuple[int, str | None, int], _Alike] = {}
 
     def judge(self, member: Member) -> tuple[Goals, NodeContract]:
         """Return what is wanted on the node, and what is found of it."""
-        node, found = member.node, member.record
+        node, standing = member.node, member.taints
+        key = (id(node.versions), node.labels.get(WINDOWS_BUILD_LABEL), id(node.memory))
+        alike = self._alike.get(key)
+        if alike is None:
+            alike = self._alike[key] = self._judged(node)
+        lacks_taints = not self._wanted_taints <= standing.items()
+        lacks_mismatch = alike.mismatch is True and MISMATCH_TAINT not in standing
+        if not (lacks_taints or lacks_mismatch or self._validates):
+            return alike.plain
+        return self._unlike(member, alike, lacks_taints=lacks_taints, lacks_mismatch=lacks_mismatch)
+
+    def _judged(self, node: Node) -> _Alike:
         judged, reserved = self._judge.judge(node), self._reserved.judge(node)
         mismatch = self._reserved.taint(reserved)
-        standing = member.taints
-        lacks_taints = bool(self._taints) and not self._taints.items() <= standing.items()
-        lacks_mismatch = bool(mismatch) and MISMATCH_TAINT not in standing
-        if not (lacks_taints or lacks_mismatch or self._validates):
-            return self._plain(judged, reserved, mismatch=mismatch)
+        found = NodeContract(judgement=judged.judgement, reserved=reserved)
+        return _Alike(judged, mismatch, (self._made(judged, mismatch=mismatch), found))
+
+    def _unlike(
+        self, member: Member, alike: _Alike, *, lacks_taints: bool, lacks_mismatch: bool
+    ) -> tuple[Goals, NodeContract]:
+        """Go the long way, for a node that lacks a taint or may be validated."""
+        node, found, mismatch = member.node, member.record, alike.mismatch
         is_known = isinstance(found, Record) and found.pool_uid == self._pool_uid
         record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
         held = self._brake.hold(node, record) if lacks_taints else NOTHING_HELD
@@ -186,22 +213,16 @@ class _NodeJudge:
             mismatch = None if MISMATCH_TAINT in held.waiting else mismatch
         startup = self._validator.startup(node, record, is_newcomer=found is None)
         if held is NOTHING_HELD and startup is NO_STARTUP and not lacks_taints:
-            return self._plain(judged, reserved, mismatch=mismatch)
+            if mismatch is alike.mismatch:
+                return alike.plain
+            return self._made(alike.judged, mismatch=mismatch), alike.plain[1]
         goals = (
-            self._made(judged, mismatch=mismatch, held=held.all, startup=startup.taints)
+            self._made(alike.judged, mismatch=mismatch, held=held.all, startup=startup.taints)
             if startup.joins or not held.holds_all
             else LEAVE_ALL
         )
-        return goals, NodeContract(held, startup, lacks_taints, judged.judgement, reserved)
-
-    def _plain(
-        self, judged: Judged, reserved: Reserved | None, *, mismatch: bool | None
-    ) -> tuple[Goals, NodeContract]:
-        key = (id(judged), id(reserved))
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = NodeContract(judgement=judged.judgement, reserved=reserved)
-        return self._made(judged, mismatch=mismatch), found
+        plain = alike.plain[1]
+        return goals, NodeContract(held, startup, lacks_taints, plain.judgement, plain.reserved)
 
     def _made(
         self,

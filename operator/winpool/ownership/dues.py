@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from winpool.objects.acts import ConditionsPatch
-from winpool.ownership.goals import NO_GOALS, Merger
+from winpool.ownership.goals import NO_GOALS, merged
 from winpool.ownership.membership import Claim
 from winpool.ownership.patch import AS_WANTED, Conformity, PatchMaker
 from winpool.ownership.record import Record
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from winpool.objects.node import Node, NodeCondition
-    from winpool.ownership.goals import Goals
+    from winpool.ownership.goals import Goals, Target
     from winpool.ownership.members import Member, Members
+    from winpool.ownership.patch import Brief
     from winpool.snapshot import Snapshot
 
 
@@ -50,23 +51,30 @@ def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, G
         rights=members.rights,
         has_written=snapshot.attempts.has_written,
     )
-    merger = Merger()
+    briefs: dict[tuple[Goals, ...], Brief] = {}
     found: dict[str, Due] = {}
     for member in members.all:
-        node = member.node
+        uid = member.node.uid
         if member.claim is Claim.LEFT:
-            found[node.uid] = _of_left(member, maker, members, snapshot.written_conditions.get(node.uid))
+            found[uid] = _of_left(member, maker, members, snapshot.written_conditions.get(uid))
         elif member.claim is Claim.OURS and pool.spec is not None:
-            target = merger.merged(tuple([each.get(node.uid, NO_GOALS) for each in goals]))
-            state = maker.conform(member, target)
-            conditions = (
-                _conditions_due(member, target.conditions, pool.uid)
-                if target.conditions or node.conditions
-                else None
-            )
-            if state is not AS_WANTED or conditions is not None:
-                found[node.uid] = Due(state, conditions)
+            wishes = tuple([each.get(uid, NO_GOALS) for each in goals])
+            brief = briefs.get(wishes)
+            if brief is None:
+                brief = briefs[wishes] = maker.brief_of(merged(wishes))
+            if brief.is_met_by(member) and not brief.target.conditions:
+                continue  # thousands of nodes end here, in each pass
+            due = _of_ours(member, maker, brief.target, pool.uid)
+            if due != NOTHING_DUE:
+                found[uid] = due
     return found
+
+
+def _of_ours(member: Member, maker: PatchMaker, target: Target, pool_uid: str) -> Due:
+    return Due(
+        maker.conform(member, target),
+        _conditions_due(member, target.conditions, pool_uid),
+    )
 
 
 def _of_left(

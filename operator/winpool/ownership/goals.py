@@ -200,17 +200,3 @@ def _left(wishes: Mapping[K, Wish]) -> frozenset[K]:
 
 def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dict[K, str]:
     return {key: value for key, value in values.items() if (key in keys) is are_among}
-
-
-class Merger:
-    """Puts together what rooms want, once for all nodes that are alike; for one pass."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[Goals, ...], Target] = {}
-
-    def merged(self, wishes: tuple[Goals, ...]) -> Target:
-        """Return what ``wishes`` come to; raises RoomsDisagreeError."""
-        found = self._found.get(wishes)
-        if found is None:
-            found = self._found[wishes] = merged(wishes)
-        return found

@@ -21,6 +21,7 @@ The rules, each with a test of its name:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
@@ -74,17 +75,39 @@ def _nothing_was_written(_uid: str, _goal: object) -> bool:
     return False
 
 
-class _Brief:
-    """A target in the form in which thousands of nodes are compared with it: what has to be there, what not.
+class Brief:
+    """A target in the form in which thousands of nodes are compared with it."""
 
-    ``fit`` says whether a record fits, by its identity: mostly all nodes of a pool share one. It holds the
-    record too, or another could come to have the same identity.
-    """
+    __slots__ = (
+        "_annotations",
+        "_compare",
+        "_fit",
+        "_fits",
+        "_is_plain",
+        "_labels",
+        "_no_annotations",
+        "_no_labels",
+        "_no_taints",
+        "_taints",
+        "target",
+    )
 
-    __slots__ = ("_annotations", "_labels", "_no_annotations", "_no_labels", "_no_taints", "_taints", "fit")
-
-    def __init__(self, target: Target, *, pool_name: str) -> None:
-        self.fit: dict[int, tuple[Record, bool]] = {}
+    def __init__(
+        self,
+        target: Target,
+        *,
+        pool_name: str,
+        fits: Callable[[Record], bool],
+        compare: Callable[[Node, Record], Conformity],
+    ) -> None:
+        """Make it; ``fits`` says whether a record fits, ``compare`` goes the long way."""
+        self.target = target
+        self._is_plain = target.is_plain
+        self._fits = fits
+        self._compare = compare
+        # Whether a record fits, by its identity: mostly all nodes of a pool share one. Held with it, or
+        # another could come to have the same identity.
+        self._fit: dict[int, tuple[Record, bool]] = {}
         self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
         self._no_labels = tuple(key for key in _ROOMS_LABELS if key not in target.own_labels)
         self._annotations = {**target.annotations, **target.own_annotations}.items()
@@ -95,6 +118,18 @@ class _Brief:
         )
 
     def is_met_by(self, member: Member) -> bool:
+        """Whether there is nothing to do on the node."""
+        record = member.record
+        if not isinstance(record, Record):
+            return False
+        if not self._is_plain or record.unschedulable or record.conditions:
+            return self._compare(member.node, record) == AS_WANTED
+        fit = self._fit.get(id(record))
+        if fit is None:
+            fit = self._fit[id(record)] = (record, self._fits(record))
+        return fit[1] and self._stands_on(member)
+
+    def _stands_on(self, member: Member) -> bool:
         # Loops, not any(): a pass asks this of every node, and the generators cost more than the answers.
         labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
         if not (
@@ -134,7 +169,7 @@ class PatchMaker:
         self._pool_uid = pool_uid
         self._rights = rights
         self._has_written = has_written
-        self._briefs: dict[Target, _Brief] = {}
+        self._briefs: dict[Target, Brief] = {}
 
     def conform(self, member: Member, target: Target) -> Conformity:
         """Return the patch after which the node is as ``target`` says.
@@ -218,18 +253,19 @@ class PatchMaker:
 
         All that is wanted stands there, and what is recorded as ours is just the part of it that is.
         """
-        node, record = member.node, member.record
-        if not isinstance(record, Record):
-            return False
-        if not target.is_plain or record.unschedulable or record.conditions:
-            return self.compare(node, record, target) == AS_WANTED
+        return self.brief_of(target).is_met_by(member)
+
+    def brief_of(self, target: Target) -> Brief:
+        """Return what ``target`` asks for, in the form in which many nodes are compared with it."""
         brief = self._briefs.get(target)
         if brief is None:
-            brief = self._briefs[target] = _Brief(target, pool_name=self._pool_name)
-        fit = brief.fit.get(id(record))
-        if fit is None:
-            fit = brief.fit[id(record)] = (record, self._fits(record, target))
-        return fit[1] and brief.is_met_by(member)
+            brief = self._briefs[target] = Brief(
+                target,
+                pool_name=self._pool_name,
+                fits=partial(self._fits, target=target),
+                compare=partial(self.compare, target=target),
+            )
+        return brief
 
     def release(self, node: Node) -> Conformity:
         """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
@@ -266,7 +302,7 @@ class PatchMaker:
             return "it is missing, though the pool label is there"
         return found.why if isinstance(found, Unreadable) else ""
 
-    def _fits(self, record: Record, target: Target) -> bool:
+    def _fits(self, record: Record, *, target: Target) -> bool:
         """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
 
         Without a guard a record may name any: there is nothing better to name.
