@@ -43,7 +43,7 @@ def a_patch(node: Node, goal: object = None) -> NodePatch:
 
 
 def held_back(patience: Patience, nodes: Nodes = NODES, *, goal: object = None) -> set[str]:
-    """Return the UIDs of those that must not be written for that goal now; ``nodes`` are known."""
+    """The UIDs of the nodes that must not be written for that goal now, where ``nodes`` are known."""
     attempts = patience.attempts(nodes)
     all_nodes = (*NODES.values(), *nodes.values())
     return {node.uid for node in all_nodes if attempts.holds_back(a_patch(node, goal))}

@@ -2,6 +2,10 @@
 
 Made for repairs: the first of a node is immediate, and if it is needed again somebody disagrees, and a
 write war helps nobody.
+
+A pause holds back the goal that it came after, and no other: what stands in the way of one says nothing of
+the next. But how often it has happened is counted by the node, so that a war that follows a node from goal
+to goal does not begin anew with each.
 """
 
 from __future__ import annotations
@@ -9,19 +13,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from winpool.control.patience.recurrence import Recurrence
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 FIRST_PAUSE_SECONDS: Final = 2.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
-QUIET_SECONDS: Final = 600.0
-"""Longer than the longest pause, or a war at that pace would look like peace."""
+
+WHATEVER: Final = object()
+"""In the place of a goal: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
-    times: int
-    last: float
+class _Pauses:
+    """Those of one node. The one that is over first comes first: a later one is never shorter."""
+
+    goals: tuple[object, ...]
+    ends: tuple[float, ...]
 
 
 class Pacer:
@@ -30,61 +39,68 @@ class Pacer:
     def __init__(self, *, monotonic: Callable[[], float], longest: float = LONGEST_PAUSE_SECONDS) -> None:
         self._monotonic = monotonic
         self._longest = longest
-        self._histories: dict[str, _History] = {}
-        # Those that had to wait when that was last asked, and those noted since. Each of them is owed a look,
+        self._recurrence = Recurrence(monotonic=monotonic)
+        # Those that were not over when that was last asked, and those noted since. Each is owed a look,
         # though its time may be over before anybody asks how long that is: a status is written in between.
-        self._waiting: set[str] = set()
+        self._of_nodes: dict[str, float] = {}
+        self._of_goals: dict[str, _Pauses] = {}
 
-    def note(self, node_uid: str) -> int:
-        """Take note that it has happened again; give how often it has, up to nine times."""
-        now = self._monotonic()
-        before = self._histories.get(node_uid)
-        if before and now - before.last >= QUIET_SECONDS:
-            before = None
-        # 2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number.
-        times = min(before.times + 1, 9) if before else 1
-        self._histories[node_uid] = _History(times, now)
-        self._waiting.add(node_uid)
+    def note(self, node_uid: str, goal: object = WHATEVER) -> int:
+        """Take note that it has happened again, to a try at ``goal``; give how often it has, up to nine.
+
+        It is the callers' part that not too many goals of one node are paused at the same time.
+        """
+        times = self._recurrence.note(node_uid)
+        end = self._monotonic() + min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), self._longest)
+        if goal is WHATEVER:
+            self._of_nodes[node_uid] = end
+        else:
+            before = self._of_goals.get(node_uid)
+            others = [each for each in _each(before) if each[0] != goal] if before else ()
+            self._of_goals[node_uid] = _pauses((*others, (goal, end)))
         return times
 
     def forget(self, node_uid: str) -> None:
         """Start anew with a node."""
-        self._histories.pop(node_uid, None)
-        self._waiting.discard(node_uid)
+        self._recurrence.forget(node_uid)
+        self._of_nodes.pop(node_uid, None)
+        self._of_goals.pop(node_uid, None)
 
     def known(self) -> frozenset[str]:
         """Return the UIDs of the nodes that are not forgotten yet."""
-        return frozenset(self._histories)
-
-    def times(self) -> dict[str, int]:
-        """Return how often it has happened of late, by the UIDs of the nodes that it happened to."""
-        self._forget_the_quiet(self._monotonic())
-        return {uid: history.times for uid, history in self._histories.items()}
-
-    def seconds_to_quiet(self, node_uid: str) -> float:
-        """Return how long until that node is forgotten, if nothing happens."""
-        history = self._histories.get(node_uid)
-        return max(0.0, history.last + QUIET_SECONDS - self._monotonic()) if history else 0.0
+        return self._recurrence.known()
 
     def held_back(self) -> frozenset[str]:
-        """Return the UIDs of the nodes that have to wait."""
+        """Return the UIDs of the nodes that have to wait, with some goal or with all."""
+        nodes, goals = self.waiting()
+        return nodes | goals.keys()
+
+    def waiting(self) -> tuple[frozenset[str], dict[str, tuple[object, ...]]]:
+        """Return which nodes have to wait whatever the goal, and the goals that have to, by UID."""
         now = self._monotonic()
-        self._forget_the_quiet(now)
-        self._waiting = {uid for uid, history in self._histories.items() if self._due(history) > now}
-        return frozenset(self._waiting)
+        self._recurrence.forget_the_quiet(now)
+        self._of_nodes = {uid: end for uid, end in self._of_nodes.items() if end > now}
+        for uid in [uid for uid, pauses in self._of_goals.items() if pauses.ends[0] <= now]:
+            if left := [each for each in _each(self._of_goals[uid]) if each[1] > now]:
+                self._of_goals[uid] = _pauses(left)
+            else:
+                del self._of_goals[uid]
+        return frozenset(self._of_nodes), {uid: pauses.goals for uid, pauses in self._of_goals.items()}
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a waiting node may be written: 0 if it may by now, None where none waits.
+        """Return how long until a pause is over: 0 if one is by now, None where there is none.
 
-        A node waits until ``held_back`` is asked again and does not name it any more.
+        A pause lasts until ``waiting`` or ``held_back`` is asked again and does not name it any more.
         """
         now = self._monotonic()
-        dues = (self._due(self._histories[uid]) for uid in self._waiting if uid in self._histories)
-        return min((max(0.0, due - now) for due in dues), default=None)
+        of_goals = (pauses.ends[0] for pauses in self._of_goals.values())
+        return min((max(0.0, end - now) for end in (*self._of_nodes.values(), *of_goals)), default=None)
 
-    def _due(self, history: _History) -> float:
-        return history.last + min(FIRST_PAUSE_SECONDS * 2.0 ** (history.times - 1), self._longest)
 
-    def _forget_the_quiet(self, now: float) -> None:
-        loud = {uid: each for uid, each in self._histories.items() if now - each.last < QUIET_SECONDS}
-        self._histories = loud
+def _each(pauses: _Pauses) -> Iterator[tuple[object, float]]:
+    return zip(pauses.goals, pauses.ends, strict=True)
+
+
+def _pauses(found: Iterable[tuple[object, float]]) -> _Pauses:
+    goals, ends = zip(*found, strict=True)
+    return _Pauses(goals, ends)

@@ -1,9 +1,14 @@
 """When a node may be written again, after whatever came of the last write.
 
-- *Written again* for the same spec: somebody undid what we wrote. Once more comes later and later.
-- *Conflict* (409, 404): see ``conflicts``.
+- *Written again* for the same goal: somebody undid what we wrote. Once more comes later and later. With
+  another goal it is no repeat, not even with one from before: A, B and A again is no quarrel.
 - *Refused* (422, or 403 by a policy): the API server will not have it, today and likely tomorrow.
 - *Failed* (500 for single nodes): a webhook, mostly, or a moment of etcd; it may be well again soon.
+- *Conflict* (409, 404): see ``conflicts``.
+
+The first three hold back a node with the goal that was tried. Another goal goes at once, as long as there
+are free changes left, see ``goals``: after that each write is a repeat, and it is the node that waits. So it
+does after a conflict, which is about the state that is known of the node, whatever the goal.
 
 Kept in memory only: after a restart everything is tried at once, once.
 """
@@ -15,7 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import Conflict, NotFound, Unavailable
 from winpool.control.patience.conflicts import Conflicts
-from winpool.control.patience.pacing import Pacer
+from winpool.control.patience.goals import Goals
+from winpool.control.patience.pacing import WHATEVER, Pacer
+from winpool.control.patience.recurrence import Recurrence
 from winpool.objects.attempts import Attempts
 
 if TYPE_CHECKING:
@@ -58,11 +65,11 @@ class Patience:
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._repeats = Pacer(monotonic=monotonic)
-        self._repairs = Pacer(monotonic=monotonic)
+        self._repairs = Recurrence(monotonic=monotonic)
         self._refusals = Pacer(monotonic=monotonic)
         self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
         self._conflicts = Conflicts(monotonic=monotonic)
-        self._written_goals: dict[str, object] = {}
+        self._goals = Goals(monotonic=monotonic)
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
 
@@ -85,20 +92,21 @@ class Patience:
     def note_written(self, patch: NodePatch, *, repaired: tuple[str, ...] = ()) -> None:
         """Take note of a write that was carried out; ``repaired``: what it put back that somebody had undone.
 
-        A second write for the same spec is one in any case, whatever was undone: the ownership record,
+        A second write for the same goal is one in any case, whatever was undone: the ownership record,
         for one, which leaves nothing to tell drift by.
         """
         node = patch.node
+        goal, is_restless = self._paused_by(patch)
+        is_repeat = self._goals.note_written(node.uid, patch.goal)
         self._refused.pop(node.uid, None)
         self._conflicts.forget(node.uid)
         self._refusals.forget(node.uid)
         self._failures.forget(node.uid)
-        if repaired or node.uid in self._written_goals:
-            self._repeats.note(node.uid)
+        if repaired or is_repeat or is_restless:
+            self._repeats.note(node.uid, goal)
         if repaired:
             self._repairs.note(node.uid)
             self._repaired[node.uid] = repaired
-        self._written_goals[node.uid] = patch.goal
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
         """Take note of a write that was not carried out."""
@@ -110,26 +118,32 @@ class Patience:
             if tries >= CONFLICTS_BEFORE_TELLING:
                 return self._refuse(node, error)
             return Advice.LIST if tries >= CONFLICTS_BEFORE_LIST else Advice.WAIT
+        goal, _ = self._paused_by(patch)
         if isinstance(error, Unavailable):
-            tries = self._failures.note(node.uid)
+            tries = self._failures.note(node.uid, goal)
             return self._refuse(node, error) if tries >= FAILURES_BEFORE_TELLING else Advice.WAIT
-        self._refusals.note(node.uid)
+        self._refusals.note(node.uid, goal)
         return self._refuse(node, error)
 
     def attempts(self, nodes: Mapping[str, Node], *, written_generation: int = 0) -> Attempts:
         """Return what a pass goes by. ``nodes`` are all that are known, by name; the others are forgotten."""
-        if len(self._written_goals) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
+        if len(self._goals) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
             known = {node.uid for node in nodes.values()}
-            self._written_goals = {uid: goal for uid, goal in self._written_goals.items() if uid in known}
+            self._goals.forget_all_but(known)
             self._refused = {uid: why for uid, why in self._refused.items() if uid in known}
+        waiting_nodes, waiting = self._conflicts.held_back(nodes), dict[str, tuple[object, ...]]()
+        for pacer in (self._repeats, self._refusals, self._failures):
+            paused_nodes, paused = pacer.waiting()
+            waiting_nodes |= paused_nodes
+            for uid in waiting.keys() & paused.keys():
+                paused[uid] += waiting[uid]
+            waiting |= paused
         return Attempts(
-            waiting_nodes=self._repeats.held_back()
-            | self._refusals.held_back()
-            | self._failures.held_back()
-            | self._conflicts.held_back(nodes),
+            waiting=waiting,
+            waiting_nodes=waiting_nodes,
             refused=self._refused.copy(),
             contested=self._contested,
-            written=self._written_goals.copy(),
+            written=self._goals.written(),
             written_generation=written_generation,
         )
 
@@ -148,6 +162,11 @@ class Patience:
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
         return min((*waits, *map(self._repairs.seconds_to_quiet, self._contested)), default=None)
+
+    def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
+        """Return which goal a pause after this try holds back, and whether the goals of the node flap."""
+        is_restless = self._goals.note_tried(patch.node.uid, patch.goal)
+        return (WHATEVER if is_restless else patch.goal), is_restless
 
     def _refuse(self, node: Node, error: ApiError) -> Advice:
         is_news = node.uid not in self._refused

@@ -1,0 +1,57 @@
+"""What was tried on each node, and what stands there by our last write: by that a repeat is known.
+
+A node whose goal changes is written at once, and a goal may follow what the node's own kubelet reports: the
+label of its Windows revision, for one. So goals can change as fast as somebody likes, and only so many
+changes are free (P7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.control.patience.recurrence import Recurrence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+FREE_CHANGES: Final = 32
+"""Changes of the goal of one node, within ten minutes each of the one before, that go at once. Twice the
+thirteen states that an OS upgrade takes a node through, and some for what changes on the way. As many writes
+a node can cost the API server in a burst; after that they come at the pace of a write war."""
+
+
+class Goals:
+    """The goals of the nodes of one pool, by their UIDs. A goal is only ever compared."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._tried: dict[str, object] = {}
+        self._written: dict[str, object] = {}
+        self._changes = Recurrence(monotonic=monotonic, most=FREE_CHANGES + 1)
+
+    def __len__(self) -> int:
+        """Return how many nodes are known."""
+        return len(self._tried)
+
+    def note_tried(self, node_uid: str, goal: object) -> bool:
+        """Take note of a try, whatever came of it; give whether the free changes of that node are used up."""
+        if node_uid in self._tried and self._tried[node_uid] != goal:
+            self._changes.note(node_uid)
+        self._tried[node_uid] = goal
+        return self._changes.times_of(node_uid) > FREE_CHANGES
+
+    def note_written(self, node_uid: str, goal: object) -> bool:
+        """Take note of a write that was carried out; give whether it was for the goal of the one before."""
+        is_repeat = node_uid in self._written and self._written[node_uid] == goal
+        self._written[node_uid] = goal
+        return is_repeat
+
+    def written(self) -> dict[str, object]:
+        """Return the goal of the last write to each node that was carried out."""
+        return self._written.copy()
+
+    def forget_all_but(self, node_uids: Collection[str]) -> None:
+        """Forget the nodes that are gone."""
+        self._tried = {uid: goal for uid, goal in self._tried.items() if uid in node_uids}
+        self._written = {uid: goal for uid, goal in self._written.items() if uid in node_uids}
+        for gone in self._changes.known().difference(node_uids):
+            self._changes.forget(gone)

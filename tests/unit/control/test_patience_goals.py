@@ -1,0 +1,266 @@
+"""Which writes to a node are a quarrel, and which are just another thing to do there."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.builders import a_node, by_name
+from harness.clock import Seconds
+from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
+from winpool.control.patience.goals import FREE_CHANGES
+from winpool.control.patience.recurrence import QUIET_SECONDS
+from winpool.control.patience.writes import Advice, Patience
+from winpool.objects.acts import NodePatch
+from winpool.objects.attempts import Attempts
+from winpool.objects.node import Node
+
+W1, W2 = a_node("w1"), a_node("w2")
+NODES = by_name(W1, W2)
+A, B, C = "a", "b", "c"
+REFUSAL = Invalid("patch nodes w1: 422", status=422)
+FAILURE = Unavailable("patch nodes w1: 500", status=500)
+CONFLICT = Conflict("patch nodes w1: 409", status=409)
+
+
+@pytest.fixture
+def patience(clock: Seconds) -> Patience:
+    return Patience(monotonic=clock)
+
+
+def a_patch(goal: object, node: Node = W1) -> NodePatch:
+    return NodePatch(node=node, labels={}, annotations={}, taints=None, goal=goal)
+
+
+def waits(patience: Patience, goal: object, node: Node = W1) -> bool:
+    """Whether a write for that goal has to wait now."""
+    return patience.attempts(NODES).holds_back(a_patch(goal, node))
+
+
+def write(patience: Patience, *goals: object) -> None:
+    """Write w1 for each goal, one after another and at once."""
+    for goal in goals:
+        assert not waits(patience, goal), f"{goal} has to wait"
+        patience.note_written(a_patch(goal))
+
+
+def flap(patience: Patience, times: int) -> None:
+    """Change the goal of w1, which is A, so often, and write each at once."""
+    write(patience, *(B if number % 2 == 0 else A for number in range(times)))
+
+
+# Repeats
+
+
+def test_nine_transitions_of_a_node_go_at_once(patience: Patience) -> None:
+    write(patience, *({"upgrade-state": str(number)} for number in range(9)))
+    assert patience.seconds_to_next() is None
+    assert patience.attempts(NODES) == Attempts(written={W1.uid: {"upgrade-state": "8"}})
+
+
+def test_what_was_wanted_before_and_is_wanted_again_is_no_quarrel(patience: Patience) -> None:
+    write(patience, A, B, A, B)
+    assert patience.seconds_to_next() is None
+
+
+def test_what_somebody_undoes_is_put_back_at_once_and_then_later_and_later(
+    patience: Patience, clock: Seconds
+) -> None:
+    write(patience, A, A)
+    for pause in (2, 4, 8, 16, 32, 64, 128, 256, 300, 300):
+        assert patience.seconds_to_next() == pytest.approx(pause)
+        clock.now += pause - 0.01
+        assert waits(patience, A)
+        clock.now += 0.02
+        write(patience, A)
+
+
+def test_who_undoes_one_of_nine_transitions_is_paced_and_the_next_transition_is_not(
+    patience: Patience,
+) -> None:
+    write(patience, *range(5))
+    write(patience, 4)
+    assert waits(patience, 4)
+    write(patience, *range(5, 9))
+    assert waits(patience, 4), "its pause is not over"
+    write(patience, 8)
+    assert waits(patience, 8)
+
+
+def test_a_war_that_follows_a_node_to_the_next_goal_does_not_begin_anew(
+    patience: Patience, clock: Seconds
+) -> None:
+    for pause in (2, 4, 8):
+        write(patience, A)
+        clock.now += pause
+    write(patience, B, B)
+    assert waits(patience, B)
+    clock.now += 7.9
+    assert waits(patience, B), "it was undone for the third time"
+    clock.now += 0.2
+    assert not waits(patience, B)
+
+
+def test_a_repair_on_the_way_to_another_goal_holds_back_that_goal_alone(patience: Patience) -> None:
+    write(patience, A)
+    patience.note_written(a_patch(B), repaired=("label team",))
+    assert waits(patience, B)
+    write(patience, C)
+
+
+def test_goals_are_compared_and_not_the_objects_that_name_them(patience: Patience) -> None:
+    """They may be of a kind that no set takes."""
+    write(patience, {"labels": {"os": "1"}}, {"labels": {"os": "1"}})
+    assert waits(patience, {"labels": {"os": "1"}})
+    assert not waits(patience, {"labels": {"os": "2"}})
+
+
+def test_each_node_has_goals_of_its_own(patience: Patience) -> None:
+    write(patience, A, A)
+    assert not waits(patience, A, W2)
+    patience.note_written(a_patch(A, W2))
+    assert not waits(patience, A, W2)
+
+
+# Refusals, failures, conflicts
+
+
+@pytest.mark.parametrize("error", [REFUSAL, FAILURE], ids=str)
+def test_a_goal_that_the_api_server_does_not_take_holds_back_no_other(
+    patience: Patience, clock: Seconds, error: ApiError
+) -> None:
+    patience.note_stopped(a_patch(A), error)
+    assert waits(patience, A)
+    patience.note_stopped(a_patch(B), error)
+    assert waits(patience, A)
+    assert waits(patience, B)
+    assert not waits(patience, C)
+    assert patience.seconds_to_next() == pytest.approx(2)
+    clock.now += 2.1
+    assert not waits(patience, A), "each has a pause of its own"
+    assert waits(patience, B)
+    assert patience.seconds_to_next() == pytest.approx(1.9)
+
+
+def test_pauses_of_two_kinds_hold_back_a_goal_each(patience: Patience) -> None:
+    write(patience, A, A)
+    patience.note_stopped(a_patch(B), REFUSAL)
+    patience.note_stopped(a_patch(C), FAILURE)
+    assert [waits(patience, goal) for goal in (A, B, C, "another")] == [True, True, True, False]
+
+
+def test_a_refusal_is_not_told_any_more_once_another_goal_was_written(patience: Patience) -> None:
+    assert patience.note_stopped(a_patch(A), REFUSAL) is Advice.TELL
+    assert patience.attempts(NODES).refused == {W1.uid: REFUSAL.message}
+    write(patience, B)
+    assert patience.attempts(NODES).refused == {}
+    assert patience.failing == frozenset()
+    assert patience.note_stopped(a_patch(A), REFUSAL) is Advice.TELL, "and is news again"
+
+
+def test_a_conflict_holds_back_every_goal_until_the_newer_state_is_known(patience: Patience) -> None:
+    patience.note_stopped(a_patch(A), CONFLICT)
+    assert waits(patience, A)
+    assert waits(patience, B)
+
+
+# Goals that flap
+
+
+def test_the_free_changes_are_enough_for_an_upgrade_and_then_some() -> None:
+    assert FREE_CHANGES >= 2 * 13
+
+
+def test_goals_that_flap_are_paced_once_the_free_changes_are_used_up(
+    patience: Patience, clock: Seconds
+) -> None:
+    write(patience, A)
+    flap(patience, FREE_CHANGES)
+    assert patience.seconds_to_next() is None
+    write(patience, C)
+    for pause in (2, 4, 8, 16, 32, 64, 128, 256, 300, 300):
+        assert all(waits(patience, goal) for goal in (A, B, C, "another")), "whatever the goal"
+        assert patience.seconds_to_next() == pytest.approx(pause)
+        clock.now += pause + 0.01
+        write(patience, f"after {pause}")
+
+
+def test_refusals_of_goals_that_flap_are_bounded_as_well(patience: Patience) -> None:
+    """They cost the API server as much as writes."""
+    for number in range(FREE_CHANGES + 1):
+        assert not waits(patience, number)
+        patience.note_stopped(a_patch(number), REFUSAL)
+    assert not waits(patience, "another")
+    patience.note_stopped(a_patch("another"), REFUSAL)
+    assert waits(patience, "yet another")
+
+
+def test_the_free_changes_come_back_after_ten_minutes_without_one(patience: Patience, clock: Seconds) -> None:
+    write(patience, A)
+    for _ in range(3):
+        flap(patience, FREE_CHANGES)
+        clock.now += QUIET_SECONDS
+    flap(patience, FREE_CHANGES)
+    clock.now += QUIET_SECONDS - 1
+    write(patience, C)
+    assert waits(patience, "another"), "those were not quite ten minutes"
+
+
+def test_changes_that_are_further_apart_than_the_longest_pause_are_never_held_up(
+    patience: Patience, clock: Seconds
+) -> None:
+    for number in range(3 * FREE_CHANGES):
+        write(patience, number)
+        clock.now += 301
+
+
+def test_a_neighbour_of_a_node_whose_goals_flap_is_not_held_up(patience: Patience) -> None:
+    write(patience, A)
+    flap(patience, FREE_CHANGES + 1)
+    assert waits(patience, C)
+    assert not waits(patience, C, W2)
+
+
+# What a pass is told, and what is forgotten
+
+
+def test_who_has_tried_nothing_holds_back_nothing_and_has_written_nothing() -> None:
+    nothing = Attempts()
+    assert not nothing.holds_back(a_patch(None))
+    assert not nothing.holds_back_some(W1.uid)
+    assert not nothing.has_written(W1.uid, None)
+
+
+def test_the_goal_of_the_last_write_is_known_and_what_was_only_tried_is_not(patience: Patience) -> None:
+    write(patience, A, B)
+    patience.note_stopped(a_patch(C), REFUSAL)
+    attempts = patience.attempts(NODES, written_generation=7)
+    assert [attempts.has_written(W1.uid, goal) for goal in (A, B, C)] == [False, True, False]
+    assert not attempts.has_written(W2.uid, B)
+    assert attempts.holds_back_some(W1.uid)
+    assert not attempts.holds_back_some(W2.uid)
+    assert attempts.written_generation == 7
+
+
+def test_what_a_pass_was_told_does_not_change_under_it(patience: Patience) -> None:
+    write(patience, A)
+    patience.note_stopped(a_patch(B), REFUSAL)
+    told = patience.attempts(NODES)
+    before = repr(told)
+    patience.note_stopped(a_patch(C), REFUSAL)
+    patience.note_stopped(a_patch(C, W2), CONFLICT)
+    write(patience, "another")
+    assert repr(told) == before
+
+
+def test_the_goals_of_nodes_that_are_gone_are_forgotten(patience: Patience, clock: Seconds) -> None:
+    """Machines come and go for years, each under a UID of its own (P7)."""
+    for number in range(50):
+        gone = a_node(f"gone-{number}")
+        for goal in range(FREE_CHANGES + 2):
+            patience.note_written(a_patch(goal, gone))
+    write(patience, A)
+    attempts = patience.attempts(NODES)
+    assert attempts.written == {W1.uid: A}
+    clock.now += QUIET_SECONDS
+    assert patience.attempts(NODES) == Attempts(written={W1.uid: A})
+    assert patience.seconds_to_next() is None
