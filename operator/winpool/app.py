@@ -25,6 +25,7 @@ from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
 from winpool.control.loops.controller import Controller
 from winpool.control.relist.pools import Pools
+from winpool.decide import ROOMS
 from winpool.feed.own_tasks import OwnTasks
 from winpool.feed.registry import make_registry
 from winpool.feed.supervisor import Feed
@@ -36,13 +37,14 @@ from winpool.support.text import DataError
 from winpool.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
     from pathlib import Path
 
     import kopf
 
     from winpool.cluster.credentials import Connection
     from winpool.objects.node import Node
+    from winpool.rooms import Room
     from winpool.settings import Settings
     from winpool.support.rows import Row
 
@@ -60,7 +62,9 @@ class App:
         transport: Transport,
         cluster_rows: tuple[Row, ...] = (),
         clock: Clock | None = None,
+        rooms: Sequence[Room] = ROOMS,
     ) -> None:
+        self._rooms = rooms
         self._settings = settings
         self._connection = connection
         self._transport = transport
@@ -171,6 +175,7 @@ class App:
             orphan_grace_seconds=self._settings.orphan_grace_seconds,
             cluster_rows=cluster_rows,
             clock=clock,
+            rooms=self._rooms,
         )
 
     def _make_telemetry(self) -> Telemetry:
@@ -232,8 +237,8 @@ def read_cluster_rows(path: Path | None) -> tuple[Row, ...]:
     return read_rows(path.read_text(encoding="utf-8"), matrix=built_in()) if path else ()
 
 
-async def run(settings: Settings) -> int:
-    """Run the operator with ``settings``; return the exit code of the process."""
+async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
+    """Run the operator with ``settings`` and ``rooms``; return the exit code of the process."""
     try:
         rows = read_cluster_rows(settings.support_matrix_file)
     except (DataError, OSError, UnicodeDecodeError) as error:
@@ -249,4 +254,5 @@ async def run(settings: Settings) -> int:
         return 1
     refusals = FirstRefusals(monotonic=time.monotonic)
     async with Transport(connection, refusals=refusals) as transport:
-        return await App(settings, connection=connection, transport=transport, cluster_rows=rows).run()
+        app = App(settings, connection=connection, transport=transport, cluster_rows=rows, rooms=rooms)
+        return await app.run()

@@ -24,10 +24,11 @@ from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
+from winpool.decide import ROOMS
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.events import EventRecorder
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from winpool.control.relist.pools import Pools
     from winpool.objects.node import Node
     from winpool.pods.survey import PoolQuestion
+    from winpool.rooms import Room
     from winpool.support.rows import Row
 
 
@@ -63,6 +65,7 @@ class Controller:
         orphan_grace_seconds: float,
         cluster_rows: tuple[Row, ...],
         clock: Clock,
+        rooms: Sequence[Room] = ROOMS,
     ) -> None:
         """Make the loops; ``create_task`` starts that of a pool, with a name, whoever calls."""
         self.stats = ControlStats()
@@ -71,6 +74,7 @@ class Controller:
         self._nodes = nodes
         self._recorder = recorder
         self._clock = clock
+        self._rooms = rooms
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
@@ -204,4 +208,5 @@ class Controller:
             ask_for_looks=self.node_looks.want,
             note_figures=self.stats.note_figures,
             clock=self._clock,
+            rooms=self._rooms,
         )

@@ -24,7 +24,7 @@ from winpool.control.patience.writes import Patience
 from winpool.control.reconcile.next_look import NOTHING_LEFT, UNFINISHED, NextLook
 from winpool.control.report.announcer import Announcer
 from winpool.control.report.status import StatusWriter
-from winpool.decide import decide
+from winpool.decide import ROOMS, decide
 from winpool.ownership.members import rights_of
 from winpool.ownership.patch import release
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
+    from winpool.rooms import Room
     from winpool.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -73,13 +74,14 @@ class Reconciler:
         ask_for_looks: Callable[[Pool, Sequence[Node]], None],
         note_figures: Callable[[str, Figures], None],
         clock: Clock,
+        rooms: Sequence[Room] = ROOMS,
     ) -> None:
         """Make the reconciler of one pool.
 
         ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
         ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something, and
         ``ask_for_pods`` all pods looked at, ``ask_for_looks`` those of each of these nodes, and of no others.
-        ``note_figures`` is told what each pass has counted.
+        ``note_figures`` is told what each pass has counted. ``rooms`` say what is wanted.
         """
         self._pool_name = pool_name
         self._observer = observer
@@ -98,6 +100,7 @@ class Reconciler:
         self._ask_for_looks = ask_for_looks
         self._note_figures = note_figures
         self._clock = clock
+        self._rooms = rooms
         self._patience = Patience(monotonic=clock.monotonic)
         self._conflicts = Overtaken(ask_for_pools=relister.ask)
         self._intent = ("", 0)
@@ -199,7 +202,7 @@ class Reconciler:
         )
 
     def _decide(self, snapshot: Snapshot) -> Decision:
-        decision = decide(snapshot)
+        decision = decide(snapshot, self._rooms)
         if decision.needs_pods:
             self._ask_for_pods()
         self._ask_for_looks(snapshot.pool, decision.looks)
