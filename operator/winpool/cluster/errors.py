@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from winpool.api.text import printable
-from winpool.cluster.wire import BROKEN
+from winpool.cluster.status_object import DISRUPTION_BUDGET, cause_of, status_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,6 +98,10 @@ class TooManyRequests(ApiError):
     """429: not now. The request was not carried out; ``retry_after`` tells when to come back."""
 
 
+class DisruptionBudget(TooManyRequests):
+    """429 with this cause: a PodDisruptionBudget does not permit the eviction of this one pod now."""
+
+
 class Unavailable(ApiError):
     """5xx, no connection, no answer in time, or an answer that broke off or cannot be read."""
 
@@ -141,14 +143,6 @@ class Permission:
     group: str
     namespace: str | None
     user: str
-
-
-class _StatusObject(msgspec.Struct):
-    """The part of meta/v1 Status that is read."""
-
-    kind: str = ""
-    reason: str | None = None
-    message: str | None = None
 
 
 # The sentence of the RBAC authorizer, k8s.io/apiserver: pkg/endpoints/handlers/responsewriters/errors.go
@@ -215,11 +209,13 @@ def error_of(*, status: int, body: bytes, request: str, retry_after: str | None 
     ``request`` names what was asked, such as "patch nodes w1"; it opens the message, so
     that a log line is understood by itself.
     """
-    told = _status_object(body)
+    told = status_object(body)
     words = " ".join((told.message or _plain_text(body) or "no explanation given").split())
     kind = _BY_STATUS.get(status, Unavailable if status >= _UNAVAILABLE_FROM else ApiError)
     if kind is Conflict and told.reason == "AlreadyExists":
         kind = AlreadyExists
+    if kind is TooManyRequests and (cause := cause_of(told, DISRUPTION_BUDGET)):
+        kind, words = DisruptionBudget, " ".join([words, *(cause.message or "").split()])
     error = kind(
         f"{request}: {status} {words.removeprefix(f'{status} ')}"[:_MESSAGE_LIMIT],
         status=status,
@@ -229,14 +225,6 @@ def error_of(*, status: int, body: bytes, request: str, retry_after: str | None 
     if isinstance(error, Forbidden):
         error.permission = parse_permission(words)
     return error
-
-
-def _status_object(body: bytes) -> _StatusObject:
-    try:
-        told = msgspec.json.decode(body, type=_StatusObject)
-    except BROKEN:
-        return _StatusObject()
-    return told if told.kind == "Status" else _StatusObject()
 
 
 def _plain_text(body: bytes) -> str:

@@ -37,7 +37,8 @@ USER_AGENT: Final = f"winpool/{__version__}"
 
 MAX_CONNECTIONS: Final = 64
 """HTTP/1.1 carries one request per connection. 32 node patches in flight (more gain nothing against
-an API server on two cores), as many again for watches, lists, status writes and events. The API
+an API server on two cores), as many again for all else: 8 evictions, 8 writes of conditions, 8 looks at
+pods, four watches, and what takes milliseconds: lists, status writes and events. The API
 server itself takes 400 reads and 200 writes at once by default."""
 
 CONNECT_SECONDS: Final = 10.0

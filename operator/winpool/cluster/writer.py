@@ -1,4 +1,4 @@
-"""Every change that winpool makes to nodes and pools.
+"""Every change that winpool makes to nodes, pods and pools.
 
 - Nodes and a pool's finalizers by merge patch with the resourceVersion of what was read: a
   409 where somebody wrote meanwhile (a JSON patch with ``test`` would be a 422 that looks
@@ -6,6 +6,8 @@
 - A pool's status by server-side apply, which leaves out what is not ours and writes
   nothing where nothing differs; also with the resourceVersion, since a wrong UID is
   ignored there. The pool object itself is never applied: that could bring back a deleted one.
+- Our conditions of a node by server-side apply, see ``node_conditions``; pods through the Eviction API,
+  see ``eviction``.
 """
 
 from __future__ import annotations
@@ -17,19 +19,21 @@ from urllib.parse import quote
 import msgspec
 
 from winpool.api.keys import API_VERSION, FIELD_MANAGER, KIND, PLURAL
-from winpool.cluster import pool_list, wire
-from winpool.cluster.errors import StreamGarbled
+from winpool.cluster import eviction as evictions
+from winpool.cluster import node_conditions, pool_list, wire
+from winpool.cluster.errors import ApiError, StreamGarbled
 from winpool.cluster.node_requests import NODES_PATH
-from winpool.cluster.nodes import decode_written
+from winpool.cluster.nodes import decode_node, decode_written
 from winpool.cluster.pager import Pager
 from winpool.cluster.pool_list import POOLS_PATH
 from winpool.cluster.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from winpool.cluster.transport import Transport
-    from winpool.objects.acts import NodePatch
+    from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
     from winpool.objects.node import Node, Taint
 
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
@@ -76,6 +80,30 @@ class Writer:
             )
         )
         return decode_written(answer, patch=patch)
+
+    async def apply_node_conditions(self, patch: ConditionsPatch, *, now: datetime) -> Node:
+        """Leave exactly these conditions of ours on a node, and give the node as it now stands.
+
+        ``now`` is since when a condition stands whose status is new. An equal set changes nothing, not even
+        the resourceVersion. Raises Conflict where the node is not as it was read any more, NotFound where it
+        is gone, ValueError for a reason or a message that is too long.
+        """
+        request = node_conditions.request_of(patch, now=now)
+        return decode_node(await self._transport.request(request), request=request.label)
+
+    async def evict(self, eviction: Eviction) -> None:
+        """Have a pod evicted; it ends by itself then, in its own time.
+
+        Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where that
+        does not permit it now, with ``retry_after`` where the server says so; and the other ApiErrors.
+        """
+        request = evictions.request_of(eviction)
+        try:
+            answer = await self._transport.request(request)
+        except ApiError as error:
+            raise evictions.told_plainly(error) from None
+        if failure := evictions.failure_in(answer, request=request):
+            raise failure
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
@@ -164,12 +192,15 @@ def encode_node_patch(patch: NodePatch) -> bytes:
         metadata["labels"] = patch.labels
     if patch.annotations:
         metadata["annotations"] = patch.annotations
-    body: dict[str, Any] = {"metadata": metadata}
+    spec: dict[str, Any] = {}
     if patch.taints is not None:
-        body["spec"] = {"taints": [_taint(taint) for taint in patch.taints]}
-    elif len(metadata) == 1:
+        spec["taints"] = [_taint(taint) for taint in patch.taints]
+    if patch.unschedulable is not None:
+        # False is never stored; null is what kubectl uncordon sends.
+        spec["unschedulable"] = True if patch.unschedulable else None
+    if not spec and len(metadata) == 1:
         raise ValueError(f"the patch of node {patch.node.name} changes nothing")
-    return _encode(body)
+    return _encode({"metadata": metadata, "spec": spec} if spec else {"metadata": metadata})
 
 
 def _taint(taint: Taint) -> dict[str, str]:

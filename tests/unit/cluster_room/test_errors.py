@@ -74,6 +74,43 @@ def test_a_message_is_one_line_of_bounded_length() -> None:
     assert len(error.message) <= 1024
 
 
+BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods"}
+
+
+def test_a_429_of_a_disruption_budget_says_which() -> None:
+    body = status(message="Cannot evict pod.", details={"causes": [{"reason": "Other"}, BUDGET]})
+    error = error_of(status=429, body=body, request="create pods/eviction shop/web", retry_after="10")
+    assert type(error) is errors.DisruptionBudget
+    assert (error.status, error.retry_after) == (429, 10.0)
+    assert error.message == (
+        "create pods/eviction shop/web: 429 Cannot evict pod. The disruption budget web needs 2 healthy pods"
+    )
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        None,
+        {},
+        {"causes": None},
+        {"causes": [{"reason": "Other"}]},
+        {"causes": 7},
+        [BUDGET],
+        "DisruptionBudget",
+    ],
+)
+def test_a_429_without_that_cause_is_of_the_server(details: object) -> None:
+    body = status(message="try again later", details=details)
+    error = error_of(status=429, body=body, request="create pods/eviction shop/web")
+    assert type(error) is errors.TooManyRequests
+    assert error.message == "create pods/eviction shop/web: 429 try again later"
+
+
+def test_the_cause_of_another_status_means_nothing() -> None:
+    error = error_of(status=409, body=status(details={"causes": [BUDGET]}), request="patch nodes w1")
+    assert type(error) is errors.Conflict
+
+
 def test_a_403_names_the_missing_permission_and_the_rule() -> None:
     error = error_of(status=403, body=status(message=FORBIDDEN), request="patch nodes/status w1")
     assert isinstance(error, Forbidden)

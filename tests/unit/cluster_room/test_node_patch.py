@@ -21,8 +21,9 @@ def sent(
     labels: Mapping[str, str | None] | None = None,
     annotations: Mapping[str, str | None] | None = None,
     taints: tuple[Taint, ...] | None = None,
+    unschedulable: bool | None = None,
 ) -> object:
-    patch = NodePatch(node=W1, labels=labels or {}, annotations=annotations or {}, taints=taints)
+    patch = NodePatch(W1, labels or {}, annotations or {}, taints, unschedulable)
     return json.loads(encode_node_patch(patch))
 
 
@@ -56,6 +57,14 @@ def test_what_does_not_change_is_not_sent() -> None:
 
 def test_no_taints_is_not_the_same_as_taints_untouched() -> None:
     assert sent(taints=()) == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": []}}
+
+
+def test_a_cordon_goes_in_the_same_patch_and_comes_off_as_kubectl_takes_it_off() -> None:
+    metadata = {"resourceVersion": "7"}
+    assert sent(unschedulable=True) == {"metadata": metadata, "spec": {"unschedulable": True}}
+    assert sent(unschedulable=False) == {"metadata": metadata, "spec": {"unschedulable": None}}
+    both = {"taints": [], "unschedulable": True}
+    assert sent(taints=(), unschedulable=True) == {"metadata": metadata, "spec": both}
 
 
 def test_a_patch_that_changes_nothing_is_refused() -> None:

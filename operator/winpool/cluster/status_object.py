@@ -1,0 +1,71 @@
+"""Reading meta/v1 Status, which the API server answers with where there is nothing else to answer.
+
+Whatever the bytes are, something is read of them: a failure must not be hidden by how it is told.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from winpool.cluster.wire import BROKEN
+
+DISRUPTION_BUDGET: Final = "DisruptionBudget"
+"""The cause of a 429 to an eviction. k8s.io/api: policy/v1 DisruptionBudgetCause."""
+
+_FAILURE: Final = "Failure"
+
+
+class StatusObject(msgspec.Struct):
+    """The part that is read of each. ``details`` is left for who asks: most have none to tell."""
+
+    kind: str = ""
+    reason: str | None = None
+    message: str | None = None
+    details: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Cause(msgspec.Struct):
+    """The part of StatusCause that is read. Its type is called ``reason`` in JSON."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Details(msgspec.Struct):
+    causes: list[Cause] | None = None
+
+
+class _Outcome(msgspec.Struct):
+    kind: str
+    status: str
+    code: Annotated[int, msgspec.Meta(ge=400, lt=600)] = 500
+
+
+def status_object(body: bytes) -> StatusObject:
+    """Read a Status; an empty one where the bytes are none."""
+    try:
+        told = msgspec.json.decode(body, type=StatusObject)
+    except BROKEN:
+        return StatusObject()
+    return told if told.kind == "Status" else StatusObject()
+
+
+def cause_of(told: StatusObject, reason: str) -> Cause | None:
+    """Return the cause of that type, None where there is none that can be read."""
+    try:
+        details = msgspec.json.decode(told.details, type=_Details | None)
+    except BROKEN:
+        return None
+    causes = (details.causes if details else None) or ()
+    return next((cause for cause in causes if cause.reason == reason), None)
+
+
+def code_of_failure(body: bytes) -> int | None:
+    """Return the HTTP status that a Status of a failure tells of, None for anything else."""
+    try:
+        told = msgspec.json.decode(body, type=_Outcome)
+    except BROKEN:
+        return None
+    return told.code if (told.kind, told.status) == ("Status", _FAILURE) else None
