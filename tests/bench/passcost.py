@@ -28,7 +28,7 @@ from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
-from winpool.control.act.patches import Executor
+from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
 from winpool.control.patience.writes import Patience
 from winpool.control.pod_survey.bare_since import BareSince
@@ -95,7 +95,7 @@ class Parts:
             pool,
             observer=self.observer,
             pools=self.pools,
-            executor=Executor(
+            patch_lane=PatchLane(
                 writer=self.writer,
                 known=self.nodes.nodes,
                 accept_written=self.nodes.accept_written,

@@ -25,7 +25,7 @@ from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.store import NodeStore
 from winpool.cluster.writer import PoolList, Writer
 from winpool.contract.questions import question_of
-from winpool.control.act.patches import Executor
+from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
@@ -306,7 +306,7 @@ class MemoryOperator:
         self.pools = Pools(on_change=self._pool_changed)
         self.store = NodeStore(self._node_changed)
         self._writer = MemoryWriter(cluster)
-        self._executor = Executor(
+        self._patch_lane = PatchLane(
             writer=self._writer,
             known=self.store.nodes,
             accept_written=self._accept_written,
@@ -403,7 +403,7 @@ class MemoryOperator:
             name,
             observer=self._observer,
             pools=self.pools,
-            executor=self._executor,
+            patch_lane=self._patch_lane,
             writer=self._writer,
             recorder=cast(EventRecorder, self._told),
             relister=self._relister,

@@ -12,7 +12,7 @@ from harness.loops import MemoryCluster, MemoryWriter
 from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.errors import ApiError
-from winpool.control.act.patches import Executor
+from winpool.control.act.patches import PatchLane
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.relist.pools import Pools
 from winpool.objects.node import Node
@@ -60,7 +60,7 @@ class Stage:
         self.sweeper = Sweeper(
             pools=self.pools,
             nodes=cast(Any, self.known),
-            executor=Executor(
+            patch_lane=PatchLane(
                 writer=MemoryWriter(self.cluster),
                 known=self.known.nodes,
                 accept_written=self._accept,

@@ -2,5 +2,5 @@
 
 ``pools`` and the node reflector hold what is known; ``wake`` says which pool should look;
 ``pool_loop`` runs its passes one after the other; ``reconcile`` is one pass (observe, decide,
-act, report); ``executor`` performs its node patches under limits.
+act, report); ``act`` performs what it decides under limits.
 """

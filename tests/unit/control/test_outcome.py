@@ -16,7 +16,7 @@ from winpool.cluster.errors import (
     Unauthorized,
     Unavailable,
 )
-from winpool.control.act.patches import INTERNAL_ERRORS, Outcome, is_of_one_node
+from winpool.control.act.lane import INTERNAL_ERRORS, Outcome, is_of_one_object
 from winpool.objects.acts import NodePatch
 
 PATCH = NodePatch(node=a_node(), labels={"a": "b"}, annotations={}, taints=None)
@@ -41,7 +41,7 @@ def by_rbac() -> Forbidden:
     ids=str,
 )
 def test_a_failure_of_one_node_stops_nobody_else(error: ApiError) -> None:
-    assert is_of_one_node(error)
+    assert is_of_one_object(error)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_failure_of_one_node_stops_nobody_else(error: ApiError) -> None:
     ids=str,
 )
 def test_a_failure_of_the_cluster_ends_the_work_for_all(error: ApiError) -> None:
-    assert not is_of_one_node(error)
+    assert not is_of_one_object(error)
 
 
 def test_many_internal_errors_and_no_success_halt_the_pass() -> None:
@@ -65,4 +65,4 @@ def test_many_internal_errors_and_no_success_halt_the_pass() -> None:
 
 
 def test_internal_errors_beside_a_success_do_not() -> None:
-    assert not Outcome(written=[PATCH], internal_errors=10 * INTERNAL_ERRORS).is_halted
+    assert not Outcome(done=[PATCH], internal_errors=10 * INTERNAL_ERRORS).is_halted

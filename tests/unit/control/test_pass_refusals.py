@@ -22,7 +22,8 @@ from harness.stage import (
 )
 from harness.writes import relabelled
 from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable, error_of
-from winpool.control.act.patches import INTERNAL_ERRORS, PATCHES_IN_FLIGHT
+from winpool.control.act.lane import INTERNAL_ERRORS
+from winpool.control.act.patches import PATCHES_IN_FLIGHT
 from winpool.control.reconcile.reconciler import HALTED_SECONDS
 from winpool.objects.node import Node
 

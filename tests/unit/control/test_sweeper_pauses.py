@@ -10,7 +10,8 @@ from harness.builders import a_node, a_record
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import Unavailable
-from winpool.control.act.patches import Executor, Outcome
+from winpool.control.act.lane import Outcome
+from winpool.control.act.patches import PatchLane
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
 from winpool.objects.acts import NodePatch
@@ -33,15 +34,15 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
     nodes = {"refusing": refusing}
     tried: list[tuple[float, str]] = []
 
-    async def write(patches: list[NodePatch]) -> Outcome:
+    async def write(patches: list[NodePatch]) -> Outcome[NodePatch]:
         await asyncio.sleep(WRITE_SECONDS)
-        outcome = Outcome()
+        outcome: Outcome[NodePatch] = Outcome()
         for patch in patches:
             tried.append((round(asyncio.get_running_loop().time(), 3), patch.node.name))
             if patch.node.name == "refusing" and len(tried) == 1:
                 outcome.stopped.append((patch, Unavailable("patch nodes refusing: 500", status=500)))
             else:
-                outcome.written.append(patch)
+                outcome.done.append(patch)
                 del nodes[patch.node.name]
         return outcome
 
@@ -49,7 +50,7 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
         sweeper = Sweeper(
             pools=cast(Any, SimpleNamespace(all=tuple, is_vanished=lambda _: True)),
             nodes=cast(Any, SimpleNamespace(nodes=nodes)),
-            executor=cast(Executor, SimpleNamespace(run=write)),
+            patch_lane=cast(PatchLane, SimpleNamespace(run=write)),
             list_strays=no_strays,
             rights_over=lambda _: Rights(guard=GUARD),
             is_complete=lambda: True,

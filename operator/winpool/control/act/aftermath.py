@@ -11,10 +11,11 @@ from winpool.report.announce import about_refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from winpool.control.act.patches import Outcome
+    from winpool.control.act.lane import Outcome
     from winpool.control.patience.writes import Patience
     from winpool.control.report.announcer import Announcer
     from winpool.decide import Decision
+    from winpool.objects.acts import NodePatch
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +28,9 @@ class Aftermath:
         self._announcer = announcer
         self._ask_for_nodes = ask_for_nodes
 
-    def follow_up(self, decision: Decision, outcome: Outcome, *, patience: Patience) -> None:
+    def follow_up(self, decision: Decision, outcome: Outcome[NodePatch], *, patience: Patience) -> None:
         """Tell ``patience`` what came of each write of ``decision``, and people what they have to know."""
-        for patch in outcome.written:
+        for patch in outcome.done:
             event = decision.node_events.get(patch.node.name)
             patience.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
             if event:

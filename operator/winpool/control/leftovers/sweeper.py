@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from winpool.cluster.reflector import NodeReflector
-    from winpool.control.act.patches import Executor
+    from winpool.control.act.patches import PatchLane
     from winpool.control.relist.pools import Pools
     from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
@@ -59,7 +59,7 @@ class Sweeper:
         *,
         pools: Pools,
         nodes: NodeReflector,
-        executor: Executor,
+        patch_lane: PatchLane,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
         rights_over: Callable[[Iterable[Node]], Rights],
         is_complete: Callable[[], bool],
@@ -67,7 +67,7 @@ class Sweeper:
     ) -> None:
         self._pools = pools
         self._nodes = nodes
-        self._executor = executor
+        self._patch_lane = patch_lane
         self._list_strays = list_strays
         self._rights_over = rights_over
         self._is_complete = is_complete
@@ -167,11 +167,11 @@ class Sweeper:
         return self._refusals.due(releases, known={**strays, **self._nodes.nodes})
 
     async def _release(self, releases: Sequence[NodePatch]) -> None:
-        outcome = await self._executor.run(releases)
-        for patch in outcome.written:
+        outcome = await self._patch_lane.run(releases)
+        for patch in outcome.done:
             log.info("node %s: took off what a pool had left there", patch.node.name)
             self._refusals.note_released(patch)
-        written = {patch.node.uid for patch in outcome.written}
+        written = {patch.node.uid for patch in outcome.done}
         self._strays = tuple(patch for patch in self._strays if patch.node.uid not in written)
         for patch, error in outcome.stopped:
             self._follow_up(patch, error)

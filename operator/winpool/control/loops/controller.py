@@ -13,7 +13,7 @@ from winpool.cluster.node_pods import list_node_pods
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
 from winpool.contract.questions import question_of
-from winpool.control.act.patches import Executor
+from winpool.control.act.patches import PatchLane
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
@@ -90,7 +90,7 @@ class Controller:
             cluster_rows=cluster_rows,
         )
         self._writer = Writer(transport)
-        self._executor = Executor(
+        self._patch_lane = PatchLane(
             writer=self._writer,
             known=nodes.nodes,
             accept_written=nodes.accept_written,
@@ -186,7 +186,7 @@ class Controller:
         return Sweeper(
             pools=self._pools,
             nodes=self._nodes,
-            executor=self._executor,
+            patch_lane=self._patch_lane,
             list_strays=lambda: list_strays(self._transport),
             rights_over=self._observer.rights_over,
             is_complete=lambda: self._observer.complete,
@@ -198,7 +198,7 @@ class Controller:
             name,
             observer=self._observer,
             pools=self._pools,
-            executor=self._executor,
+            patch_lane=self._patch_lane,
             writer=self._writer,
             recorder=self._recorder,
             relister=self.relister,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
-    from winpool.control.act.patches import Executor
+    from winpool.control.act.patches import PatchLane
     from winpool.control.clock import Clock
     from winpool.control.reconcile.observe import Observer
     from winpool.control.relist.pools import Pools
@@ -64,7 +64,7 @@ class Reconciler:
         *,
         observer: Observer,
         pools: Pools,
-        executor: Executor,
+        patch_lane: PatchLane,
         writer: Writer,
         recorder: EventRecorder,
         relister: Relister,
@@ -86,7 +86,7 @@ class Reconciler:
         self._pool_name = pool_name
         self._observer = observer
         self._pools = pools
-        self._executor = executor
+        self._patch_lane = patch_lane
         self._writer = writer
         self._announcer = Announcer(recorder, pool_name=pool_name)
         self._aftermath = Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=ask_for_nodes)
@@ -160,10 +160,10 @@ class Reconciler:
         # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
         failing = self._patience.failing
         patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
-        outcome = await self._executor.run(patches, is_wanted=lambda: self._is_latest(pool))
-        self._has_tried_nodes = bool(outcome.written or outcome.stopped)
+        outcome = await self._patch_lane.run(patches, is_wanted=lambda: self._is_latest(pool))
+        self._has_tried_nodes = bool(outcome.done or outcome.stopped)
         self._aftermath.follow_up(decision, outcome, patience=self._patience)
-        if outcome.written:
+        if outcome.done:
             self._written_generation = pool.generation
         if outcome.error is not None:
             with self._before_raising():

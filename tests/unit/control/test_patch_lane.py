@@ -7,7 +7,7 @@ import asyncio
 from harness.builders import a_node
 from harness.virtual_time import run_virtually
 from winpool.cluster.writer import Writer
-from winpool.control.act.patches import Executor
+from winpool.control.act.patches import PatchLane
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
 
@@ -33,9 +33,9 @@ class SlowWriter(Writer):
         return patch.node
 
 
-def an_executor(writer: Writer) -> Executor:
+def a_lane(writer: Writer) -> PatchLane:
     """Make one inside the running event loop, whose time it goes by."""
-    return Executor(
+    return PatchLane(
         writer=writer, known={}, accept_written=lambda _: None, monotonic=asyncio.get_running_loop().time
     )
 
@@ -50,8 +50,8 @@ def patches(number: int) -> list[NodePatch]:
 def test_of_all_pools_together_32_patches_are_in_flight_and_no_more() -> None:
     async def run() -> SlowWriter:
         writer = SlowWriter(seconds=0.1)
-        executor = an_executor(writer)
-        await asyncio.gather(*(executor.run(patches(100)) for _ in range(3)))
+        lane = a_lane(writer)
+        await asyncio.gather(*(lane.run(patches(100)) for _ in range(3)))
         return writer
 
     writer = run_virtually(run())
@@ -61,7 +61,7 @@ def test_of_all_pools_together_32_patches_are_in_flight_and_no_more() -> None:
 def test_a_pass_starts_patches_for_ten_seconds_and_leaves_the_rest_to_the_next() -> None:
     async def run() -> tuple[SlowWriter, int]:
         writer = SlowWriter(seconds=1)
-        outcome = await an_executor(writer).run(patches(5000))
+        outcome = await a_lane(writer).run(patches(5000))
         return writer, outcome.remaining
 
     writer, remaining = run_virtually(run())
