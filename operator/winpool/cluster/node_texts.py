@@ -13,12 +13,15 @@ from typing import Final
 
 import msgspec
 
+from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
-from winpool.objects.node import NodeMemory, NodeVersions
+from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, NodeCondition, NodeMemory, NodeVersions
 from winpool.ownership.record import MAX_BYTES
 
 _READY: Final = "Ready"
+
+_CONDITIONS: Final = frozenset(CONDITIONS)
 
 _STATUSES: Final = {"True": "True", "False": "False"}
 """What a condition says. Anything else, which the API server lets a kubelet write, is not known."""
@@ -62,6 +65,30 @@ def ready_of(status: wire.NodeStatus | str | None) -> tuple[str, datetime | None
             if condition.type == _READY:
                 return _STATUSES.get(condition.status, wire.UNKNOWN), time_of(condition.last_transition_time)
     return wire.UNKNOWN, None
+
+
+def conditions_of(status: wire.NodeStatus | str | None) -> tuple[NodeCondition, ...]:
+    """Return the conditions of the table of our keys, in the order of their types.
+
+    Of several of one type the first counts: a kubelet may send any number of them.
+    """
+    if not isinstance(status, wire.NodeStatus) or status.conditions is None:
+        return ()
+    told = [condition for condition in status.conditions if condition.type in _CONDITIONS]
+    if not told:
+        return ()
+    first = {condition.type: condition for condition in reversed(told)}
+    return tuple([_condition(first[type_]) for type_ in sorted(first)])
+
+
+def _condition(told: wire.Condition) -> NodeCondition:
+    return NodeCondition(
+        type=told.type,
+        status=_STATUSES.get(told.status, wire.UNKNOWN),
+        reason=_cut(told.reason or "", REASON_LENGTH),
+        message=_cut(told.message or "", MESSAGE_LENGTH),
+        since=time_of(told.last_transition_time),
+    )
 
 
 def time_of(text: str | None) -> datetime | None:
@@ -110,8 +137,12 @@ def versions_of(status: wire.NodeStatus | str | None) -> NodeVersions:
     kernel, kubelet, runtime = info.kernel_version, info.kubelet_version, info.container_runtime_version
     if len(kernel) <= _SHORT and len(kubelet) <= _SHORT and len(runtime) <= _SHORT:
         return _held_once(kernel=kernel, kubelet=kubelet, runtime=runtime)
-    return NodeVersions(kernel=_cut(kernel), kubelet=_cut(kubelet), runtime=_cut(runtime))
+    return NodeVersions(
+        kernel=_cut(kernel, VERSION_LENGTH),
+        kubelet=_cut(kubelet, VERSION_LENGTH),
+        runtime=_cut(runtime, VERSION_LENGTH),
+    )
 
 
-def _cut(version: str) -> str:
-    return version if len(version) <= VERSION_LENGTH else f"{version[:VERSION_LENGTH]}…"
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"

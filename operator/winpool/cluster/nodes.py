@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Final
 from winpool.cluster import wire
 from winpool.cluster.envelope import ListReader
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.cluster.node_texts import annotations_of, memory_of, ready_of, time_of, versions_of
+from winpool.cluster.node_texts import (
+    annotations_of,
+    conditions_of,
+    memory_of,
+    ready_of,
+    time_of,
+    versions_of,
+)
 from winpool.objects.node import Node, Taint
 
 if TYPE_CHECKING:
@@ -105,8 +112,8 @@ def decode_page(body: bytes | bytearray) -> NodePage:
 def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
     """Read the metadata that a PATCH answers with into the node as it now stands.
 
-    Spec and status are those of the node that the patch was decided on, with the taints that
-    were sent: the patch carried that node's resourceVersion, so nothing else can have changed.
+    Spec and status are those of the node that the patch was decided on, with the taints and the
+    cordon that were sent: the patch carried that node's resourceVersion, so nothing else can have changed.
     Raises StreamGarbled.
     """
     try:
@@ -121,8 +128,20 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
         labels=metadata.labels or {},
         annotations=annotations_of(metadata.annotations),
         taints=patch.node.taints if patch.taints is None else patch.taints,
+        unschedulable=patch.node.unschedulable if patch.unschedulable is None else patch.unschedulable,
         deleting=metadata.deletion_timestamp is not None,
     )
+
+
+def decode_node(body: bytes | bytearray, *, request: str) -> Node:
+    """Read the whole node that a write answers with; ``request`` opens the message of an error.
+
+    Raises StreamGarbled.
+    """
+    try:
+        return _node(wire.node_object.decode(body))
+    except (*wire.BROKEN, UndecodableNodeError) as error:
+        raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
 
 
 def _node(found: wire.NodeObject) -> Node:
@@ -144,6 +163,7 @@ def _node(found: wire.NodeObject) -> Node:
         deleting=metadata.deletion_timestamp is not None,
         versions=versions_of(status),
         memory=memory_of(status),
+        conditions=conditions_of(status),
     )
 
 

@@ -30,13 +30,20 @@ class _Base(msgspec.Struct, rename="camel", gc=False):
 
 
 class NodeAnnotations(_Base):
-    """The annotations that are read of a node. Whoever may annotate one may invent any number of others."""
+    """The annotations that are read of a node, those of ``api.node_keys``.
+
+    Whoever may annotate a node may invent any number of others.
+    """
 
     applied: str | None = msgspec.field(default=None, name=APPLIED_ANNOTATION)
     upgrade: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade")
     upgrade_requested: str | None = msgspec.field(default=None, name=f"{PREFIX}upgrade-requested")
     hold: str | None = msgspec.field(default=None, name=f"{PREFIX}hold")
     memory: str | None = msgspec.field(default=None, name=f"{PREFIX}memory")
+    scale_down_disabled: str | None = msgspec.field(
+        default=None, name="cluster-autoscaler.kubernetes.io/scale-down-disabled"
+    )
+    do_not_disrupt: str | None = msgspec.field(default=None, name="karpenter.sh/do-not-disrupt")
 
 
 class Metadata(_Base):
@@ -73,6 +80,8 @@ class Condition(_Base):
     type: str = ""
     status: str = UNKNOWN
     last_transition_time: str | None = None
+    reason: str | None = None
+    message: str | None = None
 
 
 class NodeInfo(_Base):

@@ -7,11 +7,17 @@ compares equal and wakes nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+REASON_LENGTH: Final = 128
+"""Characters of a condition's reason that are kept: it is one word in CamelCase."""
+
+MESSAGE_LENGTH: Final = 1024
+"""Characters of a condition's message that are kept: a few sentences. The API server bounds neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,16 @@ class NodeMemory:
 class NodeCondition:
     """A condition of a node: what we say there, or what stands there.
 
-    ``status`` is "True", "False" or "Unknown".
+    ``status`` is "True", "False" or "Unknown". ``since`` is when that status began, None where it is not
+    known; it is not compared, and what we want to stand there needs none. A reason above REASON_LENGTH or a
+    message above MESSAGE_LENGTH is cut where it is read, so that we never write one.
     """
 
     type: str
     status: str
     reason: str = ""
     message: str = ""
+    since: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
 from winpool.api.quantity import bytes_of
+from winpool.cluster import wire
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.cluster.store import NodeStore
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, NodeMemory, NodeVersions
+from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, Node, NodeMemory, NodeVersions
 from winpool.ownership.record import MAX_BYTES, Unreadable, record_of
 from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 
@@ -85,6 +88,12 @@ FIELDS: Final[dict[str, Callable[[Object, str], None]]] = {
     "the status of Ready": lambda node, text: node["status"]["conditions"][0].update(status=text),
     "the type of a condition": lambda node, text: node["status"]["conditions"].append({"type": text}),
     "the time of Ready": lambda node, text: node["status"]["conditions"][0].update(lastTransitionTime=text),
+    "the status of a condition of ours": lambda node, text: ours(node, status=text),
+    "the reason of a condition of ours": lambda node, text: ours(node, reason=text),
+    "the message of a condition of ours": lambda node, text: ours(node, message=text),
+    "the time of a condition of ours": lambda node, text: ours(node, lastTransitionTime=text),
+    "the message of a condition of others": lambda node, text: ours(node, type="Theirs", message=text),
+    "an annotation that we may borrow": lambda node, text: annotated(node, text, key=BORROWED_ANNOTATIONS[0]),
     "creationTimestamp": lambda node, text: node["metadata"].update(creationTimestamp=text),
     "the key of a taint": lambda node, text: taint(node, key=text),
     "the value of a taint": lambda node, text: taint(node, value=text),
@@ -97,6 +106,10 @@ may be selected by."""
 
 def taint(node: Object, **changes: str) -> None:
     node["spec"]["taints"] = [{"key": "os", "value": "windows", "effect": "NoSchedule", **changes}]
+
+
+def ours(node: Object, **changes: str) -> None:
+    node["status"]["conditions"].append({"type": "Drained", "status": "True", **changes})
 
 
 class Memory:
@@ -161,11 +174,44 @@ def test_a_hundred_nodes_with_long_annotations_take_little() -> None:
     assert memory.kept < UPDATES * 4096
 
 
+def test_the_annotations_that_are_read_are_those_of_the_table() -> None:
+    read = {each.encode_name for each in msgspec.structs.fields(wire.NodeAnnotations)}
+    assert read == {*OWN_ANNOTATIONS, *REQUEST_ANNOTATIONS, *BORROWED_ANNOTATIONS}
+
+
+def test_of_thousands_of_conditions_of_one_type_the_first_is_kept() -> None:
+    node = a_node()
+    for number in range(5000):
+        ours(node, message=f"number {number}", type=("Drained", "DrainInProgress")[number % 2])
+    assert [(each.type, each.message) for each in read(node).conditions] == [
+        ("DrainInProgress", "number 1"),
+        ("Drained", "number 0"),
+    ]
+
+
+@pytest.mark.parametrize(("part", "length"), [("reason", REASON_LENGTH), ("message", MESSAGE_LENGTH)])
+def test_words_of_a_condition_are_kept_as_long_as_we_write_them_and_cut_beyond(
+    part: str, length: int
+) -> None:
+    for text, kept in (("x" * length, "x" * length), ("x" * (length + 1), "x" * length + "…")):
+        node = a_node()
+        ours(node, **{part: text})
+        (condition,) = read(node).conditions
+        assert getattr(condition, part) == kept
+
+
+@pytest.mark.parametrize("status", ["", "true", "Yes", HUGE, "Unknown"])
+def test_a_condition_that_is_neither_true_nor_false_is_unknown(status: str) -> None:
+    node = a_node()
+    ours(node, status=status)
+    assert [each.status for each in read(node).conditions] == ["Unknown"]
+
+
 def test_only_annotations_that_we_know_are_kept() -> None:
     node = a_node()
     ours = {
         f"winpool.dev/{key}": key for key in ("applied", "upgrade", "upgrade-requested", "hold", "memory")
-    }
+    } | dict.fromkeys(BORROWED_ANNOTATIONS, "true")
     theirs = {
         "winpool.dev/unheard-of": "x",
         "winpool.dev/": "x",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, NodeMemory, NodeVersions, Taint
+from winpool.objects.node import Node, NodeCondition, NodeMemory, NodeVersions, Taint
 
 Object = dict[str, Any]
 
@@ -286,6 +286,54 @@ def test_a_written_node_is_the_answer_and_what_was_sent() -> None:
     assert node.resource_version == "8"
     untouched = NodePatch(node=W1, labels={"a": "b"}, annotations={}, taints=None)
     assert decode_written(json.dumps(answer).encode(), patch=untouched).taints == W1.taints
+
+
+@pytest.mark.parametrize(
+    ("before", "sent", "after"), [(True, False, False), (False, True, True), (True, None, True)]
+)
+def test_a_written_node_is_cordoned_as_was_sent(before: bool, sent: bool | None, after: bool) -> None:
+    node = replace(W1, unschedulable=before)
+    answer = b'{"metadata":{"name":"w1","uid":"uid-w1","resourceVersion":"8"}}'
+    patch = NodePatch(node=node, labels={}, annotations={}, taints=None, unschedulable=sent)
+    assert decode_written(answer, patch=patch).unschedulable is after
+
+
+def with_conditions(*conditions: Object, version: str = "7") -> Node:
+    told = a_node_object()
+    told["metadata"]["resourceVersion"] = version
+    told["status"]["conditions"] += conditions
+    node = decode_event(line("MODIFIED", told)).node
+    assert node is not None
+    return node
+
+
+HIGH = {"type": "WindowsMemoryPressure", "status": "True", "reason": "CommitHigh", "message": "93 % of 48Gi"}
+
+
+def test_the_conditions_of_our_table_are_kept_by_type_and_no_others() -> None:
+    node = with_conditions(HIGH, {"type": "Drained", "status": "False"}, {"type": "Theirs", "status": "True"})
+    assert node.conditions == (
+        NodeCondition("Drained", "False"),
+        NodeCondition("WindowsMemoryPressure", "True", "CommitHigh", "93 % of 48Gi"),
+    )
+    assert with_conditions().conditions == ()
+
+
+def test_a_condition_says_since_when() -> None:
+    (kept,) = with_conditions({**HIGH, "lastTransitionTime": "2026-11-01T12:05:00Z"}).conditions
+    assert kept.since == datetime(2026, 11, 1, 12, 5, tzinfo=UTC)
+
+
+def test_a_heartbeat_compares_equal_and_so_does_another_time_of_a_condition_of_ours() -> None:
+    before = with_conditions({**HIGH, "lastHeartbeatTime": "2026-11-01T12:05:00Z"})
+    after = with_conditions({**HIGH, "lastHeartbeatTime": "2026-11-01T12:05:10Z"}, version="8")
+    assert (before, before.conditions) == (after, after.conditions)
+    assert before == with_conditions({**HIGH, "lastTransitionTime": "2026-11-01T12:06:00Z"})
+
+
+@pytest.mark.parametrize("change", [{"status": "False"}, {"reason": "Else"}, {"message": "94 % of 48Gi"}])
+def test_a_change_of_a_condition_of_ours_is_one(change: Object) -> None:
+    assert with_conditions(HIGH) != with_conditions({**HIGH, **change})
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":8}}'])
