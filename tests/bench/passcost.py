@@ -12,8 +12,9 @@ import asyncio
 import gc
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.errors import BenchError
 from bench.rounds import middle
@@ -28,6 +29,9 @@ from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
+from winpool.control.act.actor import Lanes
+from winpool.control.act.conditions import ConditionLane
+from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
 from winpool.control.patience.writes import Patience
@@ -95,12 +99,23 @@ class Parts:
             pool,
             observer=self.observer,
             pools=self.pools,
-            patch_lane=PatchLane(
-                writer=self.writer,
-                known=self.nodes.nodes,
-                accept_written=self.nodes.accept_written,
-                monotonic=clock.monotonic,
+            lanes=Lanes(
+                patches=PatchLane(
+                    writer=self.writer,
+                    known=self.nodes.nodes,
+                    accept_written=self.nodes.accept_written,
+                    monotonic=clock.monotonic,
+                ),
+                conditions=ConditionLane(
+                    writer=self.writer,
+                    known=self.nodes.nodes,
+                    accept_written=self.nodes.accept_written,
+                    clock=clock,
+                ),
+                evictions=EvictionLane(writer=self.writer, monotonic=clock.monotonic),
             ),
+            create_task=_create_task,
+            wake=_ignore_look,
             writer=self.writer,
             recorder=EventRecorder(transport, reporting_instance="bench", now=clock.now),
             relister=Relister(
@@ -169,6 +184,10 @@ class Parts:
 
 def _ignore() -> None:
     pass
+
+
+def _create_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    return asyncio.create_task(work, name=name)
 
 
 def _ignore_look(name: str) -> None:

@@ -15,7 +15,8 @@ from winpool.objects.attempts import Attempts
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node, NodeVersions, Taint
 from winpool.objects.pool import Pool
-from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
+from winpool.ownership.reading import parse
+from winpool.ownership.record import Owned, Record, TaintIdentity, render
 from winpool.ownership.rights import Rights
 from winpool.pods.survey import IntolerantPods, OnNode, Survey, taint_key
 from winpool.report.preflight import written

@@ -25,6 +25,9 @@ from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.store import NodeStore
 from winpool.cluster.writer import PoolList, Writer
 from winpool.contract.questions import question_of
+from winpool.control.act.actor import Lanes
+from winpool.control.act.conditions import ConditionLane
+from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
 from winpool.control.loops.dispatch import Dispatcher
@@ -306,11 +309,20 @@ class MemoryOperator:
         self.pools = Pools(on_change=self._pool_changed)
         self.store = NodeStore(self._node_changed)
         self._writer = MemoryWriter(cluster)
-        self._patch_lane = PatchLane(
-            writer=self._writer,
-            known=self.store.nodes,
-            accept_written=self._accept_written,
-            monotonic=loop.time,
+        self._lanes = Lanes(
+            patches=PatchLane(
+                writer=self._writer,
+                known=self.store.nodes,
+                accept_written=self._accept_written,
+                monotonic=loop.time,
+            ),
+            conditions=ConditionLane(
+                writer=self._writer,
+                known=self.store.nodes,
+                accept_written=self._accept_written,
+                clock=self._clock,
+            ),
+            evictions=EvictionLane(writer=self._writer, monotonic=loop.time),
         )
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
@@ -403,7 +415,9 @@ class MemoryOperator:
             name,
             observer=self._observer,
             pools=self.pools,
-            patch_lane=self._patch_lane,
+            lanes=self._lanes,
+            create_task=self._create_task,
+            wake=self._wake,
             writer=self._writer,
             recorder=cast(EventRecorder, self._told),
             relister=self._relister,

@@ -10,7 +10,8 @@ from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
-from winpool.ownership.record import Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record
 
 
 def check_protected(model: Model) -> None:

@@ -14,7 +14,8 @@ from winpool.ownership.goals import LEAVE, NONE, Goals, Target, Wish, merged
 from winpool.ownership.members import Member, values_of
 from winpool.ownership.membership import Claim
 from winpool.ownership.patch import Conformity, PatchMaker
-from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record, TaintIdentity, Unreadable
 from winpool.ownership.rights import Rights
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from winpool.cluster.versions import is_older
-from winpool.ownership.record import record_of
+from winpool.ownership.reading import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -11,7 +11,8 @@ from winpool.api.v1alpha1 import NodeValidation, OnMismatch
 from winpool.contract.validate import ripens, startup_taints_on
 from winpool.objects.node import Taint
 from winpool.ownership.membership import is_asked_for, selects
-from winpool.ownership.record import Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record
 from winpool.pods.survey import PoolQuestion, RequiredPods
 
 if TYPE_CHECKING:

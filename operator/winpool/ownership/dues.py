@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from winpool.objects.node import Node, NodeCondition
+    from winpool.ownership.brief import Brief
     from winpool.ownership.goals import Goals, Target
     from winpool.ownership.members import Member, Members
-    from winpool.ownership.patch import Brief
     from winpool.snapshot import Snapshot
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.ownership.membership import asking
 from winpool.ownership.patch import AS_WANTED, Conformity, release
-from winpool.ownership.record import Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record
 from winpool.ownership.rights import names
 
 if TYPE_CHECKING:

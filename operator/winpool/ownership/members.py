@@ -13,7 +13,8 @@ import msgspec
 from winpool.api.keys import POOL_LABEL
 from winpool.objects.node import Node
 from winpool.ownership.membership import Claim, asking, claim, may_share
-from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record, TaintIdentity, Unreadable
 from winpool.ownership.rights import Rights, keys_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.v1alpha1 import SelectorOperator
-from winpool.ownership.record import Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

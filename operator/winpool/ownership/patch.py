@@ -20,17 +20,19 @@ The rules, each with a test of its name:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, ROOMS_ANNOTATIONS, ROOMS_LABELS
 from winpool.objects.keys import NO_KEYS, Keys
-from winpool.ownership import record as records
+from winpool.ownership.brief import Brief
 from winpool.ownership.edits import as_list, difference, drifted, put, put_own, still_ours, undo, with_times
 from winpool.ownership.goals import LEAVE
-from winpool.ownership.record import Record, Unreadable, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record, Unreadable
+from winpool.ownership.recording import conditions_to_name, text_of
 from winpool.ownership.rights import Rights, names, standing
 
 if TYPE_CHECKING:
@@ -44,9 +46,6 @@ if TYPE_CHECKING:
     from winpool.ownership.record import Owned
 
 K = TypeVar("K")
-
-_ROOMS_LABELS: Final = tuple(key for key in OWN_LABELS if key != POOL_LABEL)
-_ROOMS_ANNOTATIONS: Final = tuple(key for key in OWN_ANNOTATIONS if key != APPLIED_ANNOTATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,81 +72,6 @@ AS_WANTED: Final = Conformity()
 
 def _nothing_was_written(_uid: str, _goal: object) -> bool:
     return False
-
-
-class Brief:
-    """A target in the form in which thousands of nodes are compared with it."""
-
-    __slots__ = (
-        "_annotations",
-        "_compare",
-        "_fit",
-        "_fits",
-        "_is_plain",
-        "_labels",
-        "_no_annotations",
-        "_no_labels",
-        "_no_taints",
-        "_taints",
-        "target",
-    )
-
-    def __init__(
-        self,
-        target: Target,
-        *,
-        pool_name: str,
-        fits: Callable[[Record], bool],
-        compare: Callable[[Node, Record], Conformity],
-    ) -> None:
-        """Make it; ``fits`` says whether a record fits, ``compare`` goes the long way."""
-        self.target = target
-        self._is_plain = target.is_plain
-        self._fits = fits
-        self._compare = compare
-        # Whether a record fits, by its identity: mostly all nodes of a pool share one. Held with it, or
-        # another could come to have the same identity.
-        self._fit: dict[int, tuple[Record, bool]] = {}
-        self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
-        self._no_labels = tuple(key for key in _ROOMS_LABELS if key not in target.own_labels)
-        self._annotations = {**target.annotations, **target.own_annotations}.items()
-        self._no_annotations = tuple(key for key in _ROOMS_ANNOTATIONS if key not in target.own_annotations)
-        self._taints = {**target.taints, **target.own_taints}.items()
-        self._no_taints = tuple(
-            each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
-        )
-
-    def is_met_by(self, member: Member) -> bool:
-        """Whether there is nothing to do on the node."""
-        record = member.record
-        if not isinstance(record, Record):
-            return False
-        if not self._is_plain or record.unschedulable or record.conditions:
-            return self._compare(member.node, record) == AS_WANTED
-        fit = self._fit.get(id(record))
-        if fit is None:
-            fit = self._fit[id(record)] = (record, self._fits(record))
-        return fit[1] and self._stands_on(member)
-
-    def _stands_on(self, member: Member) -> bool:
-        # Loops, not any(): a pass asks this of every node, and the generators cost more than the answers.
-        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
-        if not (
-            self._labels <= labels.items()
-            and self._annotations <= annotations.items()
-            and self._taints <= taints.items()
-        ):
-            return False
-        for label in self._no_labels:
-            if label in labels:
-                return False
-        for annotation in self._no_annotations:
-            if annotation in annotations:
-                return False
-        for taint in self._no_taints:  # noqa: SIM110 - see above
-            if taint in taints:
-                return False
-        return True
 
 
 class PatchMaker:
@@ -211,14 +135,14 @@ class PatchMaker:
         own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
         is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
         left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
-        text = _record_text(
+        text = text_of(
             Record(
                 pool_uid=self._pool_uid,
                 labels=own_labels,
                 annotations=own_annotations,
                 taints=own_taints,
                 unschedulable=is_cordon_ours,
-                conditions=_conditions(node, found, target),
+                conditions=conditions_to_name(node, found, target),
                 guard=rights.guard or kept.guard,
                 left=left
                 - Keys(
@@ -263,9 +187,12 @@ class PatchMaker:
                 target,
                 pool_name=self._pool_name,
                 fits=partial(self._fits, target=target),
-                compare=partial(self.compare, target=target),
+                is_as_wanted=partial(self._is_as_wanted_the_long_way, target=target),
             )
         return brief
+
+    def _is_as_wanted_the_long_way(self, node: Node, record: Record, *, target: Target) -> bool:
+        return self.compare(node, record, target) == AS_WANTED
 
     def release(self, node: Node) -> Conformity:
         """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
@@ -285,7 +212,7 @@ class PatchMaker:
         put_own(
             wanted.annotations,
             target.own_annotations,
-            keys=_ROOMS_ANNOTATIONS,
+            keys=ROOMS_ANNOTATIONS,
             left=OWN_ANNOTATIONS if target.leaves_rest else target.left_annotations,
         )
         put_own(
@@ -328,34 +255,6 @@ def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> 
     return leaves and kept.unschedulable and wanted.unschedulable
 
 
-def _conditions(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
-    """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
-
-    To take one off that is not ours does nothing (server-side apply), so that a forged record does no harm.
-    """
-    standing = {each.type for each in node.conditions}
-    recorded = found.conditions if isinstance(found, Record) else frozenset()
-    return frozenset(each.type for each in target.conditions) | (recorded & standing)
-
-
-def _record_text(record: Record, *, doubted: Record, goes_on: bool) -> str:
-    """Return the text of ``record``, which goes on to claim what is ``doubted``, or names it as left alone.
-
-    The first while there is no guard: it may turn out to count. Where there is no room for both, what is ours
-    comes before what is doubted: a record that is too long gives no rights at all.
-    """
-    claimed = replace(
-        record,
-        labels={**doubted.labels, **record.labels},
-        annotations={**doubted.annotations, **record.annotations},
-        taints={**doubted.taints, **record.taints},
-        unschedulable=doubted.unschedulable or record.unschedulable,
-    )
-    told = replace(record, left=record.left | (names(doubted) - names(record)))
-    choices = (claimed, told, replace(record, left=NO_KEYS))
-    return records.render_first_fitting(*choices[0 if goes_on else 1 :])
-
-
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
     return all(wanted.get(key) == own.set != own.before for key, own in owned.items())
 
@@ -378,7 +277,7 @@ def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Con
     wanted = undo(node, old)
     if wanted.labels.get(POOL_LABEL) == pool_name:
         del wanted.labels[POOL_LABEL]
-    put_own(wanted.labels, {}, keys=_ROOMS_LABELS, left=())
+    put_own(wanted.labels, {}, keys=ROOMS_LABELS, left=())
     put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
     put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
     return Conformity(

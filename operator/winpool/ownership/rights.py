@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.syntax import is_restricted_label
 from winpool.objects.keys import NO_KEYS, Keys
-from winpool.ownership.record import Owned, Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Owned, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

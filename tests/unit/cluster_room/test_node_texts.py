@@ -22,7 +22,8 @@ from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_pag
 from winpool.cluster.store import NodeStore
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, Node, NodeMemory, NodeVersions
-from winpool.ownership.record import MAX_BYTES, Unreadable, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import MAX_BYTES, Unreadable
 from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 
 Object = dict[str, Any]

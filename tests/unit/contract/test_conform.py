@@ -16,7 +16,7 @@ from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.objects.node import Node
 from winpool.ownership.patch import Conformity
-from winpool.ownership.record import record_of
+from winpool.ownership.reading import record_of
 
 
 def test_a_patch_of_labels_alone_leaves_the_list_of_taints_out() -> None:

@@ -18,7 +18,8 @@ from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.record import Owned, Unreadable, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Owned, Unreadable
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 NO_WINDOWS = ["linux", "", None]

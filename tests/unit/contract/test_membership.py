@@ -18,7 +18,7 @@ from winpool.api.v1alpha1 import NodeSelector
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.membership import Claim, claim, concerns, is_asked_for, may_share, selects
-from winpool.ownership.record import record_of
+from winpool.ownership.reading import record_of
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from harness.strategies import hostile_records
 from winpool.api import syntax
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, fits, parse, render
+from winpool.ownership.reading import parse
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, fits, render
 
 FULL = Record(
     pool_uid="0d8b",

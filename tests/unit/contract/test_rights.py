@@ -32,7 +32,8 @@ from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import Claim, claim
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse, record_of
+from winpool.ownership.reading import parse, record_of
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable
 from winpool.ownership.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"

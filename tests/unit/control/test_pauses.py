@@ -6,7 +6,8 @@ import pytest
 
 from harness.clock import Seconds
 from winpool.control.act.pauses import KEPT, Pauses
-from winpool.control.patience.pacing import LONGEST_PAUSE_SECONDS, QUIET_SECONDS
+from winpool.control.patience.pacing import LONGEST_PAUSE_SECONDS
+from winpool.control.patience.recurrence import QUIET_SECONDS
 
 
 def some_pauses(longest: float = 30.0) -> tuple[Pauses[str], Seconds]:

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, QUIET_SECONDS
+from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from winpool.control.patience.recurrence import QUIET_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable

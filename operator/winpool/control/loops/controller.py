@@ -13,6 +13,9 @@ from winpool.cluster.node_pods import list_node_pods
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
 from winpool.contract.questions import question_of
+from winpool.control.act.actor import Lanes
+from winpool.control.act.conditions import ConditionLane
+from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.loops.dispatch import Dispatcher
@@ -78,6 +81,9 @@ class Controller:
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
+        self._writer = Writer(transport)
+        self._create_task = create_task
+        self._lanes = self._make_lanes()
         self._observer = Observer(
             pools=pools,
             nodes=nodes,
@@ -86,15 +92,9 @@ class Controller:
             pods=self.pod_pass,
             looks=self.node_looks,
             bare_since=self._bare_since,
+            written_conditions=self._lanes.conditions.standing,
             now=clock.now,
             cluster_rows=cluster_rows,
-        )
-        self._writer = Writer(transport)
-        self._patch_lane = PatchLane(
-            writer=self._writer,
-            known=nodes.nodes,
-            accept_written=nodes.accept_written,
-            monotonic=clock.monotonic,
         )
         self._loops = PoolLoops(
             pools=pools,
@@ -172,6 +172,21 @@ class Controller:
             monotonic=self._clock.monotonic,
         )
 
+    def _make_lanes(self) -> Lanes:
+        writer, nodes, clock = self._writer, self._nodes, self._clock
+        return Lanes(
+            patches=PatchLane(
+                writer=writer,
+                known=nodes.nodes,
+                accept_written=nodes.accept_written,
+                monotonic=clock.monotonic,
+            ),
+            conditions=ConditionLane(
+                writer=writer, known=nodes.nodes, accept_written=nodes.accept_written, clock=clock
+            ),
+            evictions=EvictionLane(writer=writer, monotonic=clock.monotonic),
+        )
+
     def _make_relister(self, *, period_seconds: float, orphan_grace_seconds: float) -> Relister:
         return Relister(
             writer=self._writer,
@@ -186,7 +201,7 @@ class Controller:
         return Sweeper(
             pools=self._pools,
             nodes=self._nodes,
-            patch_lane=self._patch_lane,
+            patch_lane=self._lanes.patches,
             list_strays=lambda: list_strays(self._transport),
             rights_over=self._observer.rights_over,
             is_complete=lambda: self._observer.complete,
@@ -198,9 +213,11 @@ class Controller:
             name,
             observer=self._observer,
             pools=self._pools,
-            patch_lane=self._patch_lane,
+            lanes=self._lanes,
             writer=self._writer,
             recorder=self._recorder,
+            create_task=self._create_task,
+            wake=self._wake_pool,
             relister=self.relister,
             list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
             ask_for_nodes=self._nodes.ask_for_list,

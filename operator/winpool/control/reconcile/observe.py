@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.ownership.record import Record, record_of
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record
 from winpool.ownership.rights import Rights
 from winpool.snapshot import Snapshot
 
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from winpool.control.pod_survey.pod_pass import PodPass
     from winpool.control.relist.pools import Pools
     from winpool.objects.keys import Keys
-    from winpool.objects.node import Node
+    from winpool.objects.node import Node, NodeCondition
     from winpool.support.rows import Row
+
+
+def _none_written(_uid: str) -> None:
+    return None
 
 
 class Observer:
@@ -39,8 +44,11 @@ class Observer:
         looks: NodeLooks,
         bare_since: BareSince,
         now: Callable[[], datetime],
+        written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
+        """Make an observer. ``written_conditions`` says what was last written to the node of a UID."""
+        self._written_conditions = written_conditions
         self._pools = pools
         self._nodes = nodes
         self._control_plane = control_plane
@@ -82,6 +90,11 @@ class Observer:
             vanished_pools=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
             now=self._now(),
             attempts=patience.attempts(known, written_generation=written_generation),
+            written_conditions={
+                node.uid: written
+                for node in nodes
+                if node.conditions and (written := self._written_conditions(node.uid)) is not None
+            },
             missing_permission=missing_permission,
             control_plane=self._control_plane.version,
             survey=survey,

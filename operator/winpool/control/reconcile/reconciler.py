@@ -14,27 +14,28 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.cluster.access import explain
 from winpool.cluster.errors import ApiError, Conflict, Forbidden, NotFound
+from winpool.control.act.actor import Actor
 from winpool.control.act.aftermath import Aftermath
 from winpool.control.patience.overtaken import Overtaken
 from winpool.control.patience.writes import Patience
+from winpool.control.reconcile.finalizers import Finalizers
 from winpool.control.reconcile.next_look import NOTHING_LEFT, UNFINISHED, NextLook
 from winpool.control.report.announcer import Announcer
 from winpool.control.report.status import StatusWriter
 from winpool.decide import ROOMS, decide
-from winpool.ownership.members import rights_of
-from winpool.ownership.patch import release
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from datetime import datetime
 
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
-    from winpool.control.act.patches import PatchLane
+    from winpool.control.act.actor import Lanes
     from winpool.control.clock import Clock
     from winpool.control.reconcile.observe import Observer
     from winpool.control.relist.pools import Pools
@@ -64,7 +65,9 @@ class Reconciler:
         *,
         observer: Observer,
         pools: Pools,
-        patch_lane: PatchLane,
+        lanes: Lanes,
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        wake: Callable[[str], None],
         writer: Writer,
         recorder: EventRecorder,
         relister: Relister,
@@ -81,20 +84,27 @@ class Reconciler:
         ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
         ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something, and
         ``ask_for_pods`` all pods looked at, ``ask_for_looks`` those of each of these nodes, and of no others.
+        ``create_task`` starts a task beside the passes, and ``wake`` asks for another pass.
         ``note_figures`` is told what each pass has counted. ``rooms`` say what is wanted.
         """
         self._pool_name = pool_name
         self._observer = observer
         self._pools = pools
-        self._patch_lane = patch_lane
-        self._writer = writer
         self._announcer = Announcer(recorder, pool_name=pool_name)
-        self._aftermath = Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=ask_for_nodes)
+        self._actor = Actor(
+            pool_name,
+            lanes=lanes,
+            aftermath=Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=ask_for_nodes),
+            create_task=create_task,
+            wake=lambda: wake(pool_name),
+        )
         self._status = StatusWriter(
             writer=writer, pools=pools, announcer=self._announcer, monotonic=clock.monotonic
         )
         self._relister = relister
-        self._list_labelled = list_labelled
+        self._finalizers = Finalizers(
+            writer=writer, pools=pools, announcer=self._announcer, list_labelled=list_labelled
+        )
         self._ask_for_nodes = ask_for_nodes
         self._ask_for_pods = ask_for_pods
         self._ask_for_looks = ask_for_looks
@@ -143,13 +153,15 @@ class Reconciler:
 
     async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         pool = snapshot.pool
-        if not decision.patches and decision.finalizers is None and not snapshot.missing_permission:
+        if error := self._actor.take_eviction_error():
+            raise error
+        if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
             return self._left(decision, reported=await self._status.write(snapshot, decision))
         if decision.finalizers is not None:
             if decision.releases_pool:
                 return await self._let_go(snapshot, decision)
-            await self._write_finalizers(pool, decision)
+            await self._finalizers.write(pool, decision)
         if decision.reports_first:
             # What was just written to the pool is in the next look, and the status goes on top of that.
             return (
@@ -157,13 +169,11 @@ class Reconciler:
                 if decision.finalizers is not None
                 else await self._report_first(snapshot, decision)
             )
-        # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
-        failing = self._patience.failing
-        patches = sorted(decision.patches, key=lambda patch: patch.node.uid in failing)
-        outcome = await self._patch_lane.run(patches, is_wanted=lambda: self._is_latest(pool))
-        self._has_tried_nodes = bool(outcome.done or outcome.stopped)
-        self._aftermath.follow_up(decision, outcome, patience=self._patience)
-        if outcome.done:
+        outcome = await self._actor.perform(
+            decision, patience=self._patience, is_wanted=lambda: self._is_latest(pool)
+        )
+        self._has_tried_nodes = outcome.has_tried
+        if outcome.patches.done:
             self._written_generation = pool.generation
         if outcome.error is not None:
             with self._before_raising():
@@ -193,12 +203,20 @@ class Reconciler:
 
     def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
         """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
-        is_due = bool(decision.patches) or decision.finalizers is not None
+        is_due = (
+            bool(decision.patches)
+            or decision.finalizers is not None
+            or self._actor.has_due_conditions(decision.acts)
+        )
         awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
         return NextLook(
             is_unfinished=is_due and not awaits_status,
             paced=_soonest(reported, self._patience.seconds_to_newer_state()),
-            time=_soonest(self._patience.seconds_to_next(), self._seconds_to(decision.look_again)),
+            time=_soonest(
+                self._patience.seconds_to_next(),
+                self._actor.seconds_to_next(decision.acts),
+                self._seconds_to(decision.look_again),
+            ),
         )
 
     def _decide(self, snapshot: Snapshot) -> Decision:
@@ -216,8 +234,8 @@ class Reconciler:
         """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
         pool = snapshot.pool
         try:
-            if not await self._is_labelled_anywhere(snapshot):
-                await self._write_finalizers(pool, decision)
+            if not await self._finalizers.is_left_anywhere(snapshot):
+                await self._finalizers.write(pool, decision)
                 return NOTHING_LEFT
         except (Conflict, NotFound, Forbidden):
             raise
@@ -232,13 +250,6 @@ class Reconciler:
     def _is_latest(self, pool: Pool) -> bool:
         held = self._pools.get(pool.name)
         return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
-
-    async def _is_labelled_anywhere(self, snapshot: Snapshot) -> bool:
-        pool, rights = snapshot.pool, rights_of(snapshot)
-        labelled = await self._list_labelled(pool.name)
-        return any(
-            release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
-        )
 
     def _begin_anew_with(self, pool: Pool) -> None:
         """Forget all pauses for a changed spec or a deletion: they are between writes of the same."""
@@ -262,20 +273,6 @@ class Reconciler:
             written_generation=self._written_generation,
             missing_permission=self._missing_permission,
         )
-
-    async def _write_finalizers(self, pool: Pool, decision: Decision) -> None:
-        assert decision.finalizers is not None
-        body = await self._writer.patch_pool_finalizers(
-            name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
-        )
-        if decision.releases_pool:
-            log.info("pool %s: all nodes are released", pool.name)
-            self._announcer.announce(decision.pool_events)
-        if decision.releases_pool and not decision.finalizers:
-            version = body["metadata"]["resourceVersion"]  # the answer was its last sign of life
-            self._pools.forget(name=pool.name, uid=pool.uid, version=version)
-        else:
-            self._pools.accept(body)
 
     async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
         """Look again, since things were done, and write what is true now.

@@ -1,0 +1,69 @@
+"""What a decision asks for: looks at pods, and when time alone may change its mind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.contract.room import ContractResult
+from winpool.pods.evidence import OWN_LOOKS, current_survey, is_too_slow
+from winpool.report.pods import overdue_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from winpool.api.v1alpha1 import WindowsNodePoolStatus
+    from winpool.objects.node import Node
+    from winpool.report.assessment import Assessment
+    from winpool.rooms import RoomResult
+    from winpool.snapshot import Snapshot
+
+
+def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Assessment, ...]:
+    """Return the nodes whose pods are to be looked at before they are written."""
+    attempts = snapshot.attempts
+    return tuple(
+        [
+            each
+            for each in nodes
+            if (each.needs_pods or each.held.wants_own_look)
+            and not (
+                attempts.holds_back(each.patch) if each.patch else attempts.holds_back_some(each.node.uid)
+            )
+        ]
+    )
+
+
+def looks_of(
+    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]
+) -> tuple[Node, ...]:
+    """Return the nodes to be looked at by themselves: all that ask where they are few.
+
+    Of many the first, where a look at all pods takes too long to be of use.
+    """
+    also = [node for result in results if not isinstance(result, ContractResult) for node in result.looks]
+    if len(asking) > OWN_LOOKS and not is_too_slow(current_survey(snapshot)):
+        return tuple(also[:OWN_LOOKS])
+    return tuple({each.uid: each for each in (*(one.node for one in asking), *also)}.values())[:OWN_LOOKS]
+
+
+def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]) -> bool:
+    """Whether all pods are to be looked at soon: a room needs it, or many nodes wait.
+
+    So are they where one waits whose own look goes on failing: a look at all pods has to do instead.
+    """
+    if snapshot.pool.spec is None or snapshot.pool.deleting:
+        return False
+    if any(result.needs_all_pods for result in results):
+        return True
+    waiting = [each.node.uid for each in asking if each.needs_pods]
+    problems = (snapshot.look_problems.get(uid) for uid in waiting)
+    return (len(asking) > OWN_LOOKS and bool(waiting)) or any(each and each.lasts for each in problems)
+
+
+def look_again_at(
+    results: Iterable[RoomResult], reported: WindowsNodePoolStatus, *, now: datetime
+) -> datetime | None:
+    """Return the next moment that a rule names. One that has passed has had its say in this decision."""
+    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues))
+    return min((moment for moment in moments if moment and moment > now), default=None)

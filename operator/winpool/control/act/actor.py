@@ -1,0 +1,132 @@
+"""Performs the acts of a decision, each kind in its lane: what a pass does to nodes and pods.
+
+Patches and conditions of nodes are awaited, since the report of the pass tells of them. Evictions are not:
+one may be held up by a webhook or a budget for as long as the API server works on a request, and a pass
+never waits for the world. They run beside the passes, once at a time for a pool, and wake it in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from winpool.control.act.lane import Outcome
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from winpool.cluster.errors import ApiError
+    from winpool.control.act.aftermath import Aftermath
+    from winpool.control.act.conditions import ConditionLane
+    from winpool.control.act.evictions import EvictionLane
+    from winpool.control.act.patches import PatchLane
+    from winpool.control.patience.writes import Patience
+    from winpool.decide import Decision
+    from winpool.objects.acts import Acts, ConditionsPatch, Eviction, NodePatch
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes of all pools together: they share the connections with everything else that we ask."""
+
+    patches: PatchLane
+    conditions: ConditionLane
+    evictions: EvictionLane
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """What came of the acts that were awaited."""
+
+    patches: Outcome[NodePatch]
+    conditions: Outcome[ConditionsPatch]
+
+    @property
+    def error(self) -> ApiError | None:
+        """The error that is not of a single object, if there was one."""
+        return self.patches.error or self.conditions.error
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether nothing but internal errors came of so many acts that the others can wait."""
+        return self.patches.is_halted or self.conditions.is_halted
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether anything was sent: what was has pauses of its own."""
+        done = self.patches.done or self.patches.stopped
+        return bool(done or self.conditions.done or self.conditions.stopped)
+
+
+class Actor:
+    """Performs what is decided for one pool.
+
+    ``create_task`` starts a task with a name that whoever owns the tasks ends, and ``wake`` asks for a pass.
+    """
+
+    def __init__(
+        self,
+        pool_name: str,
+        *,
+        lanes: Lanes,
+        aftermath: Aftermath,
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._pool_name = pool_name
+        self._lanes = lanes
+        self._aftermath = aftermath
+        self._create_task = create_task
+        self._wake = wake
+        self._evicting: asyncio.Task[None] | None = None
+        self._eviction_error: ApiError | None = None
+
+    async def perform(
+        self, decision: Decision, *, patience: Patience, is_wanted: Callable[[], bool]
+    ) -> Performed:
+        """Perform the acts of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
+        acts = decision.acts
+        # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
+        failing = patience.failing
+        patches = sorted(acts.patches, key=lambda patch: patch.node.uid in failing)
+        patched = await self._lanes.patches.run(patches, is_wanted=is_wanted)
+        self._aftermath.follow_up(decision, patched, patience=patience)
+        conditions: Outcome[ConditionsPatch] = Outcome()
+        if patched.error is None:
+            # A patch changes its node, and conditions are for the node as it was: the next pass writes them.
+            written = {patch.node.uid for patch in patched.done}
+            due = [each for each in acts.conditions if each.node.uid not in written]
+            conditions = await self._lanes.conditions.run(due, is_wanted=is_wanted)
+            self._evict(acts.evictions, is_wanted=is_wanted)
+        return Performed(patched, conditions)
+
+    def take_eviction_error(self) -> ApiError | None:
+        """Return the error that ended the last evictions for all pods, once."""
+        error, self._eviction_error = self._eviction_error, None
+        return error
+
+    def has_due_conditions(self, acts: Acts) -> bool:
+        """Whether conditions are to be written and none of them has to wait."""
+        return bool(acts.conditions) and self._lanes.conditions.seconds_to_next(acts.conditions) is None
+
+    def seconds_to_next(self, acts: Acts) -> float | None:
+        """Return how long until one of ``acts`` that has to wait is worth another try; None if none has."""
+        waits = (
+            self._lanes.conditions.seconds_to_next(acts.conditions),
+            self._lanes.evictions.seconds_to_next(acts.evictions),
+        )
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _evict(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
+        if not evictions or (self._evicting is not None and not self._evicting.done()):
+            return
+        self._evicting = self._create_task(
+            self._run_evictions(evictions, is_wanted=is_wanted), f"evictions of pool {self._pool_name}"
+        )
+
+    async def _run_evictions(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
+        outcome = await self._lanes.evictions.run(evictions, is_wanted=is_wanted)
+        self._eviction_error = outcome.error
+        if outcome.done or outcome.stopped or outcome.error:
+            self._wake()

@@ -1,0 +1,65 @@
+"""Our finalizer on a pool: on before the first node is written, off when nothing of the pool is left."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from winpool.ownership.members import rights_of
+from winpool.ownership.patch import release
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from winpool.cluster.writer import Writer
+    from winpool.control.relist.pools import Pools
+    from winpool.control.report.announcer import Announcer
+    from winpool.decide import Decision
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
+    from winpool.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class Finalizers:
+    """Writes the finalizers of one pool.
+
+    ``list_labelled`` asks the API server which Windows nodes carry the label of that pool.
+    """
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        pools: Pools,
+        announcer: Announcer,
+        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
+    ) -> None:
+        self._writer = writer
+        self._pools = pools
+        self._announcer = announcer
+        self._list_labelled = list_labelled
+
+    async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
+        """Whether the API server knows of a node with something of the pool: the watch may be behind."""
+        pool, rights = snapshot.pool, rights_of(snapshot)
+        labelled = await self._list_labelled(pool.name)
+        return any(
+            release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
+        )
+
+    async def write(self, pool: Pool, decision: Decision) -> None:
+        """Write the finalizers as ``decision`` has them; raises ApiErrors."""
+        assert decision.finalizers is not None
+        body = await self._writer.patch_pool_finalizers(
+            name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
+        )
+        if decision.releases_pool:
+            log.info("pool %s: all nodes are released", pool.name)
+            self._announcer.announce(decision.pool_events)
+        if decision.releases_pool and not decision.finalizers:
+            version = body["metadata"]["resourceVersion"]  # the answer was its last sign of life
+            self._pools.forget(name=pool.name, uid=pool.uid, version=version)
+        else:
+            self._pools.accept(body)

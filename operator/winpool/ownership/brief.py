@@ -1,0 +1,91 @@
+"""The short way: whether a node is as it is to be, for thousands of nodes in a pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from winpool.api.keys import POOL_LABEL
+from winpool.api.node_keys import OWN_TAINTS, ROOMS_ANNOTATIONS, ROOMS_LABELS
+from winpool.ownership.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.objects.node import Node
+    from winpool.ownership.goals import Target
+    from winpool.ownership.members import Member
+
+
+class Brief:
+    """A target in the form in which thousands of nodes are compared with it."""
+
+    __slots__ = (
+        "_annotations",
+        "_fit",
+        "_fits",
+        "_is_as_wanted",
+        "_is_plain",
+        "_labels",
+        "_no_annotations",
+        "_no_labels",
+        "_no_taints",
+        "_taints",
+        "target",
+    )
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        pool_name: str,
+        fits: Callable[[Record], bool],
+        is_as_wanted: Callable[[Node, Record], bool],
+    ) -> None:
+        """Make it; ``fits`` says whether a record fits, ``is_as_wanted`` goes the long way."""
+        self.target = target
+        self._is_plain = target.is_plain
+        self._fits = fits
+        self._is_as_wanted = is_as_wanted
+        # Whether a record fits, by its identity: mostly all nodes of a pool share one. Held with it, or
+        # another could come to have the same identity.
+        self._fit: dict[int, tuple[Record, bool]] = {}
+        self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
+        self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
+        self._annotations = {**target.annotations, **target.own_annotations}.items()
+        self._no_annotations = tuple(key for key in ROOMS_ANNOTATIONS if key not in target.own_annotations)
+        self._taints = {**target.taints, **target.own_taints}.items()
+        self._no_taints = tuple(
+            each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
+        )
+
+    def is_met_by(self, member: Member) -> bool:
+        """Whether there is nothing to do on the node."""
+        record = member.record
+        if not isinstance(record, Record):
+            return False
+        if not self._is_plain or record.unschedulable or record.conditions:
+            return self._is_as_wanted(member.node, record)
+        fit = self._fit.get(id(record))
+        if fit is None:
+            fit = self._fit[id(record)] = (record, self._fits(record))
+        return fit[1] and self._stands_on(member)
+
+    def _stands_on(self, member: Member) -> bool:
+        # Loops, not any(): a pass asks this of every node, and the generators cost more than the answers.
+        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
+        if not (
+            self._labels <= labels.items()
+            and self._annotations <= annotations.items()
+            and self._taints <= taints.items()
+        ):
+            return False
+        for label in self._no_labels:
+            if label in labels:
+                return False
+        for annotation in self._no_annotations:
+            if annotation in annotations:
+                return False
+        for taint in self._no_taints:  # noqa: SIM110 - see above
+            if taint in taints:
+                return False
+        return True
