@@ -57,7 +57,7 @@ def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: It
     if any(result.needs_all_pods for result in results):
         return True
     waiting = [each.node.uid for each in asking if each.needs_pods]
-    problems = (snapshot.look_problems.get(uid) for uid in waiting)
+    problems = (snapshot.pods.look_problems.get(uid) for uid in waiting)
     return (len(asking) > OWN_LOOKS and bool(waiting)) or any(each and each.lasts for each in problems)
 
 

@@ -170,7 +170,7 @@ def _acts(
 def _pods_permission(snapshot: Snapshot) -> str:
     """Say which permission is missing to look at pods, where the spec has taints, which need that."""
     spec = snapshot.pool.spec
-    return snapshot.pods_forbidden if spec and taints_of(spec) else ""
+    return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
 
 def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, Announcement]:

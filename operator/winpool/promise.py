@@ -85,7 +85,7 @@ def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment]) -> bool:
     One that cannot be read is not rebuilt without it either: what it said of pods was not nothing.
     """
     pool = snapshot.pool
-    is_coming = snapshot.survey is None and not snapshot.pods_problem
+    is_coming = snapshot.pods.survey is None and not snapshot.pods.problem
     if pool.status_problem:
         return is_coming and pool.spec is not None and not pool.deleting
     is_dry_run = pool.spec is not None and pool.spec.mode is Mode.DRY_RUN

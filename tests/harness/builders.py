@@ -12,15 +12,20 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.contract.questions import taints_of as taints_of_spec
 from winpool.objects.attempts import Attempts
+from winpool.objects.guard import GuardState
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node, NodeVersions, Taint
+from winpool.objects.others import OtherPools
 from winpool.objects.pool import Pool
 from winpool.ownership.reading import parse
 from winpool.ownership.record import Owned, Record, TaintIdentity, render
 from winpool.ownership.rights import Rights
+from winpool.pods.known import KnownPods, LookProblem
 from winpool.pods.survey import IntolerantPods, OnNode, Survey, taint_key
 from winpool.report.preflight import written
-from winpool.snapshot import LookProblem, Snapshot
+from winpool.snapshot import Snapshot
+from winpool.support.basis import Basis
+from winpool.support.rows import Row
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -225,9 +230,18 @@ def a_snapshot(
     return Snapshot(
         pool=pool,
         nodes=listed,
-        rivals=tuple(rivals),
-        vanished_pools=frozenset(vanished),
         now=now,
+        others=OtherPools(rivals=tuple(rivals), vanished=frozenset(vanished), seen=seen or {}),
+        pods=KnownPods(
+            survey=survey,
+            problem=pods_problem,
+            forbidden=pods_forbidden,
+            looks={name: look for look in own for name in look.nodes},
+            look_problems=look_problems or {},
+            bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
+        ),
+        support=Basis(control_plane=control_plane),
+        guard=GuardState(identity=guard),
         attempts=Attempts(
             waiting_nodes=frozenset(held_back),
             refused=refused or {},
@@ -235,16 +249,22 @@ def a_snapshot(
             written_generation=written_generation,
         ),
         missing_permission=missing_permission,
-        control_plane=control_plane,
-        survey=survey,
-        pods_problem=pods_problem,
-        pods_forbidden=pods_forbidden,
-        looks={name: look for look in own for name in look.nodes},
-        look_problems=look_problems or {},
-        bare_since={**{node.uid: -1.0 for node in listed}, **(bare_since or {})},
-        guard=guard,
-        seen_pools=seen or {},
     )
+
+
+def with_pods(snapshot: Snapshot, **changes: Any) -> Snapshot:
+    """Return the snapshot with other knowledge of pods."""
+    return replace(snapshot, pods=replace(snapshot.pods, **changes))
+
+
+def with_guard(snapshot: Snapshot, **changes: Any) -> Snapshot:
+    """Return the snapshot with another state of the guard."""
+    return replace(snapshot, guard=replace(snapshot.guard, **changes))
+
+
+def with_cluster_rows(snapshot: Snapshot, *rows: Row) -> Snapshot:
+    """Return the snapshot with these rows in the operator's settings."""
+    return replace(snapshot, support=replace(snapshot.support, cluster_rows=rows))
 
 
 def a_survey(

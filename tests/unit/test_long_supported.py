@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot
+from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows
 from harness.operator import LONG_SUPPORTED
 from winpool.decide import decide
 from winpool.support.matrix import built_in
@@ -29,7 +29,7 @@ def test_a_release_that_ends_is_told_of_by_itself_and_not_with_the_rows_of_the_t
     rows = tuple(read_rows(LONG_SUPPORTED.read_text(), matrix=built_in()))
 
     def ends(cluster_rows: tuple[Row, ...]) -> list[str]:
-        found = decide(replace(snapshot, cluster_rows=cluster_rows)).status.issues
+        found = decide(with_cluster_rows(snapshot, *cluster_rows)).status.issues
         return [each.reason for each in found if each.reason.startswith("Support")]
 
     assert ends(()) == ["SupportEnded"]

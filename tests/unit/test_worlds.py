@@ -81,7 +81,7 @@ class Worlds(RuleBasedStateMachine):
             assert (decision.patches, decision.finalizers) == ((), None)
         elif decision.patches:
             assert RELEASE_FINALIZER in (decision.finalizers or pool.finalizers)
-        known = {each.uid for each in (*before.rivals, pool)} | self.model.vanished | {None}
+        known = {each.uid for each in (*before.others.rivals, pool)} | self.model.vanished | {None}
         assert all(owner_of(patch.node) in known for patch in decision.patches)
 
     @rule()

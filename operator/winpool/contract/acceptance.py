@@ -47,7 +47,9 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
             "spec.labels, spec.taints and spec.startupTaints: their ownership record could exceed "
             f"{MAX_BYTES} bytes on a node; use fewer or shorter keys"
         )
-    if wrong := contradictory_rows(spec, matrix=snapshot.matrix, cluster_rows=snapshot.cluster_rows):
+    if wrong := contradictory_rows(
+        spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows
+    ):
         return Refusal("; ".join(wrong))
     return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
 

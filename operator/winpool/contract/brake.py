@@ -71,8 +71,8 @@ class Brake:
         )
         self._evidence = evidence
         self._is_told = current_survey(snapshot) is not None
-        self._is_failing = bool(snapshot.pods_problem)
-        self._look_problems = snapshot.look_problems
+        self._is_failing = bool(snapshot.pods.problem)
+        self._look_problems = snapshot.pods.look_problems
 
     def hold(self, node: Node, record: Record | None) -> Held:
         """Return which of the spec's taints are not to be put on ``node``, whose ``record`` is ours."""

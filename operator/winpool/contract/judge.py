@@ -35,8 +35,10 @@ class Judge:
 
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
         self._spec = spec
-        self._layers = layered(snapshot.matrix, snapshot.cluster_rows, rows_of(spec.support_matrix))
-        self._control_plane = snapshot.control_plane or None
+        self._layers = layered(
+            snapshot.support.matrix, snapshot.support.cluster_rows, rows_of(spec.support_matrix)
+        )
+        self._control_plane = snapshot.support.control_plane or None
         self._today = snapshot.now.date()
         self._found: dict[tuple[NodeVersions, str | None], Judged] = {}
 

@@ -61,9 +61,9 @@ def rights_of(snapshot: Snapshot) -> Rights:
     """Return by what records are believed in this pass."""
     pool = snapshot.pool
     return Rights(
-        guard=snapshot.guard,
-        pools={**snapshot.seen_pools, pool.uid: keys_of(pool)},
-        is_unknown=snapshot.guard_is_unknown,
+        guard=snapshot.guard.identity,
+        pools={**snapshot.others.seen, pool.uid: keys_of(pool)},
+        is_unknown=snapshot.guard.is_unknown,
     )
 
 
@@ -89,7 +89,7 @@ def _divided(snapshot: Snapshot, rights: Rights) -> Iterator[Member]:
             elif pool.deleting and _is_labelled(node, record, pool):
                 yield Member(node, Claim.LEFT, record, values_of(node))
         return
-    rivals, vanished = _rivals(snapshot), snapshot.vanished_pools
+    rivals, vanished = _rivals(snapshot), snapshot.others.vanished
     for node in nodes:
         record = record_of(node)
         found = claim(node, found=record, pool=pool, rivals=rivals, vanished=vanished, rights=rights)
@@ -117,7 +117,9 @@ def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> 
 
 def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
     """Return the pools that may have a say in whose a node is: they can select it, or have it."""
-    if not snapshot.rivals:
+    if not snapshot.others.rivals:
         return ()
     owners = {found.pool_uid for node in snapshot.nodes if isinstance(found := record_of(node), Record)}
-    return tuple(other for other in snapshot.rivals if other.uid in owners or may_share(snapshot.pool, other))
+    return tuple(
+        other for other in snapshot.others.rivals if other.uid in owners or may_share(snapshot.pool, other)
+    )

@@ -33,11 +33,11 @@ class Evidence:
     """Answers for the nodes of one pool, for one pass."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        pool, survey = snapshot.pool, snapshot.survey
+        pool, survey = snapshot.pool, snapshot.pods.survey
         self._generation = pool.generation
         self._survey = survey if survey is not None and survey.pool_uid == pool.uid else None
-        self._looks = {name: look for name, look in snapshot.looks.items() if look.pool_uid == pool.uid}
-        self._bare_since = snapshot.bare_since
+        self._looks = {name: look for name, look in snapshot.pods.looks.items() if look.pool_uid == pool.uid}
+        self._bare_since = snapshot.pods.bare_since
         self._now = snapshot.now
 
     def latest(self, node: Node) -> Survey | None:
@@ -106,7 +106,7 @@ def _newest(node: Node, survey: Survey | None, own: Survey | None) -> Survey | N
 
 def current_survey(snapshot: Snapshot) -> Survey | None:
     """Return what the last look at all pods found, if it was made for the spec as it is now."""
-    survey, pool = snapshot.survey, snapshot.pool
+    survey, pool = snapshot.pods.survey, snapshot.pool
     if survey is None or survey.pool_uid != pool.uid or survey.generation != pool.generation:
         return None
     return survey

@@ -43,16 +43,16 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
     One whose own look fails is not among them while a young look at all pods covers it.
     """
     asking = [each.node for each in assessed if each.needs_pods]
-    if asking and snapshot.pods_problem:
+    if asking and snapshot.pods.problem:
         names = tuple(node.name for node in asking)
         return Blind(
             names,
             f"{count_nodes(len(names))} ({enumerate_names(names)}) cannot be gone on with before all pods "
-            f"have been looked at, and that fails: {snapshot.pods_problem}",
+            f"have been looked at, and that fails: {snapshot.pods.problem}",
             f"see to the API server, or to what stands between it and the operator; {_TRIED_AGAIN}",
             of_all=True,
         )
-    problems, evidence = snapshot.look_problems, Evidence(snapshot)
+    problems, evidence = snapshot.pods.look_problems, Evidence(snapshot)
     failing = [node for node in asking if node.uid in problems and not evidence.covered_lately(node)]
     if not failing:
         return NOT_BLIND

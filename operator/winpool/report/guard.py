@@ -24,12 +24,12 @@ def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
     pool = snapshot.pool
     if pool.deleting:
         return
-    if snapshot.guard_problem:
+    if snapshot.guard.problem:
         yield Finding(
             IssueReason.GUARD_NOT_IN_FORCE,
             (),
             "the admission policy that keeps kubelets from writing the keys of winpool on nodes is not in "
-            f"force: {snapshot.guard_problem}",
+            f"force: {snapshot.guard.problem}",
             "kubectl apply -k deploy/base, of the version of the operator; see docs/guard.md",
         )
     if pool.spec is not None:

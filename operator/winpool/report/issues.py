@@ -30,9 +30,13 @@ def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
     Not to know them yet is no reason to take back what was true a moment ago.
     """
     pool = snapshot.pool
-    if snapshot.survey is not None or pool.deleting or pool.status.observed_generation != pool.generation:
+    if (
+        snapshot.pods.survey is not None
+        or pool.deleting
+        or pool.status.observed_generation != pool.generation
+    ):
         return ()
-    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods_problem or snapshot.look_problems else ""
+    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods.problem or snapshot.pods.look_problems else ""
     return tuple(
         issue for issue in pool.status.issues if issue.reason in POD_ISSUES and issue.reason != known_anew
     )

@@ -45,7 +45,7 @@ def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
     pool = snapshot.pool
     if pool.deleting:
         return 0
-    if snapshot.survey is None or snapshot.survey.pool_uid != pool.uid:
+    if snapshot.pods.survey is None or snapshot.pods.survey.pool_uid != pool.uid:
         return pool.status.misplaced_pods
     return sum(_misplaced_on(Evidence(snapshot), _ours(assessed)).values())
 
@@ -58,7 +58,7 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
     ours = _ours(nodes.all)
     yield from preflight_findings(snapshot, pool.spec, nodes.notable, ours=ours)
     unseen = blind(snapshot, nodes.notable)
-    if unseen and not snapshot.pods_forbidden:
+    if unseen and not snapshot.pods.forbidden:
         yield Finding(IssueReason.POD_LIST_FAILING, unseen.nodes[:1], unseen.message, unseen.fix)
     misplaced = _misplaced_on(evidence, ours)
     if there := sorted(misplaced):

@@ -97,7 +97,7 @@ def _template(snapshot: Snapshot) -> NodeTemplate | None:
     pool = snapshot.pool
     if pool.spec is None or pool.deleting:
         return None
-    return node_template(pool.name, pool.spec, matrix=snapshot.matrix)
+    return node_template(pool.name, pool.spec, matrix=snapshot.support.matrix)
 
 
 def _plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:

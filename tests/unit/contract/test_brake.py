@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, edited, record_on
+from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, edited, record_on, with_pods
 from harness.writes import patched
 from winpool.decide import decide
 from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
 from winpool.pods.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
+from winpool.pods.known import LookProblem
 from winpool.pods.survey import Survey
-from winpool.snapshot import LookProblem, Snapshot
+from winpool.snapshot import Snapshot
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"
@@ -156,7 +157,7 @@ def test_of_many_nodes_those_that_lost_it_after_the_look_at_all_pods_wait_for_th
 
 def test_a_node_of_which_it_is_not_known_since_when_it_lacks_a_taint_is_not_written() -> None:
     pool, node = a_harsh_pool(), a_node()
-    snapshot = replace(a_snapshot(pool, [node]), bare_since={})
+    snapshot = with_pods(a_snapshot(pool, [node]), bare_since={})
     assert decide(snapshot).patches == ()
 
 

@@ -20,6 +20,7 @@ from harness.builders import (
     deleted,
     edited,
     record_on,
+    with_guard,
     with_status,
 )
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes, pools
@@ -300,7 +301,7 @@ def test_while_nobody_knows_of_the_guard_a_record_that_names_it_loses_nothing() 
     whole = guarded_node(pool)
     drifted = relabelled(whole, team="theirs")
     for unknown in (False, True):
-        snapshot = replace(a_snapshot(pool, [drifted], guard=""), guard_is_unknown=unknown)
+        snapshot = with_guard(a_snapshot(pool, [drifted], guard=""), is_unknown=unknown)
         mended = acted(decide(snapshot), {"w1": drifted})["w1"]
         assert mended.labels["team"] == "a"
         assert record_on(mended) == record_on(whole)
@@ -309,10 +310,10 @@ def test_while_nobody_knows_of_the_guard_a_record_that_names_it_loses_nothing() 
 def test_nothing_is_released_by_a_record_that_names_a_guard_until_the_guard_can_be_looked_at() -> None:
     pool = a_pool(taints=["os=windows:NoSchedule"], finalizers=("winpool.dev/release-nodes",))
     node = guarded_node(pool)
-    snapshot = replace(a_snapshot(deleted(pool), [node], guard=""), guard_is_unknown=True)
+    snapshot = with_guard(a_snapshot(deleted(pool), [node], guard=""), is_unknown=True)
     decision = decide(snapshot)
     assert (decision.patches, decision.finalizers) == ((), None)
-    after = acted(decide(replace(snapshot, guard=GUARD, guard_is_unknown=False)), {"w1": node})["w1"]
+    after = acted(decide(with_guard(snapshot, identity=GUARD, is_unknown=False)), {"w1": node})["w1"]
     assert after.taints == (a_taint("os=linux:NoSchedule"),)
 
 

@@ -23,9 +23,9 @@ from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.pods.evidence import OWN_LOOKS
+from winpool.pods.known import LookProblem
 from winpool.pods.pod import Pod
 from winpool.pods.survey import Survey
-from winpool.snapshot import LookProblem
 
 about = pytest.approx
 

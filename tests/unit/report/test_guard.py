@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from harness.builders import MINUTE, NOON, Nodes, a_node, a_pool, a_snapshot, by_name, deleted, with_status
+from harness.builders import (
+    MINUTE,
+    NOON,
+    Nodes,
+    a_node,
+    a_pool,
+    a_snapshot,
+    by_name,
+    deleted,
+    with_guard,
+    with_status,
+)
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.decide import Decision, decide
 from winpool.objects.pool import Pool
@@ -18,7 +28,7 @@ TRUSTED = {"node-restriction.kubernetes.io/zone": "a"}
 
 def decided(pool: Pool, nodes: Nodes | None = None, *, problem: str = "", minutes: int = 0) -> Decision:
     taken = a_snapshot(pool, nodes or {}, now=NOON + minutes * MINUTE)
-    return decide(replace(taken, guard="" if problem else "abc", guard_problem=problem))
+    return decide(with_guard(taken, identity="" if problem else "abc", problem=problem))
 
 
 def of_pool(found: Decision) -> list[Issue]:

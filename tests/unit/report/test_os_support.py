@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from harness.assessing import assess
-from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_status
+from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import MAX_BUILDS, MAX_ISSUES, Build, Condition, Verdict, WindowsNodePoolStatus
@@ -286,7 +286,7 @@ def test_nodes_of_one_kind_are_judged_once() -> None:
 def test_a_target_below_a_floor_of_the_cluster_is_refused() -> None:
     """No node could ever be as the spec asks."""
     pool = a_pool(more={"os": {"version": "2022", "targetRevision": 4052}})
-    snapshot = replace(a_snapshot(pool, [a_node()]), cluster_rows=(Row("2022", min_revision=5000),))
+    snapshot = with_cluster_rows(a_snapshot(pool, [a_node()]), Row("2022", min_revision=5000))
     accepted = decide(snapshot).status.condition(ConditionType.ACCEPTED)
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("False", "SpecRejected")

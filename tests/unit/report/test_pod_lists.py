@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_status
+from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled
 from winpool.api.v1alpha1 import Condition
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
+from winpool.pods.known import LookProblem
 from winpool.report.pods import FAILING_SECONDS
-from winpool.snapshot import LookProblem, Snapshot
+from winpool.snapshot import Snapshot
 
 HARSH = "os=windows:NoExecute"
 STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
@@ -128,9 +129,9 @@ def test_the_time_is_counted_on_whichever_node_waits() -> None:
 def test_after_a_restart_what_was_told_stays_until_pods_are_listed() -> None:
     began = NOON + 10 * MINUTE
     standing = stale(since=began)
-    found = decide(replace(standing, survey=None, pods_problem=""))
+    found = decide(with_pods(standing, survey=None, problem=""))
     assert found.keeps_status
-    failing = decide(replace(standing, survey=None))
+    failing = decide(with_pods(standing, survey=None))
     [issue] = [each for each in failing.status.issues if each.reason == FAILING]
     assert issue.since == began
 
@@ -168,7 +169,7 @@ HUGE = "list pods of node w1: an answer of more than 8388608 bytes"
 def unlisted(*, since: datetime | None = None) -> Snapshot:
     """A NoExecute taint was taken off, and the pods of that node alone cannot be listed."""
     standing = stale(problem="")
-    world = replace(standing, look_problems={"uid-of-w1": LookProblem(HUGE, lasts=True)})
+    world = with_pods(standing, look_problems={"uid-of-w1": LookProblem(HUGE, lasts=True)})
     return reported_since(world, since)
 
 
@@ -207,7 +208,7 @@ def test_other_nodes_that_are_gone_on_with_speak_for_the_pool() -> None:
 def test_nothing_is_said_of_it_while_a_look_at_all_pods_serves() -> None:
     world = unlisted()
     fresh = a_survey(world.pool, world.nodes, now=world.now)
-    found = decide(replace(world, survey=fresh))
+    found = decide(with_pods(world, survey=fresh))
     assert [patch.node.name for patch in found.patches] == ["w1"]
     assert FAILING not in {each.reason for each in found.status.issues}
 

@@ -104,8 +104,8 @@ def test_a_status_that_is_reported_again_is_the_same(snapshot: Snapshot) -> None
     later = a_snapshot(
         with_status(snapshot.pool, first),
         snapshot.nodes,
-        rivals=snapshot.rivals,
-        vanished=snapshot.vanished_pools,
+        rivals=snapshot.others.rivals,
+        vanished=snapshot.others.vanished,
         missing_permission=snapshot.missing_permission,
         now=NOON + MINUTE,
     )

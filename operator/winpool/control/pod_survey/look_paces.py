@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import TooLarge
-from winpool.snapshot import LookProblem
+from winpool.pods.known import LookProblem
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from winpool.control.relist.pools import Pools
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.pods.known import LookProblem
     from winpool.pods.pod import Pod
     from winpool.pods.survey import Survey
-    from winpool.snapshot import LookProblem
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from winpool.objects.guard import GuardState
+from winpool.objects.others import OtherPools
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Record
 from winpool.ownership.rights import Rights
+from winpool.pods.known import KnownPods
 from winpool.snapshot import Snapshot
+from winpool.support.basis import Basis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,9 +90,26 @@ class Observer:
         return Snapshot(
             pool=pool,
             nodes=nodes,
-            rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
-            vanished_pools=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
             now=self._now(),
+            others=OtherPools(
+                rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
+                vanished=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
+                seen=self._seen_pools(owners),
+            ),
+            pods=KnownPods(
+                survey=survey,
+                problem=self._pods.problem,
+                forbidden=self._pods.forbidden,
+                looks=self._looks.looks_of(pool.uid, since=survey),
+                look_problems=self._looks.problems(),
+                bare_since=self._bare_since.moments(),
+            ),
+            support=Basis(control_plane=self._control_plane.version, cluster_rows=self._cluster_rows),
+            guard=GuardState(
+                identity=self._guard.identity,
+                problem=self._guard.problem,
+                is_unknown=self._guard.is_unknown,
+            ),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={
                 node.uid: written
@@ -96,18 +117,6 @@ class Observer:
                 if node.conditions and (written := self._written_conditions(node.uid)) is not None
             },
             missing_permission=missing_permission,
-            control_plane=self._control_plane.version,
-            survey=survey,
-            pods_problem=self._pods.problem,
-            pods_forbidden=self._pods.forbidden,
-            looks=self._looks.looks_of(pool.uid, since=survey),
-            look_problems=self._looks.problems(),
-            bare_since=self._bare_since.moments(),
-            cluster_rows=self._cluster_rows,
-            seen_pools=self._seen_pools(owners),
-            guard=self._guard.identity,
-            guard_problem=self._guard.problem,
-            guard_is_unknown=self._guard.is_unknown,
         )
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:

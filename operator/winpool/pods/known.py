@@ -1,0 +1,41 @@
+"""What is known of pods, as a part of the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.pods.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class LookProblem:
+    """Why the last look at the pods of one node failed, for people; ``lasts`` says that it will again."""
+
+    message: str
+    lasts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPods:
+    """What looks at pods have found, and why there are no newer ones.
+
+    ``survey`` is what the last look at all pods found about this pool, None where there was none yet;
+    ``problem`` is why there is none newer, for people, and ``forbidden`` which right is missing to look.
+    ``looks`` are the own looks at single nodes since, by the name of the node, and ``look_problems`` says, by
+    UID, why the last one at a node failed. ``bare_since`` says, by UID, since when a node has been seen to
+    lack the NoExecute taints that it lacks, in the monotonic seconds of ``Survey.began``.
+    """
+
+    survey: Survey | None = None
+    problem: str = ""
+    forbidden: str = ""
+    looks: Mapping[str, Survey] = field(default_factory=dict)
+    look_problems: Mapping[str, LookProblem] = field(default_factory=dict)
+    bare_since: Mapping[str, float] = field(default_factory=dict)
+
+
+NOTHING_SEEN: Final = KnownPods()
