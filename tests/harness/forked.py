@@ -20,7 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-IMPORTED: Final = ("winpool.__main__", "winpool.app", "winpool.logs", "testbed.winsim.__main__")
+IMPORTED: Final = (
+    "winpool.__main__",
+    "winpool.app",
+    "winpool.logs",
+    "testbed.winsim.__main__",
+    "harness.second_room",
+)
 """What is imported once: the modules whose ``main`` may be asked for, and what those import when they run."""
 
 _FROM = multiprocessing.get_context("forkserver")

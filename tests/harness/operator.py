@@ -30,7 +30,8 @@ A test about dates runs the operator on a clock of its own; one about rows names
 class Operator:
     """``python -m winpool run``, started and ended by a test. Logs as JSON into ``log_file``.
 
-    It is forked from a process that has imported its code, unless it is to start ``from_nothing``.
+    It is forked from a process that has imported its code, unless it is to start ``from_nothing``. ``module``
+    is another one with an operator in it (``harness.forked``), which cannot.
     """
 
     def __init__(
@@ -40,8 +41,11 @@ class Operator:
         log_file: Path,
         environment: Mapping[str, str] | None = None,
         from_nothing: bool = False,
+        module: str = "winpool.__main__",
     ) -> None:
+        assert not from_nothing or module == "winpool.__main__", "only the operator itself is a command"
         self.log_file = log_file
+        self._module = module
         self._from_nothing = from_nothing
         self._kubeconfig = kubeconfig
         self._environment = dict(environment or {})
@@ -66,7 +70,7 @@ class Operator:
                     [sys.executable, "-m", "winpool", "run"], env=environment, stdout=output, stderr=output
                 )
         else:
-            self._process = Forked("winpool.__main__", ["run"], environment=environment, output=self.log_file)
+            self._process = Forked(self._module, ["run"], environment=environment, output=self.log_file)
         if wait:
             self.wait_ready()
 
