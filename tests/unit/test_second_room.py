@@ -473,16 +473,25 @@ def test_a_record_that_was_written_without_the_guard_gives_no_right_on_cordon_an
     assert node.annotations[BORROWED] == "true"
     assert UPGRADE_STATE_LABEL not in node.labels
     assert PRESSURE not in node.taints
-    [issue] = [each for each in house.pool.status.issues if each.reason == IssueReason.KEYS_LEFT_ALONE]
-    assert BORROWED in issue.message
-    assert "unschedulable" in issue.message or "cordon" in issue.message
-
     house.guard = "another-guard"
     house.settle()
     house.delete()
     house.settle()
     assert house.nodes["w1"].unschedulable
     assert house.nodes["w1"].annotations == {BORROWED: "true"}
+
+
+def test_people_are_told_of_a_cordon_and_an_annotation_that_are_left_alone() -> None:
+    house = a_house()
+    house.guard = ""
+    house.ask("w1", **ALL)
+    house.settle()
+    house.ask("w1")
+    house.settle()
+    [issue] = [each for each in house.pool.status.issues if each.reason == IssueReason.KEYS_LEFT_ALONE]
+    for told in (issue.message, issue.fix):
+        assert BORROWED in told
+        assert "cordon" in told or "unschedulable" in told
 
 
 # Rooms do not share
