@@ -111,7 +111,11 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
     promise = promise_of(
-        pool, reported, acts, is_due=may_write and any(each.patch is not None for each in nodes.notable)
+        pool,
+        reported,
+        acts,
+        mandate=mandate,
+        is_due=may_write and any(each.patch is not None for each in nodes.notable),
     )
     return Decision(
         promise=promise,

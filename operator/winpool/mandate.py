@@ -8,6 +8,7 @@ from winpool.api.v1alpha1 import Mode
 from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import NOTHING_DUE, dues_of
 from winpool.ownership.goals import LEAVE_ALL
+from winpool.ownership.record import Record
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
@@ -45,11 +46,16 @@ def permitted(acts: Acts, attempts: Attempts) -> Acts:
 def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult]) -> Acts:
     """Return what rooms go on with although the spec cannot be acted on; all else stays as it stands."""
     goals = [result.goals for result in results if result.finishes]
-    if not goals or snapshot.pool.spec is None:
+    if not goals:
         return NO_ACTS
     rest = {member.node.uid: LEAVE_ALL for member in members.ours}
-    dues = dues_of(snapshot, members, [*goals, rest])
-    ours = [dues.get(member.node.uid, NOTHING_DUE) for member in members.ours]
+    dues = dues_of(snapshot, members, [*goals, rest], is_finishing=True)
+    uid = snapshot.pool.uid
+    ours = [
+        dues.get(member.node.uid, NOTHING_DUE)
+        for member in members.ours
+        if isinstance(member.record, Record) and member.record.pool_uid == uid  # no new claims
+    ]
     return Acts(
         patches=tuple([each.state.patch for each in ours if each.state.patch]),
         conditions=tuple([each.conditions for each in ours if each.conditions]),

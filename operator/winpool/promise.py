@@ -12,6 +12,7 @@ from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.ownership.rights import asked_keys, keys_to_remember, remembered_keys
 from winpool.report.preflight import is_untold
+from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +39,16 @@ class Promise:
     status_first: bool
 
 
-def promise_of(pool: Pool, reported: WindowsNodePoolStatus, acts: Acts, *, is_due: bool) -> Promise:
+def promise_of(
+    pool: Pool, reported: WindowsNodePoolStatus, acts: Acts, *, mandate: Mandate, is_due: bool
+) -> Promise:
     """Return what has to stand on the pool first.
 
     Our finalizer goes on before the first node is written, and off when nothing is left to undo.
     """
     return Promise(
         finalizers=_finalizers(pool, is_due=is_due or bool(acts.patches)),
-        status_first=bool(acts.patches) and _is_status_due(pool, reported),
+        status_first=bool(acts.patches) and _is_status_due(pool, reported, mandate),
     )
 
 
@@ -58,14 +61,14 @@ def _finalizers(pool: Pool, *, is_due: bool) -> tuple[str, ...] | None:
     return None
 
 
-def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus) -> bool:
+def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus, mandate: Mandate) -> bool:
     """Whether the status has to be written before any node.
 
     The next pass goes by what stands there. It says what the taints will meet, and for which keys records
     count that no guard vouches for: with the node first, a crash in between could leave a key there for ever
     (P8).
     """
-    if pool.status_problem or pool.deleting:
+    if pool.status_problem or mandate is not Mandate.ACT:  # only then keys of the spec may be new
         return bool(pool.status_problem)
     return bool(asked_keys(pool) - remembered_keys(pool)) or is_untold(reported, pool.status)
 

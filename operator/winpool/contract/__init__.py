@@ -1,9 +1,12 @@
-"""PURE. The node contract: which nodes are a pool's, what they carry, and how it comes off again.
+"""PURE. The node contract: what the spec asks for on nodes, when it may come, and how they stand to it.
 
-- ``membership``  which nodes a selector takes, and whose a node is when two pools ask for it
-- ``record``      the ownership record on each node: what is ours, and what stood there before
-- ``conform``     the one patch that makes a node as the pool wants it, or takes exactly ours off again
-- ``assess``      all nodes of one pool: whose each is, and what is to be done there
-- ``leftovers``   what a pool left behind that cannot take it off itself any more
-- ``questions``   what a pool wants to know of all pods
+- ``room``             the room: what is wanted on each node, and what is found of it
+- ``brake``            which taints have to wait, or are held back, since pods do not tolerate them
+- ``validate``         startup taints of a node that joins, and what it has to show
+- ``judge``            what the support matrix says of a node, and the labels that tell it
+- ``reserved_memory``  what a kubelet holds back against what is declared; ``reserved_judge`` for a pass
+- ``acceptance``       whether a spec can be acted on
+- ``questions``        what a pool wants to know of all pods
+
+Whose a node is, the ownership record and the patch are no part of it: ``ownership``.
 """

@@ -39,8 +39,16 @@ class Due(msgspec.Struct, frozen=True):
 NOTHING_DUE: Final = Due()
 
 
-def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, Goals]]) -> dict[str, Due]:
+def dues_of(
+    snapshot: Snapshot,
+    members: Members,
+    goals: Sequence[Mapping[str, Goals]],
+    *,
+    is_finishing: bool = False,
+) -> dict[str, Due]:
     """Return what is due, by the UIDs of the nodes; ``goals`` are those of each room, by the same.
+
+    Without a readable spec nobody knows what is due, but for rooms that are finishing (``is_finishing``).
 
     Nodes of others are not among them, nor those with nothing to do. Raises RoomsDisagreeError.
     """
@@ -57,12 +65,12 @@ def dues_of(snapshot: Snapshot, members: Members, goals: Sequence[Mapping[str, G
         uid = member.node.uid
         if member.claim is Claim.LEFT:
             found[uid] = _of_left(member, maker, members, snapshot.written_conditions.get(uid))
-        elif member.claim is Claim.OURS and pool.spec is not None:
+        elif member.claim is Claim.OURS and (is_finishing or pool.spec is not None):
             wishes = tuple([each.get(uid, NO_GOALS) for each in goals])
             brief = briefs.get(wishes)
             if brief is None:
                 brief = briefs[wishes] = maker.brief_of(merged(wishes))
-            if brief.is_met_by(member) and not brief.target.conditions:
+            if brief.is_met_by(member) and not (brief.target.conditions or _recorded(member.record)):
                 continue  # thousands of nodes end here, in each pass
             due = _of_ours(member, maker, brief.target, pool.uid)
             if due != NOTHING_DUE:

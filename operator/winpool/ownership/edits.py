@@ -14,6 +14,7 @@ from winpool.api.node_keys import (
     MISMATCH_TAINT,
     OWN_LABELS,
     OWN_TAINTS,
+    ROOMS_ANNOTATIONS,
     TOLD_BY_THE_NODE,
 )
 from winpool.objects.acts import NodePatch
@@ -174,7 +175,8 @@ def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]
     """
     quiet = {*TOLD_BY_THE_NODE, *(() if is_repeat else OWN_LABELS)} - {POOL_LABEL}
     labels = [f"label {key}" for key in sorted(patch.labels) if key not in quiet]
-    annotations = [f"annotation {key}" for key in sorted(patch.annotations) if key in BORROWED_ANNOTATIONS]
+    told = {*BORROWED_ANNOTATIONS, *(ROOMS_ANNOTATIONS if is_repeat else ())}
+    annotations = [f"annotation {key}" for key in sorted(patch.annotations) if key in told]
     quiet_taints = {MISMATCH_TAINT, *(() if is_repeat else OWN_TAINTS)}
     taints = [
         f"taint {each.key}:{each.effect}"

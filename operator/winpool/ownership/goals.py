@@ -55,7 +55,8 @@ class Goals:
     """What one room wants to stand on one node. Nodes that are alike share one object.
 
     ``annotations`` are of the table of our keys; a request of others is only ever ABSENT, once it is served.
-    ``unschedulable`` is True for a cordon, False where the room asks for none, or LEAVE. ``withheld`` are
+    ``unschedulable`` is True for a cordon, False where there is to be none of ours, LEAVE, or None where the
+    room has no say. ``withheld`` are
     taints that the room leaves now and wants later, with their values: they are no part of the patch, but
     of the purpose (``Target.goal``). With ``leaves_rest`` all that nobody names stays as it stands: the
     room has no say yet.
@@ -64,7 +65,7 @@ class Goals:
     labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
     annotations: Mapping[str, Wish] = field(default_factory=lambda: NONE)
     taints: Mapping[TaintIdentity, Wish] = field(default_factory=lambda: NONE)
-    unschedulable: bool | Leave = False
+    unschedulable: bool | Leave | None = None
     conditions: tuple[NodeCondition, ...] = ()
     withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
     leaves_rest: bool = False
@@ -86,7 +87,7 @@ class Purpose:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     taints: Mapping[TaintIdentity, str]
-    unschedulable: bool | Leave
+    unschedulable: bool
     cleared: frozenset[str]
 
 
@@ -95,8 +96,8 @@ class Target:
     """What all rooms together want to stand on a node. Nodes that are alike share one object.
 
     Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
-    record. ``left_…`` are those to be left as they stand. ``cleared`` are requests of others that
-    were served. ``is_plain`` says that the short way (``patch``) can compare it, ``wants_nothing`` that
+    record. ``left_…`` are those to be left as they stand, and ``absent`` those that a room wants not to be
+    there, whatever is left beside. ``cleared`` are requests of others that were served. ``is_plain`` says that the short way (``patch``) can compare it, ``wants_nothing`` that
     no room has anything to say of the node.
     """
 
@@ -109,7 +110,8 @@ class Target:
     left_labels: frozenset[str]
     left_annotations: frozenset[str]
     left_taints: frozenset[TaintIdentity]
-    unschedulable: bool | Leave
+    absent: frozenset[object]
+    unschedulable: bool | Leave | None
     cleared: frozenset[str]
     conditions: tuple[NodeCondition, ...]
     leaves_rest: bool
@@ -123,7 +125,7 @@ def merged(wishes: Sequence[Goals]) -> Target:
     labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
     annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
     taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")
-    cordons = [each.unschedulable for each in wishes if each.unschedulable is not False]
+    cordons = [each.unschedulable for each in wishes if each.unschedulable is not None]
     if len(cordons) > 1:
         raise RoomsDisagreeError("two rooms have a say in spec.unschedulable")
     conditions = tuple(sorted((each for goals in wishes for each in goals.conditions), key=_type_of))
@@ -137,7 +139,7 @@ def merged(wishes: Sequence[Goals]) -> Target:
         raise RoomsDisagreeError(f"{wrong} is a request of others, which is taken off once served, or left")
     withheld = {key: value for goals in wishes for key, value in goals.withheld.items()}
     set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
-    unschedulable = cordons[0] if cordons else False
+    unschedulable = cordons[0] if cordons else None
     cleared = frozenset(key for key in annotations if key in REQUEST_ANNOTATIONS)
     left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
     leaves_rest = any(each.leaves_rest for each in wishes)
@@ -155,10 +157,12 @@ def merged(wishes: Sequence[Goals]) -> Target:
         cleared=cleared,
         conditions=conditions,
         leaves_rest=leaves_rest,
-        goal=Purpose(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable, cleared),
+        absent=_absent(labels) | _absent(annotations) | _absent(taints),
+        goal=Purpose(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
         is_plain=not (
             leaves_rest
-            or unschedulable is not False
+            or unschedulable is True
+            or unschedulable is LEAVE
             or conditions
             or cleared
             or left_labels
@@ -166,7 +170,7 @@ def merged(wishes: Sequence[Goals]) -> Target:
             or left_taints.difference(OWN_TAINTS)
         ),
         wants_nothing=leaves_rest
-        and not (labels or annotations or taints or conditions or unschedulable is not False),
+        and not (labels or annotations or taints or conditions or unschedulable is not None),
     )
 
 
@@ -196,6 +200,10 @@ def _set(wishes: Mapping[K, Wish]) -> dict[K, str]:
 
 def _left(wishes: Mapping[K, Wish]) -> frozenset[K]:
     return frozenset(key for key, wish in wishes.items() if wish is LEAVE)
+
+
+def _absent(wishes: Mapping[K, Wish]) -> frozenset[object]:
+    return frozenset(key for key, wish in wishes.items() if wish is None)
 
 
 def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dict[K, str]:

@@ -115,17 +115,20 @@ class PatchMaker:
         kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
 
         rest = kept if target.leaves_rest else nothing
-        left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys())
-        left_annotations = target.left_annotations | (rest.annotations.keys() - target.annotations.keys())
-        left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys())
-        leaves_cordon = target.unschedulable is LEAVE or target.leaves_rest
+        absent = target.absent
+        left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys() - absent)
+        left_annotations = target.left_annotations | (
+            rest.annotations.keys() - target.annotations.keys() - absent
+        )
+        left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys() - absent)
+        leaves_cordon = target.unschedulable is LEAVE or (target.leaves_rest and target.unschedulable is None)
         wanted = undo(
             node,
             old,
             keep_labels=target.labels.keys() | left_labels if is_ours else (),
             keep_annotations=target.annotations.keys() | left_annotations if is_ours else (),
             keep_taints=target.taints.keys() | left_taints if is_ours else (),
-            keep_cordon=is_ours and (target.unschedulable is not False or leaves_cordon),
+            keep_cordon=is_ours and (target.unschedulable is True or leaves_cordon),
         )
         own_labels = put(wanted.labels, target.labels, kept.labels)
         own_labels.update(still_ours(wanted.labels, left_labels, kept.labels))
@@ -134,6 +137,8 @@ class PatchMaker:
         own_taints = with_times(node, put(wanted.taints, target.taints, kept.taints), kept.taints)
         own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
         is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
+        named = conditions_to_name(node, found, target)
+        goal = (target.goal, named)
         left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
         text = text_of(
             Record(
@@ -142,7 +147,7 @@ class PatchMaker:
                 annotations=own_annotations,
                 taints=own_taints,
                 unschedulable=is_cordon_ours,
-                conditions=conditions_to_name(node, found, target),
+                conditions=named,
                 guard=rights.guard or kept.guard,
                 left=left
                 - Keys(
@@ -157,9 +162,9 @@ class PatchMaker:
         )
         self._put_own(wanted, target)
         wanted.annotations[APPLIED_ANNOTATION] = text
-        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old), goal=target.goal)
+        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old), goal=goal)
         unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
-        is_repeat = unchanged and self._has_written(node.uid, target.goal)
+        is_repeat = unchanged and self._has_written(node.uid, goal)
         return Conformity(
             patch=patch,
             drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
@@ -207,19 +212,19 @@ class PatchMaker:
             wanted.labels,
             {**target.own_labels, POOL_LABEL: self._pool_name},
             keys=OWN_LABELS,
-            left=OWN_LABELS if target.leaves_rest else target.left_labels,
+            left={*OWN_LABELS} - target.absent if target.leaves_rest else target.left_labels,
         )
         put_own(
             wanted.annotations,
             target.own_annotations,
             keys=ROOMS_ANNOTATIONS,
-            left=OWN_ANNOTATIONS if target.leaves_rest else target.left_annotations,
+            left={*OWN_ANNOTATIONS} - target.absent if target.leaves_rest else target.left_annotations,
         )
         put_own(
             wanted.taints,
             target.own_taints,
             keys=OWN_TAINTS,
-            left=OWN_TAINTS if target.leaves_rest else target.left_taints,
+            left={*OWN_TAINTS} - target.absent if target.leaves_rest else target.left_taints,
         )
         for key in target.cleared:
             wanted.annotations.pop(key, None)

@@ -9,15 +9,24 @@ if TYPE_CHECKING:
 
 
 def named(left: Keys) -> str:
-    """Name the labels and taints in the words of kubectl."""
-    labels = [f"label {key}" for key in sorted(left.labels)]
-    return ", ".join((*labels, *(f"taint {key}:{effect}" for key, effect in sorted(left.taints))))
+    """Name them in the words of kubectl."""
+    return ", ".join(
+        (
+            *(f"label {key}" for key in sorted(left.labels)),
+            *(f"annotation {key}" for key in sorted(left.annotations)),
+            *(f"taint {key}:{effect}" for key, effect in sorted(left.taints)),
+            *(("spec.unschedulable",) if left.unschedulable else ()),
+        )
+    )
 
 
 def removal(node: str, left: Keys) -> str:
     """Return the commands that take them off ``node``."""
     labels = " ".join(f"{key}-" for key in sorted(left.labels))
     taints = " ".join(f"{key}:{effect}-" for key, effect in sorted(left.taints))
+    annotations = " ".join(f"{key}-" for key in sorted(left.annotations))
     commands = [f"kubectl label node {node} {labels}"] if labels else []
+    commands += [f"kubectl annotate node {node} {annotations}"] if annotations else []
     commands += [f"kubectl taint node {node} {taints}"] if taints else []
+    commands += [f"kubectl uncordon {node}"] if left.unschedulable else []
     return "; ".join(commands)
