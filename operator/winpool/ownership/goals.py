@@ -97,8 +97,9 @@ class Target:
 
     Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
     record. ``left_…`` are those to be left as they stand, and ``absent`` those that a room wants not to be
-    there, whatever is left beside. ``cleared`` are requests of others that were served. ``is_plain`` says that the short way (``patch``) can compare it, ``wants_nothing`` that
-    no room has anything to say of the node.
+    there, whatever is left beside. ``cleared`` are requests of others that were served. ``is_plain`` says
+    that the short way (``brief``) can compare it, ``wants_nothing`` that no room has anything to say of the
+    node.
     """
 
     labels: Mapping[str, str]
