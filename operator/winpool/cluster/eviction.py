@@ -3,14 +3,14 @@
 A precondition names the pod by its UID, and no grace period is set, so that the pod's own holds (P5). The
 answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
 
-- 201: the pod is told to end. But the same 201 may hold a Status of a failure.
+- 201: the pod is told to end.
 - 404: the pod is gone. 409 with a word about the UID: another pod has its name. Asking again would do harm:
   the server looks at the UID after it has counted the eviction against the disruption budget, and it takes
-  two minutes until that is taken back.
+  two minutes until that is taken back. Where the budget refuses, the UID is never looked at.
 - 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
 - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
 - 403 without a word of RBAC: the budget's own status is out of order.
-- 500 in a Status: the pod has more than one budget.
+- 500: the pod has more than one budget.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from winpool.cluster.errors import ApiError, Conflict, NotFound, error_of
+from winpool.cluster.errors import ApiError, Conflict, NotFound
 from winpool.cluster.request import Request
-from winpool.cluster.status_object import code_of_failure
 
 if TYPE_CHECKING:
     from winpool.objects.acts import Eviction
@@ -49,12 +48,6 @@ def request_of(eviction: Eviction) -> Request:
         path=f"/api/v1/namespaces/{namespace}/pods/{name}/eviction",
         body=msgspec.json.encode(body),
     )
-
-
-def failure_in(answer: bytes | bytearray, *, request: Request) -> ApiError | None:
-    """Return the failure that an answer with the status of a success tells of, None where it is a success."""
-    code = code_of_failure(bytes(answer))
-    return None if code is None else error_of(status=code, body=bytes(answer), request=request.label)
 
 
 def told_plainly(error: ApiError) -> ApiError:

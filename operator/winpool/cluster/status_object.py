@@ -5,7 +5,7 @@ Whatever the bytes are, something is read of them: a failure must not be hidden 
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
@@ -13,8 +13,6 @@ from winpool.cluster.wire import BROKEN
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
 """The cause of a 429 to an eviction. k8s.io/api: policy/v1 DisruptionBudgetCause."""
-
-_FAILURE: Final = "Failure"
 
 
 class StatusObject(msgspec.Struct):
@@ -37,12 +35,6 @@ class _Details(msgspec.Struct):
     causes: list[Cause] | None = None
 
 
-class _Outcome(msgspec.Struct):
-    kind: str
-    status: str
-    code: Annotated[int, msgspec.Meta(ge=400, lt=600)] = 500
-
-
 def status_object(body: bytes) -> StatusObject:
     """Read a Status; an empty one where the bytes are none."""
     try:
@@ -60,12 +52,3 @@ def cause_of(told: StatusObject, reason: str) -> Cause | None:
         return None
     causes = (details.causes if details else None) or ()
     return next((cause for cause in causes if cause.reason == reason), None)
-
-
-def code_of_failure(body: bytes) -> int | None:
-    """Return the HTTP status that a Status of a failure tells of, None for anything else."""
-    try:
-        told = msgspec.json.decode(body, type=_Outcome)
-    except BROKEN:
-        return None
-    return told.code if (told.kind, told.status) == ("Status", _FAILURE) else None

@@ -99,11 +99,9 @@ class Writer:
         """
         request = evictions.request_of(eviction)
         try:
-            answer = await self._transport.request(request)
+            await self._transport.request(request)
         except ApiError as error:
             raise evictions.told_plainly(error) from None
-        if failure := evictions.failure_in(answer, request=request):
-            raise failure
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]

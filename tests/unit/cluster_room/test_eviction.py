@@ -13,7 +13,6 @@ from winpool.cluster.errors import (
     DisruptionBudget,
     NotFound,
     TooManyRequests,
-    Unavailable,
     error_of,
 )
 from winpool.cluster.request import Request
@@ -65,19 +64,6 @@ async def test_a_pod_is_named_by_its_uid_and_keeps_its_own_grace() -> None:
 
 async def test_the_transport_does_not_ask_again_by_itself() -> None:
     assert not (await evicted(SUCCESS)).is_repeatable
-
-
-@pytest.mark.parametrize("answer", [SUCCESS, b"", b"{}", b'{"kind":"Status","status":"Success"}'])
-async def test_an_answer_that_tells_of_no_failure_is_a_success(answer: bytes) -> None:
-    await evicted(answer)
-
-
-async def test_a_success_that_holds_a_failure_is_one() -> None:
-    words = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-    answer = json.dumps({"kind": "Status", "status": "Failure", "message": words, "code": 500}).encode()
-    with pytest.raises(Unavailable, match="shop/web-1: 500 This pod has more than one") as caught:
-        await evicted(answer)
-    assert caught.value.status == 500
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, cast
 
 import pytest
@@ -68,7 +68,7 @@ def test_a_condition_whose_status_changes_or_has_no_time_stands_since_now(standi
 
 
 def test_a_time_of_another_zone_is_written_as_the_api_server_does() -> None:
-    moved = NOW.astimezone(tz=None) + timedelta(seconds=1)
+    moved = NOW.astimezone(timezone(timedelta(hours=9))) + timedelta(seconds=1)
     (told,) = json.loads(encode(ConditionsPatch(node_with(), (HIGH,)), now=moved))["status"]["conditions"]
     assert told["lastTransitionTime"] == "2026-11-01T13:00:01Z"
 

@@ -311,11 +311,12 @@ HIGH = {"type": "WindowsMemoryPressure", "status": "True", "reason": "CommitHigh
 
 
 def test_the_conditions_of_our_table_are_kept_by_type_and_no_others() -> None:
-    node = with_conditions(HIGH, {"type": "Drained", "status": "False"}, {"type": "Theirs", "status": "True"})
-    assert node.conditions == (
-        NodeCondition("Drained", "False"),
-        NodeCondition("WindowsMemoryPressure", "True", "CommitHigh", "93 % of 48Gi"),
-    )
+    told: list[Object] = [HIGH, {"type": "Drained", "status": "False"}, {"type": "Theirs", "status": "True"}]
+    for conditions in (told, told[::-1]):
+        assert with_conditions(*conditions).conditions == (
+            NodeCondition("Drained", "False"),
+            NodeCondition("WindowsMemoryPressure", "True", "CommitHigh", "93 % of 48Gi"),
+        )
     assert with_conditions().conditions == ()
 
 
