@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of a node, and what its ``conform.OS_LABELS`` are to be, without those not known."""
+    """The judgement of a node, and what its labels of ``TOLD_BY_THE_NODE`` are to be, but unknown ones."""
 
     judgement: Judgement
     labels: Mapping[str, str]

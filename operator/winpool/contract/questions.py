@@ -1,4 +1,4 @@
-"""What a pool has to know of all pods, as a question that a look at them answers (``survey``)."""
+"""What a pool has to know of all pods, as a question that a look at them answers (``pods.survey``)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""The ownership record: which labels and taints of a node are ours, and what stood there before.
+"""The ownership record: what of a node is ours, and what stood there before.
 
-It stands in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the
-labels and taints that it tells of, so the two cannot disagree by our doing. Anybody who may
-annotate a node can write one, though, so reading it is defensive: a record only ever gives us
-the right to touch keys that a pool could have set in the first place, and a record that
-cannot be read gives us no right at all. What one that can be read permits: ``rights``.
+It stands in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the labels,
+annotations, taints and the cordon that it tells of, so the two cannot disagree by our doing. Conditions are
+written after it names them, and are gone before it forgets them. Anybody who may annotate a node can write
+one, though: how it is read: ``reading``; what one that can be read permits: ``rights``.
 """
 
 from __future__ import annotations

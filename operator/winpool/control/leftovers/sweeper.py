@@ -1,4 +1,4 @@
-"""Takes off what no pool takes off any more: see ``contract/leftovers``.
+"""Takes off what no pool takes off any more: see ``ownership/leftovers``.
 
 Looks for strays at start, every ten minutes, and when a node that carried ours went out of sight;
 for orphans whenever all pools have been listed, which is when a pool can turn out to be gone. A node
