@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import OnMismatch
-from winpool.contract.reserved_memory import Held, judge_reserved
+from winpool.contract.reserved_memory import ReservedVerdict, judge_reserved
 
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import ReservedMemory
@@ -40,6 +40,6 @@ class ReservedMemoryJudge:
         """Return whether the mismatch taint is to stand there; None where that is not known (P4)."""
         if reserved is None or not self._taints:
             return False
-        if reserved.verdict is Held.UNKNOWN:
+        if reserved.verdict is ReservedVerdict.UNKNOWN:
             return None
-        return reserved.verdict is not Held.MATCHES
+        return reserved.verdict is not ReservedVerdict.MATCHES

@@ -35,7 +35,7 @@ TOO_LARGE_FIX: Final = (
 )
 
 
-class Held(StrEnum):
+class ReservedVerdict(StrEnum):
     """How what a kubelet holds back compares with what the pool declares."""
 
     MATCHES = "Matches"
@@ -52,7 +52,7 @@ class Reserved:
     half of the node is declared, which only its capacity decides.
     """
 
-    verdict: Held
+    verdict: ReservedVerdict
     declared: int
     capacity: int | None
     allocatable: int | None
@@ -80,10 +80,10 @@ def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | No
     Numbers that no kubelet reports (no memory at all, or more allocatable than there is) count as not known.
     """
     if capacity is None or capacity <= 0:
-        return Reserved(Held.UNKNOWN, declared, None, allocatable, None, is_too_large=False)
+        return Reserved(ReservedVerdict.UNKNOWN, declared, None, allocatable, None, is_too_large=False)
     is_too_large = declared * 2 > capacity
     if allocatable is None or not 0 <= allocatable <= capacity:
-        return Reserved(Held.UNKNOWN, declared, capacity, None, None, is_too_large=is_too_large)
+        return Reserved(ReservedVerdict.UNKNOWN, declared, capacity, None, None, is_too_large=is_too_large)
     actual = capacity - allocatable
     return Reserved(
         # A kubelet that is to hold back more than there is ends at no allocatable memory.
@@ -96,10 +96,10 @@ def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | No
     )
 
 
-def _compared(actual: int, wanted: int) -> Held:
+def _compared(actual: int, wanted: int) -> ReservedVerdict:
     if abs(actual - wanted) <= PAGE_BYTES:
-        return Held.MATCHES
-    return Held.RESERVES_LESS if actual < wanted else Held.RESERVES_MORE
+        return ReservedVerdict.MATCHES
+    return ReservedVerdict.RESERVES_LESS if actual < wanted else ReservedVerdict.RESERVES_MORE
 
 
 def mismatch_fix(pool: str) -> str:

@@ -8,7 +8,7 @@ from winpool.api.issues import IssueReason
 from winpool.contract.reserved_memory import (
     LOW_FIX,
     TOO_LARGE_FIX,
-    Held,
+    ReservedVerdict,
     is_low,
     low_message,
     mismatch_fix,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from winpool.objects.pool import Pool
     from winpool.report.assessment import Assessment
 
-MISMATCHES = (Held.RESERVES_LESS, Held.RESERVES_MORE)
+MISMATCHES = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
 
 
 def reserved_findings(pool: Pool, assessed: Sequence[Assessment]) -> Iterator[Finding]:

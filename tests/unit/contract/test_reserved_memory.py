@@ -11,7 +11,7 @@ from winpool.api.reserved_memory import ReservedMemory
 from winpool.contract.reserved_memory import (
     PAGE_BYTES,
     PRACTICE_BYTES,
-    Held,
+    ReservedVerdict,
     is_low,
     is_too_large_everywhere,
     judge_reserved,
@@ -32,16 +32,16 @@ MAYBE = st.none() | SIZES
 @pytest.mark.parametrize(
     ("off", "verdict"),
     [
-        (0, Held.MATCHES),
-        (PAGE_BYTES, Held.MATCHES),
-        (-PAGE_BYTES, Held.MATCHES),
-        (PAGE_BYTES + 1, Held.RESERVES_MORE),
-        (-PAGE_BYTES - 1, Held.RESERVES_LESS),
-        (-DECLARED, Held.RESERVES_LESS),
-        (8 * GIB, Held.RESERVES_MORE),
+        (0, ReservedVerdict.MATCHES),
+        (PAGE_BYTES, ReservedVerdict.MATCHES),
+        (-PAGE_BYTES, ReservedVerdict.MATCHES),
+        (PAGE_BYTES + 1, ReservedVerdict.RESERVES_MORE),
+        (-PAGE_BYTES - 1, ReservedVerdict.RESERVES_LESS),
+        (-DECLARED, ReservedVerdict.RESERVES_LESS),
+        (8 * GIB, ReservedVerdict.RESERVES_MORE),
     ],
 )
-def test_equal_within_a_page_is_equal(off: int, verdict: Held) -> None:
+def test_equal_within_a_page_is_equal(off: int, verdict: ReservedVerdict) -> None:
     found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - DECLARED - off)
     assert (found.verdict, found.actual) == (verdict, DECLARED + off)
     assert not found.is_too_large
@@ -56,7 +56,7 @@ def test_equal_within_a_page_is_equal(off: int, verdict: Held) -> None:
 )
 def test_what_is_not_known_is_not_judged(capacity: int | None, allocatable: int | None) -> None:
     found = judge_reserved(declared=DECLARED, capacity=capacity, allocatable=allocatable)
-    assert (found.verdict, found.actual) == (Held.UNKNOWN, None)
+    assert (found.verdict, found.actual) == (ReservedVerdict.UNKNOWN, None)
     assert not found.is_too_large
     assert "not known" in found.message(MEMORY)
 
@@ -65,13 +65,13 @@ def test_more_than_half_is_too_large_also_where_allocatable_is_not_known() -> No
     half = judge_reserved(declared=DECLARED, capacity=2 * DECLARED, allocatable=None)
     over = judge_reserved(declared=DECLARED, capacity=2 * DECLARED - 1, allocatable=None)
     assert (half.is_too_large, over.is_too_large) == (False, True)
-    assert over.verdict is Held.UNKNOWN
+    assert over.verdict is ReservedVerdict.UNKNOWN
 
 
 def test_a_node_that_is_smaller_than_what_is_declared_holds_back_all_it_has() -> None:
     """The kubelet's Allocatable ends at 0, so that the node can do no better."""
     found = judge_reserved(declared=DECLARED, capacity=GIB, allocatable=0)
-    assert (found.verdict, found.actual, found.is_too_large) == (Held.MATCHES, GIB, True)
+    assert (found.verdict, found.actual, found.is_too_large) == (ReservedVerdict.MATCHES, GIB, True)
 
 
 @given(SIZES, MAYBE, MAYBE)
@@ -79,14 +79,14 @@ def test_a_verdict_follows_from_the_numbers(
     declared: int, capacity: int | None, allocatable: int | None
 ) -> None:
     found = judge_reserved(declared=declared, capacity=capacity, allocatable=allocatable)
-    assert (found.verdict is Held.UNKNOWN) == (found.actual is None)
+    assert (found.verdict is ReservedVerdict.UNKNOWN) == (found.actual is None)
     if found.actual is not None:
         assert capacity is not None
         assert allocatable is not None
         assert found.actual == capacity - allocatable >= 0
         wanted = min(declared, capacity)
-        assert (found.verdict is Held.MATCHES) == (abs(found.actual - wanted) <= 4096)
-        assert (found.verdict is Held.RESERVES_LESS) == (found.actual < wanted - 4096)
+        assert (found.verdict is ReservedVerdict.MATCHES) == (abs(found.actual - wanted) <= 4096)
+        assert (found.verdict is ReservedVerdict.RESERVES_LESS) == (found.actual < wanted - 4096)
     assert found.is_too_large == (bool(capacity) and declared > (capacity or 0) / 2)
     assert found.message(MEMORY)
 
@@ -95,7 +95,7 @@ def test_a_verdict_follows_from_the_numbers(
 def test_a_kubelet_that_was_given_what_is_declared_matches(declared: int, capacity: int) -> None:
     allocatable = max(0, capacity - declared)
     found = judge_reserved(declared=declared, capacity=capacity, allocatable=allocatable)
-    assert found.verdict is Held.MATCHES
+    assert found.verdict is ReservedVerdict.MATCHES
 
 
 def test_a_mismatch_is_told_with_both_numbers_and_a_way_out() -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
-from winpool.control.patience.goals import FREE_CHANGES
+from winpool.control.patience.goal_history import FREE_CHANGES
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
 from winpool.control.patience.recurrence import QUIET_SECONDS
 from winpool.control.patience.writes import Patience

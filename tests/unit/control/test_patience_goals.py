@@ -7,7 +7,7 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
-from winpool.control.patience.goals import FREE_CHANGES
+from winpool.control.patience.goal_history import FREE_CHANGES
 from winpool.control.patience.recurrence import QUIET_SECONDS
 from winpool.control.patience.writes import Advice, Patience
 from winpool.objects.acts import NodePatch

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import Conflict, NotFound, Unavailable
 from winpool.control.patience.conflicts import Conflicts
-from winpool.control.patience.goals import Goals
+from winpool.control.patience.goal_history import GoalHistory
 from winpool.control.patience.pacing import WHATEVER, Pacer
 from winpool.control.patience.recurrence import Recurrence
 from winpool.objects.attempts import Attempts
@@ -69,7 +69,7 @@ class Patience:
         self._refusals = Pacer(monotonic=monotonic)
         self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
         self._conflicts = Conflicts(monotonic=monotonic)
-        self._goals = Goals(monotonic=monotonic)
+        self._goals = GoalHistory(monotonic=monotonic)
         self._refused: dict[str, str] = {}
         self._repaired: dict[str, tuple[str, ...]] = {}
 

@@ -20,7 +20,7 @@ thirteen states that an OS upgrade takes a node through, and some for what chang
 a node can cost the API server in a burst; after that they come at the pace of a write war."""
 
 
-class Goals:
+class GoalHistory:
     """The goals of the nodes of one pool, by their UIDs. A goal is only ever compared."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
