@@ -71,21 +71,13 @@ class Brief:
         return fit[1] and self._stands_on(member)
 
     def _stands_on(self, member: Member) -> bool:
-        # Loops, not any(): a pass asks this of every node, and the generators cost more than the answers.
+        # Views, not any(): a pass asks this of every node, and the generators cost more than the answers.
         labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
-        if not (
+        return (
             self._labels <= labels.items()
             and self._annotations <= annotations.items()
             and self._taints <= taints.items()
-        ):
-            return False
-        for label in self._no_labels:
-            if label in labels:
-                return False
-        for annotation in self._no_annotations:
-            if annotation in annotations:
-                return False
-        for taint in self._no_taints:  # noqa: SIM110 - see above
-            if taint in taints:
-                return False
-        return True
+            and labels.keys().isdisjoint(self._no_labels)
+            and annotations.keys().isdisjoint(self._no_annotations)
+            and taints.keys().isdisjoint(self._no_taints)
+        )
