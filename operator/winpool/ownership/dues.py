@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from winpool.objects.node import Node, NodeCondition
     from winpool.ownership.brief import Brief
-    from winpool.ownership.goals import Goals, Target
+    from winpool.ownership.goals import Goals
     from winpool.ownership.members import Member, Members
     from winpool.snapshot import Snapshot
 
@@ -64,7 +64,7 @@ def dues_of(
     for member in members.all:
         uid = member.node.uid
         if member.claim is Claim.LEFT:
-            found[uid] = _of_left(member, maker, members, snapshot.written_conditions.get(uid))
+            found[uid] = _of_left(member, maker, members, written=snapshot.written_conditions.get(uid))
         elif member.claim is Claim.OURS and (is_finishing or pool.spec is not None):
             wishes = tuple([each.get(uid, NO_GOALS) for each in goals])
             brief = briefs.get(wishes)
@@ -72,24 +72,26 @@ def dues_of(
                 brief = briefs[wishes] = maker.brief_of(merged(wishes))
             if brief.is_met_by(member) and not (brief.target.conditions or _recorded(member.record)):
                 continue  # thousands of nodes end here, in each pass
-            due = _of_ours(member, maker, brief.target, pool.uid)
+            due = Due(
+                maker.conform(member, brief.target),
+                _conditions_due(
+                    member,
+                    brief.target.conditions,
+                    pool_uid=pool.uid,
+                    ours=_ours(member.record, members, snapshot.written_conditions.get(uid)),
+                ),
+            )
             if due != NOTHING_DUE:
                 found[uid] = due
     return found
-
-
-def _of_ours(member: Member, maker: PatchMaker, target: Target, pool_uid: str) -> Due:
-    return Due(
-        maker.conform(member, target),
-        _conditions_due(member, target.conditions, pool_uid),
-    )
 
 
 def _of_left(
     member: Member,
     maker: PatchMaker,
     members: Members,
-    written_conditions: tuple[NodeCondition, ...] | None,
+    *,
+    written: tuple[NodeCondition, ...] | None,
 ) -> Due:
     """Return what is due on a node that the pool gives back.
 
@@ -98,7 +100,7 @@ def _of_left(
     """
     record = member.record
     is_doubtful = isinstance(record, Record) and members.rights.is_in_doubt(record)
-    stale = written_conditions != () and bool(_recorded(record) & _types(member.node))
+    stale = written != () and bool(_ours(record, members, written) & _types(member.node))
     return Due(
         maker.release(member.node),
         ConditionsPatch(member.node, ()) if stale else None,
@@ -108,9 +110,12 @@ def _of_left(
 
 
 def _conditions_due(
-    member: Member, wanted: tuple[NodeCondition, ...], pool_uid: str
+    member: Member, wanted: tuple[NodeCondition, ...], *, pool_uid: str, ours: frozenset[str]
 ) -> ConditionsPatch | None:
-    """Return the conditions to be written: only those that the record names, or they might never come off."""
+    """Return the conditions to be written: only those that the record names, or they might never come off.
+
+    ``ours`` are the types that are known to be, to be taken off where they are not wanted.
+    """
     record, node = member.record, member.node
     if not isinstance(record, Record) or record.pool_uid != pool_uid:
         return None
@@ -118,8 +123,18 @@ def _conditions_due(
     if not types <= record.conditions:
         return None
     is_missing = any(each not in node.conditions for each in wanted)
-    is_stale = bool((record.conditions - types) & _types(node))
+    is_stale = bool((ours - types) & _types(node))
     return ConditionsPatch(node, wanted) if is_missing or is_stale else None
+
+
+def _ours(record: object, members: Members, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
+    """Return the types of conditions that are ours: by a record that is believed, or since we wrote them.
+
+    A kubelet can forge both record and condition where there is no guard. Each would then have us write to
+    its node, again and again, and stop the pool where the right to that is missing.
+    """
+    believed = members.rights.believed(record).conditions if isinstance(record, Record) else frozenset()
+    return believed | {each.type for each in written or ()}
 
 
 def _recorded(record: object) -> frozenset[str]:

@@ -56,10 +56,9 @@ class Goals:
 
     ``annotations`` are of the table of our keys; a request of others is only ever ABSENT, once it is served.
     ``unschedulable`` is True for a cordon, False where there is to be none of ours, LEAVE, or None where the
-    room has no say. ``withheld`` are
-    taints that the room leaves now and wants later, with their values: they are no part of the patch, but
-    of the purpose (``Target.goal``). With ``leaves_rest`` all that nobody names stays as it stands: the
-    room has no say yet.
+    room has no say. ``withheld`` are taints that the room leaves now and wants later, with their values: they
+    are no part of the patch, but of the purpose (``Target.goal``). With ``leaves_rest`` all that nobody names
+    stays as it stands: the room has no say yet.
     """
 
     labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)

@@ -25,16 +25,16 @@ from harness.builders import (
 )
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, haunted_nodes, pools
 from harness.writes import acted, patched, relabelled, retainted
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import decide
 from winpool.objects.keys import Keys
-from winpool.objects.node import Node
+from winpool.objects.node import Node, NodeCondition
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import Claim, claim
 from winpool.ownership.reading import parse, record_of
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, render
 from winpool.ownership.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
@@ -392,3 +392,23 @@ def test_a_forged_record_as_long_as_may_be_costs_the_pool_nothing_of_its_own() -
         after = after_pass(node, pool, guard=guard)
         assert record_on(after).labels.keys() == keys_of(pool).labels
         assert after_pass(after, deleted(pool), guard=guard).labels == node.labels
+
+
+def forging_a_condition() -> Node:
+    """Return a node whose kubelet says in its record that a condition which it wrote itself is ours."""
+    forged = render(Record(pool_uid=UID, conditions=frozenset({"Drained"})))
+    node = a_node(annotations={APPLIED_ANNOTATION: forged}, labels={POOL_LABEL: "pool"})
+    return replace(node, conditions=(NodeCondition("Drained", "True"),))
+
+
+def test_a_forged_record_has_us_write_no_conditions() -> None:
+    """The right to write them may be missing, and then the whole pool would stop at one node."""
+    node = forging_a_condition()
+    assert decide(a_snapshot(a_pool(), [node], guard="")).acts.conditions == ()
+    assert decide(a_snapshot(a_pool(), [node], guard=GUARD)).acts.conditions == ()
+
+
+def test_a_forged_record_keeps_no_pool_waiting_for_conditions() -> None:
+    pool = deleted(a_pool(finalizers=(RELEASE_FINALIZER,)))
+    decision = decide(a_snapshot(pool, [forging_a_condition()], guard=""))
+    assert (decision.acts.conditions, len(decision.patches)) == ((), 1)
