@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import tempfile
 from pathlib import Path
 
-from demo.narrator import ROOT, StepFailedError, operator_command
+from demo.narrator import ROOT, StepFailedError
+from demo.playground import attached, furnish
 from demo.story import tell
 from testbed.cluster import Testbed
 from testbed.errors import TestbedError
 
 WINDOWS, LINUX = 12, 2
+
+INTERRUPTED = 130
+"""What a shell reports for a command that Ctrl-C ended; the Makefile takes it for a good end."""
+
+_AFTER_INTERRUPT = {
+    "up": "interrupted: nothing was left running; make up starts anew",
+    "down": "interrupted: something may still run; make down ends it",
+    None: "interrupted: nothing was left running; make demo starts anew",
+}
 
 
 def _report(text: str) -> None:
@@ -40,22 +49,28 @@ def demo() -> None:
 
 
 def up(directory: Path) -> None:
-    """Leave a cluster with nodes and the operator running."""
+    """Leave a cluster with nodes and the operator running; one that runs already goes on."""
+    running = attached(directory)
+    if running is not None:
+        _report(f"a cluster runs in {directory} already; make down ends it")
+        furnish(running, report=_report)
+        return
     testbed = _start(directory, die_with_parent=False)
-    testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
-    testbed.run("operator", operator_command(testbed))
-    _report("the operator runs under its own ServiceAccount\n")
-    for name in ("KUBECONFIG", "PATH"):
-        _report(f"export {name}={shlex.quote(testbed.environment[name])}")
-    _report(
-        "\nnow try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl get wnp; end with: make down"
-    )
+    try:
+        furnish(testbed, report=_report)
+    except BaseException:
+        testbed.down()
+        raise
 
 
 def down(directory: Path) -> None:
-    """End what ``up`` left."""
-    Testbed.attach(directory).down()
-    _report("the cluster and the operator have ended")
+    """End what ``up`` left, if it still runs."""
+    running = attached(directory)
+    if running is None:
+        _report(f"no cluster runs in {directory}; make up starts one")
+        return
+    running.down()
+    _report("the cluster and the operator have ended; make up starts them anew")
 
 
 def main() -> int:
@@ -75,6 +90,9 @@ def main() -> int:
     except (TestbedError, StepFailedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"\n{_AFTER_INTERRUPT[arguments.command]}", file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

@@ -85,12 +85,11 @@ class Narrator:
         raise StepFailedError(f"the command {command!r} {what}")
 
 
-def operator_command(testbed: Testbed) -> list[str]:
-    """Return the command line of the operator, under its own ServiceAccount."""
+def operator_command(testbed: Testbed, *more: str) -> list[str]:
+    """Return the command line of the operator, under its own ServiceAccount; ``more`` are further flags."""
     return [
         sys.executable, "-m", "winpool", "run",
-        "--kubeconfig", str(testbed.kubeconfig("winpool")),
-        "--host", "127.0.0.1", "--port", "0", "--pod-pass-seconds", "5",
+        "--kubeconfig", str(testbed.kubeconfig("winpool")), "--host", "127.0.0.1", *more,
     ]  # fmt: skip
 
 

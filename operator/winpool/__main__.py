@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, CliApp, CliSubCommand, SettingsConfigDict, get_subcommand
+from pydantic_settings import (
+    BaseSettings,
+    CliApp,
+    CliSettingsSource,
+    CliSubCommand,
+    SettingsConfigDict,
+    get_subcommand,
+)
 
 from winpool import __version__
 from winpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_USAGE: Final = 2
+"""The exit code of a command line that makes no sense, as argparse has it."""
 
 
 class Run(Settings):
@@ -56,6 +68,7 @@ class Winpool(BaseSettings):
         cli_implicit_flags=True,
         cli_enforce_required=True,
         cli_hide_none_type=True,
+        cli_use_class_docs_for_groups=True,
     )
 
     run: CliSubCommand[Run]
@@ -63,13 +76,27 @@ class Winpool(BaseSettings):
     version: CliSubCommand[Version]
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves out a default that is none: where there is no value, the description says what that means."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        return (action.help or "").replace(" (default: null)", "")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command named in ``arguments`` (default: those of the process); return the exit code.
 
-    2 where a flag or an environment variable has a value that cannot be used.
+    2 where a flag or an environment variable has a value that cannot be used, or there is no command.
     """
+    source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
+        Winpool, formatter_class=HelpFormatter
+    )
     try:
-        given = CliApp.run(Winpool, cli_args=list(arguments) if arguments is not None else None)
+        given = CliApp.run(
+            Winpool,
+            cli_args=list(arguments) if arguments is not None else None,
+            cli_settings_source=source,
+        )
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             name = str(fault["loc"][-1])
@@ -77,8 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(
                 f"winpool: --{name.replace('_', '-')} (or {variable}) is {fault['input']!r}: {fault['msg']}\n"
             )
-        return 2
-    command = get_subcommand(given)
+        return _USAGE
+    command = get_subcommand(given, is_required=False)
+    if command is None:
+        sys.stderr.write(
+            "winpool: give a command: run, crd or version; python -m winpool --help explains them\n"
+        )
+        return _USAGE
     assert isinstance(command, Run | Crd | Version)
     return command.execute()
 

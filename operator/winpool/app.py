@@ -20,10 +20,12 @@ from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.first_refusals import FirstRefusals
 from winpool.cluster.guard import Guard
+from winpool.cluster.pool_kind import PoolKind
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
 from winpool.control.loops.controller import Controller
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.decide import ROOMS
 from winpool.feed.own_tasks import OwnTasks
@@ -72,7 +74,13 @@ class App:
         self._own = OwnTasks()
         clock = clock or Clock()
         # These tell of changes before there is a controller to be told: it is made of them.
-        self._pools = Pools(on_change=self._pool_changed)
+        self._pools = Pools(
+            on_change=self._pool_changed,
+            absences=Absences(
+                grace_seconds=settings.orphan_grace_seconds, clock=clock, on_doubt=self._pool_doubted
+            ),
+        )
+        self._pool_kind = PoolKind(transport, on_change=self._pool_kind_changed, monotonic=clock.monotonic)
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
         self._nodes = NodeReflector(
             transport,
@@ -117,6 +125,7 @@ class App:
             asyncio.create_task(self._stop.wait(), name="stop"),
             asyncio.create_task(self._nodes.run(), name="nodes"),
             asyncio.create_task(self._guard.run(), name="guard"),
+            asyncio.create_task(self._pool_kind.run(), name="kind"),
             asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._controller.pod_pass.run(), name="pods"),
@@ -172,7 +181,6 @@ class App:
             create_task=self._create_task,
             pool_relist_seconds=self._settings.pool_relist_seconds,
             pod_pass_seconds=self._settings.pod_pass_seconds,
-            orphan_grace_seconds=self._settings.orphan_grace_seconds,
             cluster_rows=cluster_rows,
             clock=clock,
             rooms=self._rooms,
@@ -182,6 +190,7 @@ class App:
         return Telemetry(
             transport=self._transport,
             pools=self._pools,
+            pool_kind=self._pool_kind,
             nodes=self._nodes,
             guard=self._guard,
             recorder=self._recorder,
@@ -210,6 +219,12 @@ class App:
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
         self._controller.pool_changed(name, for_rivals=for_rivals)
 
+    def _pool_doubted(self) -> None:
+        self._controller.relister.doubted()
+
+    def _pool_kind_changed(self) -> None:
+        self._controller.relister.kind_changed()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._controller.node_changed(old, new)
 
@@ -222,7 +237,12 @@ class App:
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._end_by, number)
+
+    def _end_by(self, number: signal.Signals) -> None:
+        if not self._stop.is_set():
+            log.info("%s received: ending", number.name)
+        self._stop.set()
 
 
 def _error(task: asyncio.Task[Any]) -> BaseException | None:

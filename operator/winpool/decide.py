@@ -21,9 +21,11 @@ from winpool.ownership.dues import dues_of
 from winpool.ownership.members import divide
 from winpool.pods.evidence import OWN_LOOKS
 from winpool.promise import Promise, keeps_status, promise_of, set_keys_of
-from winpool.report.announce import Announcement, about_node, of_issues, on_transition
+from winpool.report.announce import Announcement, on_transition, released
 from winpool.report.assessment import assessed
+from winpool.report.deletions import deletions_of, warnings
 from winpool.report.figures import Figures, figures_of
+from winpool.report.node_events import NodeEvent, about_node, of_issues
 from winpool.report.status import status
 from winpool.rooms import Mandate
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
     from winpool.report.assessment import Assessment
+    from winpool.report.deletions import Deletions
     from winpool.rooms import Room, RoomResult
     from winpool.snapshot import Snapshot
 
@@ -49,16 +52,18 @@ class Decision:
     """What one pass is to do: what ``promise`` says comes first, then ``acts``, then ``status``.
 
     ``node_events`` are said, by node, once the patch of that node was written, and ``repaired`` names what
-    somebody had undone there. ``status`` is what the pool is to report, ``pool_events`` are said once it was
-    written; with ``keeps_status`` what stands there is left until more is known. ``needs_pods`` asks for a
-    look at all pods, soon, ``looks`` for one at the pods of each of these nodes alone. At ``look_again`` time
-    alone may lead to another decision. ``figures`` are for the metrics.
+    somebody had undone there; ``deletions`` knows which pods their taints have deleted. ``status`` is what
+    the pool is to report, ``pool_events`` are said once it was written; with ``keeps_status`` what stands
+    there is left until more is known. ``needs_pods`` asks for a look at all pods, soon, ``looks`` for one at
+    the pods of each of these nodes alone. At ``look_again`` time alone may lead to another decision.
+    ``figures`` are for the metrics.
     """
 
     promise: Promise
     acts: Acts
-    node_events: Mapping[str, Announcement]
+    node_events: Mapping[str, NodeEvent]
     repaired: Mapping[str, tuple[str, ...]]
+    deletions: Deletions
     status: WindowsNodePoolStatus
     pool_events: tuple[Announcement, ...]
     keeps_status: bool
@@ -112,6 +117,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     )
     promise = promise_of(
         pool,
+        members,
         reported,
         acts,
         mandate=mandate,
@@ -126,6 +132,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
             for each in nodes.notable
             if acts.patches and (each.drifted or each.undone)
         },
+        deletions=deletions_of(snapshot, acts.patches),
         status=reported,
         pool_events=_pool_events(snapshot, reported, nodes.all, finalizers=promise.finalizers),
         keeps_status=keeps_status(snapshot, nodes.notable)
@@ -177,8 +184,8 @@ def _pods_permission(snapshot: Snapshot) -> str:
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
 
-def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, Announcement]:
-    events = ((each.node.name, about_node(each, pool=pool.name)) for each in nodes if each.patch)
+def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, NodeEvent]:
+    events = ((each.node.name, about_node(each, pool=pool)) for each in nodes if each.patch)
     return {name: event for name, event in events if event}
 
 
@@ -190,19 +197,34 @@ def _pool_events(
     finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:
     pool = snapshot.pool
-    if pool.deleting:
-        if finalizers is None:
-            return ()
-        note = "nothing is left on any node that an ownership record names as the pool's"
+    if pool.deleting and finalizers is not None:
+        note = released(_released_nodes(snapshot))
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
     if pool.status_problem:
         return ()  # nobody knows what has been told
+    if pool.deleting:
+        return tuple(of_issues(pool, reported, nodes))
     of_pool = (
         Announcement(reason, note, pool.name, pool.uid)
-        for reason, note in on_transition(
-            before=pool.status,
-            after=reported,
-            wrote=snapshot.attempts.written_generation == pool.generation,
+        for reason, note in (
+            *warnings(snapshot, reported, nodes),
+            *on_transition(
+                before=pool.status,
+                after=reported,
+                wrote=snapshot.attempts.written_generation == pool.generation,
+            ),
         )
     )
     return (*of_pool, *of_issues(pool, reported, nodes))
+
+
+def _released_nodes(snapshot: Snapshot) -> int | None:
+    """Return how many nodes the deletion has written, None where an earlier process may have written some.
+
+    None has where these are as many as belonged to the pool before anybody reported on its deletion.
+    """
+    pool, attempts = snapshot.pool, snapshot.attempts
+    is_known = attempts.is_from_start or (
+        pool.status.observed_generation < pool.generation and pool.status.nodes == attempts.written_nodes
+    )
+    return attempts.written_nodes if is_known else None

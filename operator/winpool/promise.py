@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
+from winpool.ownership.record import Record
 from winpool.ownership.rights import asked_keys, keys_to_remember, remembered_keys
+from winpool.report.deletions import deletes_pods
+from winpool.report.lost_keys import are_untold
 from winpool.report.preflight import is_untold
 from winpool.rooms import Mandate
 
@@ -31,24 +34,35 @@ class Promise:
     """What has to stand on the pool before anything is done for it.
 
     ``finalizers`` is the list to put there before any node is written, or, where nothing is left to do, to
-    take our finalizer off; None leaves it. With ``status_first`` the status is written before any node: it
-    says what the taints will meet, and for which keys records count.
+    take our finalizer off; None leaves it. ``puts_back`` says that it was there and somebody has removed it.
+    With ``status_first`` the status is written before any node: it says what the taints will meet, and for
+    which keys records count.
     """
 
     finalizers: tuple[str, ...] | None
     status_first: bool
+    puts_back: bool = False
 
 
 def promise_of(
-    pool: Pool, reported: WindowsNodePoolStatus, acts: Acts, *, mandate: Mandate, is_due: bool
+    pool: Pool,
+    members: Members,
+    reported: WindowsNodePoolStatus,
+    acts: Acts,
+    *,
+    mandate: Mandate,
+    is_due: bool,
 ) -> Promise:
     """Return what has to stand on the pool first.
 
-    Our finalizer goes on before the first node is written, and off when nothing is left to undo.
+    Our finalizer goes on before the first node is written, and off when nothing is left to undo. Where
+    somebody has removed it in between it goes on again, in every mode.
     """
+    is_lost = RELEASE_FINALIZER not in pool.finalizers and not pool.deleting and _is_on_nodes(pool, members)
     return Promise(
-        finalizers=_finalizers(pool, is_due=is_due or bool(acts.patches)),
+        finalizers=_finalizers(pool, is_due=is_due or is_lost or bool(acts.patches)),
         status_first=bool(acts.patches) and _is_status_due(pool, reported, mandate),
+        puts_back=is_lost,
     )
 
 
@@ -61,16 +75,34 @@ def _finalizers(pool: Pool, *, is_due: bool) -> tuple[str, ...] | None:
     return None
 
 
+def _is_on_nodes(pool: Pool, members: Members) -> bool:
+    """Whether the record of a node names the pool; where none can be read, whether the pool label does."""
+    return any(
+        member.record.pool_uid == pool.uid
+        if isinstance(member.record, Record)
+        else member.node.labels.get(POOL_LABEL) == pool.name
+        for member in members.all
+    )
+
+
 def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus, mandate: Mandate) -> bool:
     """Whether the status has to be written before any node.
 
     The next pass goes by what stands there. It says what the taints will meet, and for which keys records
     count that no guard vouches for: with the node first, a crash in between could leave a key there for ever
-    (P8).
+    (P8). Of a deleted pool it says what stays behind: once the nodes are released nobody can tell.
     """
-    if pool.status_problem or mandate is not Mandate.ACT:  # only then keys of the spec may be new
-        return bool(pool.status_problem)
-    return bool(asked_keys(pool) - remembered_keys(pool)) or is_untold(reported, pool.status)
+    if pool.status_problem:
+        return True
+    if mandate is Mandate.RELEASE:
+        return are_untold(reported, pool.status)
+    if mandate is not Mandate.ACT:  # only then keys of the spec may be new
+        return False
+    return (
+        bool(asked_keys(pool) - remembered_keys(pool))
+        or is_untold(reported, pool.status)
+        or (deletes_pods(reported) and not deletes_pods(pool.status))
+    )
 
 
 def set_keys_of(pool: Pool, members: Members, *, may_write: bool) -> Keys:

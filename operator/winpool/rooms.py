@@ -54,6 +54,10 @@ class Stage(Enum):
     """The operator holds something back until a person has seen to it."""
     TIMED_OUT = "timed out"
     """It has not shown in time what it was to show."""
+    DUE = "due"
+    """It carries all that it is to carry and runs another Windows than it is to run: somebody else acts."""
+    UNKNOWN = "unknown"
+    """Nobody can tell whether it is as it is to be."""
     REFUSED = "refused"
     """The API server does not let it be written. No room says so."""
 
@@ -74,20 +78,29 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be, and what to do about it.
+    """Something that is not as it should be, and what to do about it: one entry of ``status.issues``.
 
-    ``nodes`` are those that it is about, by their names; empty where it is about the pool as a whole.
+    ``nodes`` are the names of all nodes that it is about, in any order; empty where it is about the pool as a
+    whole. ``message`` and ``fix`` are sentences; ``message`` names and counts no nodes, since the entry does
+    so beside it. ``cause`` is what tells it from other findings of that reason for as long as it goes on: a
+    release, a taint, a DaemonSet. It is not published. Where it is empty the message is the cause.
     """
 
     reason: IssueReason
     nodes: Sequence[str]
     message: str
     fix: str
+    cause: str = ""
+
+    @property
+    def key(self) -> str:
+        """What tells it from other findings of that reason."""
+        return self.cause or self.message
 
     @property
     def text(self) -> str:
-        """Message and fix in one sentence."""
-        return f"{self.message.removesuffix('.')}: {self.fix}"
+        """Message and fix."""
+        return f"{self.message} {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=3600,
-            description="How far apart the two lists of all pools are that a pool has to be missing from "
-            "before what it left on nodes is taken off.",
+            description="Minimum time between the two lists that confirm a pool is gone. Then its nodes are "
+            "released.",
         ),
     ] = 300
     support_matrix_file: Annotated[

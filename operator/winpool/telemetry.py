@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
+from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.control.stats import PassResult
 from winpool.serve import definitions
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.guard import Guard
     from winpool.cluster.lister import ReflectorStats
+    from winpool.cluster.pool_kind import PoolKind
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.stats import RequestStats
     from winpool.cluster.transport import Transport
@@ -41,6 +43,7 @@ class Telemetry:
         *,
         transport: Transport,
         pools: Pools,
+        pool_kind: PoolKind,
         nodes: NodeReflector,
         guard: Guard,
         recorder: EventRecorder,
@@ -51,6 +54,7 @@ class Telemetry:
     ) -> None:
         self._transport = transport
         self._pools = pools
+        self._pool_kind = pool_kind
         self._nodes = nodes
         self._guard = guard
         self._recorder = recorder
@@ -62,8 +66,8 @@ class Telemetry:
     def unready(self) -> list[str]:
         """Return why the operator is not ready, for people; an empty list where it is."""
         reasons = []
-        if self._relister.problem:
-            reasons.append(f"pools: {self._relister.problem}")
+        if pools := NOT_INSTALLED if self._pool_kind.is_missing else self._relister.problem:
+            reasons.append(f"pools: {pools}")
         if not self._nodes.synced:
             reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
         elif self._nodes.last_error is not None:

@@ -40,6 +40,7 @@ from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
@@ -57,7 +58,7 @@ class Parts:
         clock = Clock()
         self.pool = pool
         self.writer = Writer(transport)
-        self.pools = Pools(on_change=_ignore_pool)
+        self.pools = Pools(on_change=_ignore_pool, absences=Absences(grace_seconds=0))
         self.nodes = NodeReflector(transport, on_change=_ignore_node)
         self.control_plane = ControlPlane(transport, on_change=_ignore)
         self.pod_pass = PodPass(
@@ -122,7 +123,6 @@ class Parts:
                 writer=self.writer,
                 pools=self.pools,
                 period_seconds=1,
-                orphan_grace_seconds=1,
                 after=_ignore,
                 monotonic=clock.monotonic,
             ),
@@ -140,7 +140,7 @@ class Parts:
         await self.control_plane.ask()
         await self._look_at_guard()
         listed = await self.writer.list_pools()
-        self.pools.replace(listed.items, resource_version=listed.resource_version)
+        self.pools.replace(listed.items, resource_version=listed.resource_version, began=0.0)
         await self.nodes._list()
 
     def _note_guard(self) -> None:

@@ -138,7 +138,7 @@ def patched(world: World, *, since: datetime) -> list[str]:
 def told(world: World, pool: str, *, node: str, key: str) -> list[str]:
     """Return the arguments of a kubectl command in an issue about ``node`` that takes ``key`` off, or []."""
     for issue in world.status(pool).get("issues", []):
-        if node not in [issue.get("node"), *issue.get("nodes", [])]:
+        if node not in issue["nodes"]:
             continue
         for command in commands_in(f"{issue['message']} {issue['fix']}"):
             if node in command and any(word.startswith(key) for word in command[2:] if word.endswith("-")):

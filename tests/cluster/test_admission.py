@@ -245,8 +245,10 @@ def test_the_largest_status_is_taken_and_reads_back_equal(server: Server, stored
             for number in range(MAX_BUILDS + 1)
         ),
         issues=tuple(
-            Issue(node=text, reason=text, since=now, message=text, fix=text) for _ in range(MAX_ISSUES + 1)
+            Issue(reason=text, node_count=2**31 - 1, nodes=(text,) * 4, since=now, message=text, fix=text)
+            for _ in range(MAX_ISSUES + 1)
         ),
+        issue_count=2**31 - 1,
         plan=Plan(
             total_nodes=5000,
             steps=tuple(
@@ -311,7 +313,8 @@ def test_the_table_of_pools_fits_into_80_columns(testbed: Testbed, server: Serve
     assert len(stored) == 16
     assert max(len(head.rstrip()), len(row.rstrip())) <= 80
     wide = testbed.kubectl("get", "wnp", stored, "-o", "wide").stdout.splitlines()[0]
-    assert wide.split() == ["NAME", "OS", "NODES", "READY", "UP-TO-DATE", "STATE", "MODE", "AVAILABLE", "AGE"]
+    usual, added = head.split(), ["MODE", "AVAILABLE", "SUPPORTED", "ISSUES"]
+    assert wide.split() == [*usual[:-1], *added, usual[-1]]
 
 
 def test_a_build_that_nobody_knows_can_be_reported(server: Server, stored: str) -> None:
@@ -360,7 +363,13 @@ def test_kubectl_finds_the_plugin(testbed: Testbed) -> None:
     samples = Path(__file__).parents[2] / "deploy" / "samples"
     done = testbed.kubectl("winpool", "validate", "-f", str(samples), environment={"PATH": path})
     assert done.stdout == ""
-    assert "1 pool valid" in done.stderr
+    assert f"{len(list(samples.glob('*.yaml')))} pools valid" in done.stderr
+
+
+def test_the_api_server_takes_every_sample(testbed: Testbed) -> None:
+    samples = Path(__file__).parents[2] / "deploy" / "samples"
+    done = testbed.kubectl("apply", "--dry-run=server", "-f", str(samples))
+    assert done.stdout.count(" created (server dry run)") == len(list(samples.glob("*.yaml")))
 
 
 @pytest.mark.parametrize(

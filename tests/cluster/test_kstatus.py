@@ -7,6 +7,7 @@ from typing import Any, Final
 from cluster.kstatus import Status, compute
 from cluster.pods import pods_in
 from cluster.told import expect
+from harness.nodes import labels_of
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import FaultProxy, answer, on
@@ -78,6 +79,65 @@ def test_a_pool_that_is_paused_or_tried_out_keeps_nobody_waiting(world: World) -
         expect(world, pool, NodesUpToDate=("False", mode), Reconciling=("False", "Settled"))
         assert read(world, pool) is Status.CURRENT
         world.delete(pool)
+
+
+def test_a_pool_whose_nodes_wait_for_an_upgrade_keeps_gitops_green_and_is_not_up_to_date(
+    world: World,
+) -> None:
+    """The labels and taints are on; that the machines are replaced is a person's turn."""
+    names = world.fleet(windows=2)
+    asked: dict[str, Any] = {"labels": {TEAM: "payments"}, "os": {"version": "2025"}}
+    pool = world.apply(world.pool(**asked))
+    world.operator.start()
+    world.kubectl("wait", "--for=condition=Reconciling=False", f"wnp/{pool}", "--timeout=30s")
+    status = expect(
+        world,
+        pool,
+        Ready=("True", "UpgradeDue"),
+        NodesUpToDate=("False", "WaitingForActor"),
+        Stalled=("False", "NotStalled"),
+    )
+    assert (status["nodes"], status["upToDateNodes"]) == (2, 0)
+    assert {labels_of(world.node(name))[TEAM] for name in names} == {"payments"}
+    assert {each["reason"] for each in status["issues"]} >= {"OSVersionMismatch"}
+    assert read(world, pool) is Status.CURRENT
+    waited = world.kubectl(
+        "wait", "--for=condition=NodesUpToDate", f"wnp/{pool}", "--timeout=1s", check=False
+    )
+    assert "timed out" in waited
+    eventually(
+        lambda: "RolloutCompleted" in world.reasons(kind="WindowsNodePool", name=pool), what="the event"
+    )
+    table = world.kubectl("get", "wnp", pool).splitlines()[1].split()
+    assert table[:-1] == [pool, "2025", "2", "2", "0", "UpgradeDue"]
+
+    # A revision below the target is the same, until the target is one that they have.
+    world.apply(world.pool(**asked | {"os": {"version": "2022", "targetRevision": 30000}}))
+    status = expect(world, pool, Ready=("True", "UpgradeDue"), NodesUpToDate=("False", "WaitingForActor"))
+    assert {each["reason"] for each in status["issues"]} >= {"OSRevisionBehind"}
+    world.apply(world.pool(**asked | {"os": {"version": "2022", "targetRevision": 1607}}))
+    world.kubectl("wait", "--for=condition=NodesUpToDate", f"wnp/{pool}", "--timeout=30s")
+    expect(world, pool, Ready=("True", "UpToDate"))
+
+
+def test_a_release_that_only_a_row_knows_is_told_apart(world: World) -> None:
+    world.fleet(samples=["windows-11"])
+    pool = world.apply(world.pool(os={"version": "2022"}))
+    world.operator.start()
+    expect(world, pool, NodesUpToDate=("Unknown", "BuildUnknown"), Reconciling=("False", "Settled"))
+    named = {"osVersion": "2028", "build": "10.0.22631", "verdict": "Allow"}
+    world.apply(world.pool(os={"version": "2028"}, supportMatrix=[named]))
+    status = expect(world, pool, NodesUpToDate=("True", "UpToDate"))
+    assert [each["osVersion"] for each in status["builds"]] == ["2028"]
+
+
+def test_a_selector_that_matches_no_node_is_done(world: World) -> None:
+    """Scale from zero."""
+    nowhere = {"matchLabels": {**world.selector, "example.com/none": "none"}}
+    pool = world.apply(world.pool(nodeSelector=nowhere))
+    world.operator.start()
+    expect(world, pool, Ready=("True", "NoNodesSelected"), NodesUpToDate=("True", "NoNodesSelected"))
+    assert read(world, pool) is Status.CURRENT
 
 
 def test_a_pool_that_is_being_deleted_is_terminating(world: World, proxy: FaultProxy) -> None:

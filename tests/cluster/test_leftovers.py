@@ -78,7 +78,7 @@ def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_o
         world.kubectl("create", "-f", "-", stdin=a_node_manifest(name, labels=world.selector))
     world.operator.start()
     pool = world.apply(world.pool(labels={"team": "payments"}, taints=[TAINT]))
-    world.wait_up_to_date(pool, nodes=2)
+    world.wait_written(pool, nodes=2)
     proxy.clear()
     tries = on("patch", "nodes", name=refusing)
     with proxy.add(tries, answer(422, message="no changes on Fridays")) as refused:

@@ -37,7 +37,9 @@ def test_a_node_that_comes_back_under_its_name_is_a_new_one_with_a_past_of_its_o
     world.wait_up_to_date(pool, nodes=2)
     assert record_of(world.node(name))["labels"]["example.com/tier"] == {"set": "gold", "before": "bronze"}
     assert world.carried()[other] == stayed
-    assert [each.name for each in world.node_patches(since=start) if each.code == 200] == [name]
+    # One write, and one for the labels of its Windows where the kubelet reports that after the node is there.
+    patched = [each.name for each in world.node_patches(since=start) if each.code == 200]
+    assert patched in ([name], [name, name])
     world.delete(pool)
     assert_second_life(world, name)
 

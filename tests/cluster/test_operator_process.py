@@ -158,6 +158,8 @@ def test_sigterm_ends_it_within_2_seconds_with_exit_code_0(world: World) -> None
     world.operator.start()
     world.wait_up_to_date(pool, nodes=2)
     assert world.operator.stop(seconds=2) == 0
+    assert [line for line in world.operator.log_lines() if "SIGTERM" in str(line["message"])][1:] == []
+    assert "SIGTERM" in str(world.operator.log_lines()[-1]["message"]), "its last line says why it ended"
     world.operator.start(wait=False)
     eventually(lambda: world.operator.get("/healthz")[0], what="it answers")
     assert world.operator.stop(seconds=2) == 0

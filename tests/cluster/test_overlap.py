@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from cluster.kstatus import Status, compute
 from harness.nodes import labels_of, record_of, taints_of, told_labels
 from harness.waiting import eventually, holds
 from harness.world import World
@@ -37,6 +38,9 @@ def test_the_older_pool_owns_shared_nodes_and_its_deletion_hands_them_to_the_you
         lambda: world.condition(younger, "Ready").get("reason") == "PoolOverlap", what="PoolOverlap reported"
     )
     assert world.condition(younger, "Ready")["status"] == "False"
+    assert world.condition(younger, "NodesUpToDate")["status"] == "False"
+    assert world.condition(younger, "Stalled")["status"] == "True"
+    assert compute(world.get("wnp", younger)) is Status.FAILED, "no gate passes, and none waits for ever"
     eventually(lambda: "PoolOverlap" in issues(world, older), what="the issue in the older pool")
     eventually(lambda: "PoolOverlap" in issues(world, younger), what="the issue in the younger pool")
     eventually(

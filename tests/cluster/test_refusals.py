@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from cluster.denying import WHY, denying
 from harness.faulty import through_proxy
 from harness.nodes import labels_of
 from harness.operator import USER
-from harness.waiting import eventually
+from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, on
 from winpool.control.act.patches import PATCHES_IN_FLIGHT
@@ -24,7 +22,6 @@ LABEL: Final = "example.com/team"
 SPEC: Final[Object] = {"labels": {LABEL: "payments"}}
 AT_ONCE_SECONDS: Final = 3.0
 """For the first repair: a promise of a second, and the rest for kubectl and a busy machine."""
-WHY: Final = "no changes on Fridays"
 GUARDING: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 WATCHED: Final = [("watch", resource) for resource in ("nodes", "windowsnodepools", *GUARDING)]
 """What an operator asks for as soon as there is an API server again."""
@@ -35,7 +32,6 @@ ASKED_AT_A_START: Final = [
     ("list", "pods"),
     ("patch", "nodes"),
 ]
-PROBE: Final = "example.com/probe"
 
 
 def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_waits_for_us(
@@ -51,8 +47,10 @@ def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_wa
         assert (status["nodes"], status["upToDateNodes"]) == (3, 2)
         assert {labels_of(world.node(name)).get(LABEL) for name in others} == {"payments"}
         [issue] = status["issues"]
-        assert (issue["node"], issue["reason"]) == (denied, "WriteRefused")
+        assert (issue["nodes"], issue["nodeCount"], issue["reason"]) == ([denied], 1, "WriteRefused")
+        assert status["issueCount"] == 1
         assert WHY in issue["message"]
+        assert denied not in issue["message"]
         assert world.condition(pool, "Ready")["status"] == "False"
         assert world.condition(pool, "NodesUpToDate")["status"] == "False"
         assert world.condition(pool, "Reconciling")["status"] == "False"
@@ -65,6 +63,27 @@ def test_a_policy_that_denies_one_node_is_said_in_status_and_event_and_nobody_wa
         assert WHY in told[0]["message"]
     world.wait_up_to_date(pool, nodes=3)
     assert world.status(pool)["issues"] == []
+
+
+def test_nodes_that_one_policy_denies_are_one_issue_and_none_is_named_in_its_message(world: World) -> None:
+    *denied, other = sorted(world.fleet(windows=6))
+    with denying(world, *denied):
+        pool = world.apply(world.pool(**SPEC))
+        world.operator.start()
+        eventually(lambda: world.condition(pool, "Ready").get("reason") == "WriteRefused", what="refused")
+        status = world.status(pool)
+        [issue] = status["issues"]
+        assert (issue["reason"], issue["nodeCount"], issue["nodes"]) == ("WriteRefused", 5, denied[:3])
+        assert status["issueCount"] == 1
+        assert WHY in issue["message"]
+        assert not [name for name in denied if name in issue["message"]]
+        assert labels_of(world.node(other)).get(LABEL) == "payments"
+        world.operator.kill()
+        world.operator.start()
+        since = issue["since"]
+        holds(lambda: [each["since"] for each in world.status(pool)["issues"]] == [since], seconds=4)
+    world.wait_up_to_date(pool, nodes=6)
+    assert (world.status(pool)["issues"], world.status(pool)["issueCount"]) == ([], 0)
 
 
 def test_a_deletion_that_a_policy_does_not_allow_says_so_and_ends_when_it_is_allowed(world: World) -> None:
@@ -129,54 +148,6 @@ def test_a_deletion_whose_last_question_is_not_answered_says_what_is_in_the_way(
             eventually(lambda: world.condition(pool, "Accepted")["reason"] == accepted, what="and why")
             assert pool in world.pools()
         eventually(lambda: pool not in world.pools(), what="the pool is gone")
-
-
-@contextmanager
-def denying(world: World, node: str) -> Iterator[None]:
-    """Have a policy of the API server deny all that the operator writes to a node, and the probe."""
-    name = f"deny-{world.suffix}"
-    kind: Object = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
-    policy: Object = {
-        **kind,
-        "kind": "ValidatingAdmissionPolicy",
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["UPDATE"],
-                        "resources": ["nodes"],
-                    }
-                ]
-            },
-            "validations": [
-                {
-                    "expression": f"!('{PROBE}' in object.metadata.labels) && "
-                    f"(object.metadata.name != '{node}' || request.userInfo.username != '{USER}')",
-                    "message": WHY,
-                }
-            ],
-        },
-    }
-    binding: Object = {
-        **kind,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
-    for each in (policy, binding):
-        world.kubectl("apply", "-f", "-", stdin=json.dumps(each))
-    try:
-        eventually(lambda: _is_denied(world, node), what="the policy is in force", every=0.2)
-        yield
-    finally:
-        for each in (binding, policy):
-            world.kubectl("delete", each["kind"], name)
-
-
-def _is_denied(world: World, node: str) -> bool:
-    """Whether the policy is in force already: it denies the probe to everybody, and so without a write."""
-    return WHY in world.kubectl("label", "node", node, f"{PROBE}=yes", "--dry-run=server", check=False)
 
 
 def test_an_api_server_that_has_not_read_its_roles_yet_is_no_missing_permission(world: World) -> None:

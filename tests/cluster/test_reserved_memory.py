@@ -60,7 +60,7 @@ def test_each_node_is_judged_by_what_its_kubelet_holds_back(world: World) -> Non
     # 2Gi + 0 + 500Mi, two of them by default.
     pool = world.apply(world.pool(**a_spec(systemReserved="2Gi")))
     world.operator.start()
-    status = world.wait_up_to_date(pool, nodes=3)
+    status = world.wait_written(pool, nodes=3)
     assert about(status, "ReservedMemoryMismatch") == {less}
     [issue] = issues(status, "ReservedMemoryMismatch")
     assert "join-config" in issue["fix"], "it names the command that says what the kubelet must have"
@@ -74,11 +74,11 @@ def test_each_node_is_judged_by_what_its_kubelet_holds_back(world: World) -> Non
     )
 
     world.apply(world.pool(**a_spec(systemReserved="2Gi", on_mismatch="Taint")))
-    world.wait_up_to_date(pool, nodes=3)
+    world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == {less}
     # Now it is that node which fits, and the kubelets of the others hold back more than is declared.
     world.apply(world.pool(**a_spec(systemReserved="1548Mi", evictionHard="500Mi", on_mismatch="Taint")))
-    status = world.wait_up_to_date(pool, nodes=3)
+    status = world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == {exact, near}
     assert about(status, "ReservedMemoryMismatch") == {exact, near}
     assert issues(status, "ReservedMemoryLow") == [], "2 GiB in all are enough"
@@ -87,18 +87,18 @@ def test_each_node_is_judged_by_what_its_kubelet_holds_back(world: World) -> Non
     # In bytes, a page below 2 GiB: what fits still fits, and it is little for Windows.
     low = 2 * 1024**3 - 4096
     world.apply(world.pool(**a_spec(systemReserved=low, evictionHard=0, on_mismatch="Taint")))
-    status = world.wait_up_to_date(pool, nodes=3)
+    status = world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == {exact, near}
     assert issues(status, "ReservedMemoryLow") != []
 
     world.apply(world.pool(labels={LABEL: "payments"}))
-    status = world.wait_up_to_date(pool, nodes=3)
+    status = world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == set()
     assert [each for each in status.get("issues", []) if each["reason"].startswith("Reserved")] == []
     eventually(lambda: not mismatched(world, pool), what="the metric at rest")
 
     world.apply(world.pool(**a_spec(systemReserved="3Gi", on_mismatch="Taint")))
-    world.wait_up_to_date(pool, nodes=3)
+    world.wait_written(pool, nodes=3)
     assert tainted(world, MISMATCH) == {exact, near, less}
     world.delete(pool)
     assert tainted(world, MISMATCH) == set()
@@ -121,7 +121,7 @@ def test_more_than_half_of_every_node_is_refused_and_of_some_nodes_an_issue(worl
     large = a_machine(world, "large")
     reserved_ki = 9 * 1024**2 + 500 * 1024
     say_memory(world, large, capacity_ki=64 * 1024**2, reserved_ki=reserved_ki)
-    status = world.wait_up_to_date(pool, nodes=3)
+    status = world.wait_written(pool, nodes=3)
     assert facts(status)["Accepted"] == ("True", "Accepted")
     assert about(status, "ReservedMemoryTooLarge") == small
     assert tainted(world, MISMATCH) == small
@@ -133,7 +133,7 @@ def test_a_node_that_does_not_tell_its_memory_is_not_judged_and_loses_nothing(wo
     say_memory(world, other, capacity_ki=CAPACITY_KI, reserved_ki=USUAL_KI)
     pool = world.apply(world.pool(**a_spec(systemReserved="2Gi", on_mismatch="Taint")))
     world.operator.start()
-    status = world.wait_up_to_date(pool, nodes=2)
+    status = world.wait_written(pool, nodes=2)
     assert issues(status, "ReservedMemoryMismatch") == [], words(status["issues"])
     assert tainted(world, MISMATCH) == set()
 

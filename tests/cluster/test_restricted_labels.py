@@ -46,9 +46,9 @@ def test_a_pool_that_gives_them_to_whoever_labels_itself_says_so_until_it_select
 
 
 def warning(world: World, pool: str) -> str:
-    """Return the text of the issue without a node about labels to select by; empty where there is none."""
+    """Return the text of the issue of the pool about labels to select by; empty where there is none."""
     for issue in world.status(pool).get("issues", []):
         text = f"{issue['message']} {issue['fix']}"
-        if not issue.get("node") and not issue.get("nodes") and "node-restriction.kubernetes.io" in text:
+        if not issue["nodeCount"] and "node-restriction.kubernetes.io" in text:
             return text
     return ""

@@ -41,8 +41,8 @@ def test_a_converged_fleet_of_12_is_silent_for_a_minute_while_heartbeats_go_on(w
     world.operator.start()
     world.wait_up_to_date(name, nodes=12)
     eventually(
-        lambda: world.reasons(kind="WindowsNodePool", name=name) == ["RolloutCompleted"],
-        what="the event RolloutCompleted",
+        lambda: world.reasons(kind="WindowsNodePool", name=name) == ["NodeValidated", "RolloutCompleted"],
+        what="the one event of each kind",
     )
     before = world.get("wnp", name)
 

@@ -152,9 +152,9 @@ def test_kubectl_get_shows_seven_columns_within_80_characters(world: World) -> N
     assert world.kubectl("get", "windowspools", pool) != ""
 
     [header, row] = world.kubectl("get", "wnp", pool, "-o", "wide").splitlines()
-    assert [column for column in header.split() if column in ("MODE", "AVAILABLE")] == ["MODE", "AVAILABLE"]
     shown = dict(zip(header.split(), row.split(), strict=True))
-    assert (shown["MODE"], shown["AVAILABLE"]) == ("Active", "3")
+    added = ("MODE", "AVAILABLE", "SUPPORTED", "ISSUES")
+    assert tuple(shown[column] for column in added) == ("Active", "3", "True", "0")
     selected = world.kubectl(
         "get", "wnp", "--field-selector", "spec.os.version=2022,spec.mode=Active", "-o", "name"
     )

@@ -62,14 +62,14 @@ def test_a_new_node_that_the_watch_is_silent_about_is_taken_in_after_the_next_li
         assert POOL_LABEL not in labels_of(stage.world.node(name))
         stage.expire()
         eventually(lambda: POOL_LABEL in labels_of(stage.world.node(name)), what="the new node taken in")
-        stage.world.wait_up_to_date(stage.pool, nodes=stage.nodes + 1)
+        stage.world.wait_written(stage.pool, nodes=stage.nodes + 1)
 
 
 def test_a_node_that_goes_without_a_word_is_missed_in_the_next_list(stage: Stage) -> None:
     name = f"ghost-{stage.world.suffix}"
     with stage.proxy.add(NODES_WATCH, drop(where=event("DELETED", name=name))) as lost:
         with an_extra_node(stage, name):
-            stage.world.wait_up_to_date(stage.pool, nodes=stage.nodes + 1)
+            stage.world.wait_written(stage.pool, nodes=stage.nodes + 1)
         eventually(lambda: lost.hits, what="the line is lost")
         assert stage.world.status(stage.pool)["nodes"] == stage.nodes + 1
         stage.expire()

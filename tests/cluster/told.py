@@ -23,13 +23,13 @@ def issues(status: Object, reason: str) -> list[Object]:
 
 
 def about(status: Object, reason: str) -> set[str]:
-    """Return the names of the nodes that have an issue with that reason."""
-    return {each["node"] for each in issues(status, reason)}
+    """Return the names of the nodes that issues with that reason name: of each the first three."""
+    return {name for each in issues(status, reason) for name in each["nodes"]}
 
 
 def words(found: list[Object]) -> str:
     """Return all that these issues say to people."""
-    return "\n".join(f"{each['node']}: {each['message']} {each['fix']}" for each in found)
+    return "\n".join(f"{' '.join(each['nodes'])}: {each['message']} {each['fix']}" for each in found)
 
 
 def expect(world: World, pool: str, **conditions: tuple[str, str]) -> Object:

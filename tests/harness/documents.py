@@ -10,18 +10,28 @@ from typing import Final
 
 ROOT = Path(__file__).parents[2]
 
-NEVER_RUN_HERE = ("make test",)
-"""It is what runs this."""
+NEVER_RUN_HERE: Final = {
+    "make test": "it is what runs this",
+    'python -m winpool run --kubeconfig "$CREDENTIALS/kubeconfig"': "one operator runs already",
+}
+"""Commands that tests do not type, and why."""
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 NIGHTLY = ("docs/benchmarks.md",)
 """Pages whose commands measure for minutes: ``make nightly`` types them, ``make test`` does not."""
 
+ON_THEIR_OWN = ("docs/uninstall.md",)
+"""Pages that remove what others need, or need an operator that has ended: ``cluster/test_uninstall.py``."""
+
 MAY_BE_SILENT: Final = {
     "kubectl get wnp win-2022 -o jsonpath='{range .status.issues[*]}"
-    '{.node}{"\\t"}{.reason}{"\\t"}{.message}{"\\n"}{end}\'': "nothing is wrong with the pool of the pages",
+    '{.reason}{"\\t"}{.nodeCount}{"\\t"}{.nodes}{"\\t"}{.message}{"\\n"}{end}\'': (
+        "nothing is wrong with the pool of the pages"
+    ),
     "kubectl get nodes -l winpool.dev/pool=win-2022": "the pool was deleted just before",
     "kubectl get wnp -o jsonpath='{range .items[*]}"
     '{.status.issues[?(@.reason=="GuardNotInForce")].message}{"\\n"}{end}\'': "the guard is in force",
@@ -29,9 +39,12 @@ MAY_BE_SILENT: Final = {
     "kubectl -n winpool-system get pods -o wide": "the operator runs beside the cluster",
     "kubectl -n winpool-system get events": "the operator runs beside the cluster",
     "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations": "there are none",
+    "kubectl get events -n default --field-selector reason=PoolGone": "no pool was deleted by force",
     "kubectl get events --field-selector reason=DriftRepaired": "nobody touched a node",
     "kubectl get events --field-selector reason=ForeignTaintConflict": "nobody touched a node",
     "kubectl get pods -A --field-selector status.phase=Pending": "all pods have their node",
+    'kubectl config view --raw --minify --flatten > "$CREDENTIALS/kubeconfig"': "into a file",
+    'kubectl -n winpool-system create token winpool --duration=24h > "$CREDENTIALS/token"': "into a file",
 }
 """Commands that may print nothing where tests type them, and why; every other has to show something."""
 
@@ -62,11 +75,34 @@ def commands_of(text: str) -> Iterator[str]:
                 yield command
 
 
+def sections_of(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the commands of each section of a page by its heading, which has to be unique."""
+    _, *parts = _HEADING.split(text)
+    headings, bodies = parts[::2], parts[1::2]
+    assert len(set(headings)) == len(headings)
+    return {heading: tuple(commands_of(body)) for heading, body in zip(headings, bodies, strict=True)}
+
+
 def links_of(text: str) -> Iterator[str]:
     """Yield the relative links of a page; what stands in code is none."""
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", text)):
-        if "://" not in target:
+    for target, _ in anchored_links_of(text):
+        if target:
             yield target
+
+
+def anchored_links_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the relative links of a page as file and anchor; without a file it is the page itself."""
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"`[^`\n]*`", "", text)):
+        if "://" not in target:
+            yield target, anchor
+
+
+def anchors_of(text: str) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in _HEADING.findall(re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    }
 
 
 def outside_make(environment: Mapping[str, str]) -> dict[str, str]:

@@ -37,6 +37,7 @@ from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
@@ -293,6 +294,9 @@ class _Counted:
         self._operator.passes.append((self._operator.cluster.time, self._name))
         return await self._reconciler.run()
 
+    def close(self) -> None:
+        self._reconciler.close()
+
 
 class MemoryOperator:
     """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news."""
@@ -306,7 +310,10 @@ class MemoryOperator:
         self._clock = Clock(now=cluster.now, monotonic=loop.time)
         self._is_alive = True
         self._loops: PoolLoops | None = None
-        self.pools = Pools(on_change=self._pool_changed)
+        self.pools = Pools(
+            on_change=self._pool_changed,
+            absences=Absences(grace_seconds=0, clock=self._clock, on_doubt=self._doubted),
+        )
         self.store = NodeStore(self._node_changed)
         self._writer = MemoryWriter(cluster)
         self._lanes = Lanes(
@@ -356,7 +363,6 @@ class MemoryOperator:
             writer=self._writer,
             pools=self.pools,
             period_seconds=NEVER,
-            orphan_grace_seconds=0,
             after=self._wake_all,
             monotonic=loop.time,
         )
@@ -373,7 +379,12 @@ class MemoryOperator:
     @property
     def events(self) -> list[tuple[str, str]]:
         """Reason and object of each event, in order."""
-        return [(event.reason, event.name) for event in self._told.events]
+        return [(event.reason, event.name) for event in self.told]
+
+    @property
+    def told(self) -> list[EventRecord]:
+        """All events, in order."""
+        return self._told.events
 
     def start(self) -> None:
         """List everything, begin to watch and to act."""
@@ -479,6 +490,10 @@ class MemoryOperator:
     def _wake_all(self) -> None:
         for pool in self.pools.all():
             self._wake(pool.name)
+
+    def _doubted(self) -> None:
+        if self._loops:
+            self._relister.doubted()
 
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
         if self._loops:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Final, cast
 
+from harness.builders import NOON
 from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
 from winpool.cluster.transport import Transport
 from winpool.cluster.writer import Writer
+from winpool.control.clock import Clock
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 
@@ -18,7 +22,7 @@ PERIOD: Final = 300.0
 LONGEST_PERIOD: Final = 330.0 + 2
 """With what is added by chance, and the least time between two lists."""
 GRACE: Final = 60.0
-"""Lists that count are so far apart at least."""
+"""Between the two lists that tell that a pool has vanished."""
 
 
 class RunningRelister:
@@ -26,15 +30,23 @@ class RunningRelister:
 
     def __init__(self, server: ScriptedTransport) -> None:
         self.after: list[float] = []
-        self.pools = Pools(on_change=lambda *_, **__: None)
+        monotonic = asyncio.get_running_loop().time
+        self.absences = Absences(
+            grace_seconds=GRACE,
+            clock=Clock(now=lambda: NOON + timedelta(seconds=server.time), monotonic=monotonic),
+            on_doubt=self._doubted,
+        )
+        self.pools = Pools(on_change=lambda *_, **__: None, absences=self.absences)
         self.relister = Relister(
             writer=Writer(cast("Transport", server)),
             pools=self.pools,
             period_seconds=PERIOD,
-            orphan_grace_seconds=GRACE,
             after=lambda: self.after.append(server.time),
-            monotonic=asyncio.get_running_loop().time,
+            monotonic=monotonic,
         )
+
+    def _doubted(self) -> None:
+        self.relister.doubted()
 
     @property
     def names(self) -> set[str]:

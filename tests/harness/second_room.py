@@ -46,6 +46,8 @@ _REASONS: Final = {
     Stage.VALIDATING: Reason.VALIDATING_NODES,
     Stage.HELD: Reason.TAINTS_HELD,
     Stage.TIMED_OUT: Reason.VALIDATION_TIMED_OUT,
+    Stage.DUE: Reason.WAITING_FOR_ACTOR,
+    Stage.UNKNOWN: Reason.BUILD_UNKNOWN,
 }
 
 

@@ -69,9 +69,10 @@ def condition_of(cluster: MemoryCluster, kind: str) -> Object:
     return found
 
 
-def issues_of(cluster: MemoryCluster) -> set[tuple[str | None, str]]:
-    """Return node and reason of each issue that stands on the pool."""
-    return {(each.get("node"), each["reason"]) for each in cluster.bodies["pool"]["status"]["issues"]}
+def issues_of(cluster: MemoryCluster) -> set[tuple[str, str]]:
+    """Return node and reason of each issue about nodes that stands on the pool."""
+    issues = cluster.bodies["pool"]["status"]["issues"]
+    return {(name, each["reason"]) for each in issues for name in each["nodes"]}
 
 
 def teams_of(cluster: MemoryCluster) -> dict[str, str | None]:

@@ -13,11 +13,14 @@ from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.errors import ApiError
 from winpool.control.act.patches import PatchLane
+from winpool.control.clock import Clock
 from winpool.control.leftovers.sweeper import Sweeper
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.objects.node import Node
 from winpool.ownership.record import Owned
 from winpool.ownership.rights import Rights
+from winpool.report.announce import Announcement
 
 
 def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:
@@ -54,9 +57,11 @@ class Stage:
         self.guard = GUARD
         self.listed: list[float] = []
         self.problem: ApiError | None = None
-        self.pools = Pools(on_change=lambda *_, **__: None)
-        self.known = KnownNodes()
+        self.announced: list[Announcement] = []
         monotonic = asyncio.get_running_loop().time
+        self.absences = Absences(grace_seconds=0, clock=Clock(now=self.cluster.now, monotonic=monotonic))
+        self.pools = Pools(on_change=lambda *_, **__: None, absences=self.absences)
+        self.known = KnownNodes()
         self.sweeper = Sweeper(
             pools=self.pools,
             nodes=cast(Any, self.known),
@@ -68,6 +73,7 @@ class Stage:
             ),
             list_strays=self._list,
             rights_over=lambda _: Rights(guard=self.guard),
+            announce=self.announced.append,
             is_complete=lambda: self.is_complete,
             monotonic=monotonic,
         )
@@ -80,7 +86,8 @@ class Stage:
 
     def list_pools(self, *bodies: dict[str, Any]) -> None:
         """List all pools."""
-        self.pools.replace(bodies, resource_version=self.cluster.next_version())
+        began = asyncio.get_running_loop().time()
+        self.pools.replace(bodies, resource_version=self.cluster.next_version(), began=began)
         self.sweeper.pools_listed()
 
     @property

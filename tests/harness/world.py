@@ -190,6 +190,20 @@ class World:
 
         return eventually(check, what=f"pool {name} up to date", seconds=seconds) or {}
 
+    def wait_written(self, name: str, *, nodes: int, seconds: float = 60) -> Object:
+        """Return the status once all labels and taints are on, whatever Windows the nodes run."""
+
+        def check() -> Object | None:
+            pool = self.get("wnp", name)
+            status: Object = pool.get("status", {})
+            conditions = {each["type"]: each for each in status.get("conditions", [])}
+            current = status.get("observedGeneration") == pool["metadata"]["generation"]
+            said = {kind: conditions.get(kind, {}).get("status") for kind in ("Accepted", "Reconciling")}
+            done = said == {"Accepted": "True", "Reconciling": "False"}
+            return status if current and done and status.get("nodes") == nodes else None
+
+        return eventually(check, what=f"the labels and taints of {name} on", seconds=seconds) or {}
+
     def watch_pool(self, name: str) -> Watcher:
         """Return an independent witness of every change of a pool; use it with ``with``."""
         return Watcher(self.testbed, "wnp", name)

@@ -107,6 +107,37 @@ def test_a_living_pool_keeps_its_finalizer_while_something_of_it_is_on_a_node() 
         assert decide(a_snapshot(now, nodes)).finalizers is None
 
 
+@pytest.mark.parametrize("mode", ["Active", "Paused", "DryRun", "unreadable"])
+def test_a_finalizer_that_was_removed_comes_back_while_something_of_the_pool_is_on_a_node(mode: str) -> None:
+    pool, nodes = settled(a_pool(labels=LABELS), on("w1", "w2"))
+    stripped = replace(
+        unreadable(pool) if mode == "unreadable" else edited(pool, a_spec(labels=LABELS, mode=mode)),
+        finalizers=("example.com/keep",),
+    )
+    decision = decide(a_snapshot(stripped, nodes))
+    assert decision.finalizers == ("example.com/keep", RELEASE_FINALIZER)
+    assert decision.promise.puts_back
+    assert decision.patches == ()
+
+
+def test_a_finalizer_comes_back_for_a_node_that_has_no_record_any_more_but_the_label() -> None:
+    pool, nodes = settled(a_pool(labels=LABELS, mode="Active"), on("w1"))
+    nodes["w1"] = replace(nodes["w1"], annotations={})
+    paused = replace(edited(pool, a_spec(labels=LABELS, mode="Paused")), finalizers=())
+    assert decide(a_snapshot(paused, nodes)).finalizers == OURS
+
+
+def test_a_finalizer_does_not_come_back_for_what_another_pool_has_on_nodes() -> None:
+    rival = a_pool("rival")
+    node = a_node("w1", annotations=a_record(rival.uid), labels={POOL_LABEL: "rival"})
+    assert decide(a_snapshot(a_pool(labels=LABELS), [node], rivals=[rival])).finalizers is None
+
+
+def test_a_finalizer_that_comes_for_the_first_time_is_not_put_back() -> None:
+    decision = decide(a_snapshot(a_pool(), on("w1")))
+    assert (decision.finalizers, decision.promise.puts_back) == (OURS, False)
+
+
 # What keeps it from writing
 
 

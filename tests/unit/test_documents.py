@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.documents import MAY_BE_SILENT, ROOT, documents, links_of
+from harness.documents import (
+    MAY_BE_SILENT,
+    NEVER_RUN_HERE,
+    ROOT,
+    anchored_links_of,
+    anchors_of,
+    documents,
+    links_of,
+)
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -14,6 +22,19 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     missing = [target for target in links_of(page.read_text()) if not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_leads_to_a_heading(page: Path) -> None:
+    text = page.read_text()
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in anchored_links_of(text)
+        if anchor
+        and (not target or target.endswith(".md"))
+        and anchor not in anchors_of((page.parent / target).read_text() if target else text)
+    ]
     assert not missing
 
 
@@ -47,6 +68,11 @@ def test_the_commands_of_the_readme_are_found() -> None:
 def test_what_may_be_silent_is_on_a_page() -> None:
     typed = {command for document in documents() for command in document.commands}
     assert not MAY_BE_SILENT.keys() - typed
+
+
+def test_what_is_never_run_is_on_a_page() -> None:
+    pages = "".join(page.read_text() for page in PAGES)
+    assert not [command for command in NEVER_RUN_HERE if command not in pages]
 
 
 def test_every_decision_is_in_the_index() -> None:

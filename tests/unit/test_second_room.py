@@ -372,7 +372,7 @@ def test_without_leave_the_room_judges_and_nothing_is_done(mode: str) -> None:
     decision = house.decide()
     assert not decision.acts
     assert decision.finalizers is None
-    assert "1 node to be written" in up_to_date(decision)[2]
+    assert "the second room is at work" in up_to_date(decision)[2]
     assert [issue.message for issue in decision.status.issues] == ["w1 is odd"]
 
 
@@ -687,7 +687,7 @@ def test_a_finding_of_the_room_is_an_issue_in_the_status() -> None:
     house.ask("w2", finding="the node is odd")
     house.settle()
     [issue] = house.pool.status.issues
-    assert (issue.node, issue.message) == ("w2", "the node is odd")
+    assert (issue.nodes, issue.message) == (("w2",), "the node is odd")
     assert (issue.reason, issue.fix) == (IssueReason.BUILD_WARNED, "take the request off")
     house.ask("w2")
     house.settle()
@@ -695,16 +695,18 @@ def test_a_finding_of_the_room_is_an_issue_in_the_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "reconciling", "stalled"),
+    ("stage", "done", "reconciling", "stalled"),
     [
-        ("WAITING", "True", "False"),
-        ("VALIDATING", "True", "False"),
-        ("HELD", "False", "True"),
-        ("TIMED_OUT", "False", "True"),
+        ("WAITING", "False", "True", "False"),
+        ("VALIDATING", "False", "True", "False"),
+        ("HELD", "False", "False", "True"),
+        ("TIMED_OUT", "False", "False", "True"),
+        ("DUE", "False", "False", "False"),
+        ("UNKNOWN", "Unknown", "False", "False"),
     ],
 )
 def test_the_stage_that_a_room_names_decides_how_far_the_pool_is(
-    stage: str, reconciling: str, stalled: str
+    stage: str, done: str, reconciling: str, stalled: str
 ) -> None:
     house = a_house()
     assert house.pool.status.up_to_date_nodes == 3
@@ -713,7 +715,7 @@ def test_the_stage_that_a_room_names_decides_how_far_the_pool_is(
     status = house.pool.status
     assert status.up_to_date_nodes == 2
     assert {each.type: each.status for each in status.conditions}.items() >= {
-        "NodesUpToDate": "False", "Reconciling": reconciling, "Stalled": stalled,
+        "NodesUpToDate": done, "Reconciling": reconciling, "Stalled": stalled,
     }.items()  # fmt: skip
     [told] = [each for each in status.conditions if each.type == "NodesUpToDate"]
     assert told.message == "1 node where the second room is at work: w1"

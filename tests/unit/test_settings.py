@@ -154,6 +154,13 @@ def test_crd_prints_the_definition_as_it_stands_in_the_repository(capsys: pytest
     assert capsys.readouterr().out == crd.render()
 
 
+def test_no_command_at_all_is_refused_and_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome() == 2
+    told = capsys.readouterr()
+    assert all(word in told.err for word in ("run", "crd", "version"))
+    assert told.out == ""
+
+
 @pytest.mark.parametrize("arguments", [["fly"], ["run", "--fly"], ["version", "--fly"]])
 def test_an_unknown_command_or_flag_is_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -169,3 +176,18 @@ def test_help_lists_the_commands_and_their_flags(capsys: pytest.CaptureFixture[s
     assert outcome("run", "--help") == 0
     told = capsys.readouterr().out
     assert all(f"--{name.replace('_', '-')}" in told for name in Settings.model_fields)
+
+
+def test_help_says_what_each_command_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("--help") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for command in ("run", "crd", "version"):
+        assert [words for words in lines if words[:1] == [command] and len(words) > 1], command
+
+
+def test_help_names_no_default_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there is no value the description says what that means."""
+    assert outcome("run", "--help") == 0
+    told = capsys.readouterr().out
+    assert "null" not in told
+    assert "(default: 8080)" in told

@@ -5,55 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.api.conditions import ConditionKind, ConditionType, Meaning, Polarity, Reason
+from winpool.api.states import STATES
 
 CONDITIONS: Final = (
     ConditionKind(
         ConditionType.READY,
         Polarity.GOOD,
-        "The spec is accepted, the pool is under control and enough of its nodes are available. "
-        "Stays True during a rollout.",
-        (
-            Meaning("True", Reason.UP_TO_DATE, "All nodes are as the spec asks, and enough are available."),
-            Meaning(
-                "True",
-                Reason.ROLLOUT_IN_PROGRESS,
-                "Enough nodes are available; some are still to be written to.",
-            ),
-            Meaning(
-                "True",
-                Reason.POD_LIST_FAILING,
-                "Enough nodes are available; some wait for a look at their pods, which fails.",
-            ),
-            Meaning(
-                "True",
-                Reason.TAINTS_HELD,
-                "Enough nodes are available; from some a NoExecute taint is held back: see Stalled.",
-            ),
-            Meaning(
-                "True",
-                Reason.VALIDATING_NODES,
-                "Enough nodes are available; some carry startup taints until they have passed validation.",
-            ),
-            Meaning(
-                "True",
-                Reason.VALIDATION_TIMED_OUT,
-                "Enough nodes are available; some have not passed validation in time: see Stalled.",
-            ),
-            Meaning("True", Reason.PAUSED, "`mode` is Paused; enough nodes are available."),
-            Meaning("True", Reason.DRY_RUN, "`mode` is DryRun; enough nodes are available."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, as in a pool that starts from zero."),
-            Meaning("False", Reason.SPEC_REJECTED, "Accepted is False because of the spec: see there."),
-            Meaning(
-                "False", Reason.MISSING_PERMISSION, "Accepted is False because of a permission: see there."
-            ),
-            Meaning(
-                "False", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."
-            ),
-            Meaning("False", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that it selects."),
-            Meaning("False", Reason.WRITE_REFUSED, "NodesUpToDate is False: see there."),
-            Meaning("False", Reason.TOO_FEW_NODES_READY, "Available is False: see there."),
-            Meaning("False", Reason.DELETING, "The pool is being deleted."),
-        ),
+        "The spec is accepted, the operator can change the pool's nodes, and enough of them are available. "
+        "Stays True during a rollout, and while nodes wait for an upgrade. Its reason, which `kubectl get` "
+        "shows as STATE, is the first of this table that is true.",
+        STATES,
     ),
     ConditionKind(
         ConditionType.ACCEPTED,
@@ -98,30 +59,55 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.NODES_UP_TO_DATE,
         Polarity.GOOD,
-        "Every node of the pool is as this generation of the spec asks.",
+        "Every node of the pool is as this generation of the spec asks: its labels and taints, its release "
+        "and revision of Windows. Of several reasons it has the worst, in the order of STATE.",
         (
             Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
             Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
+            Meaning(
+                "Unknown",
+                Reason.BUILD_UNKNOWN,
+                "All that is left are nodes whose release is not known, or whose revision while "
+                "`os.targetRevision` is set: see status.issues.",
+            ),
+            Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
+            Meaning(
+                "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
+            ),
+            Meaning(
+                "False",
+                Reason.MISSING_PERMISSION,
+                "The operator has to write to some nodes, and a permission is missing: see Accepted.",
+            ),
+            Meaning("False", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
             Meaning(
                 "False",
                 Reason.WRITE_REFUSED,
-                "All that is left are nodes that the API server, or a policy behind it, does not let be "
-                "changed: see status.issues.",
+                "The API server, or a policy behind it, refuses to change some nodes: see status.issues.",
+            ),
+            Meaning("False", Reason.PAUSED, "The operator would write to some nodes, and `mode` is Paused."),
+            Meaning(
+                "False",
+                Reason.DRY_RUN,
+                "The operator would write to some nodes, and `mode` is DryRun: see status.plan.",
+            ),
+            Meaning(
+                "False",
+                Reason.TAINTS_HELD,
+                "Some nodes have pods that a NoExecute taint of the spec would delete: see status.issues.",
+            ),
+            Meaning(
+                "False",
+                Reason.VALIDATION_TIMED_OUT,
+                "Some nodes have not passed validation in time: see status.issues.",
             ),
             Meaning(
                 "False",
                 Reason.POD_LIST_FAILING,
                 "Some nodes wait for a look at their pods, and these cannot be listed: the message says why.",
             ),
-            Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "Some nodes are still to be written to."),
-            Meaning(
-                "False",
-                Reason.TAINTS_HELD,
-                "All that is left are nodes with pods that a NoExecute taint of the spec would have deleted: "
-                "see status.issues.",
-            ),
+            Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "The operator still has to write to some nodes."),
             Meaning(
                 "False",
                 Reason.VALIDATING_NODES,
@@ -129,24 +115,11 @@ CONDITIONS: Final = (
             ),
             Meaning(
                 "False",
-                Reason.VALIDATION_TIMED_OUT,
-                "All that is left are nodes that have not passed validation in time: see status.issues.",
+                Reason.WAITING_FOR_ACTOR,
+                "All labels and taints are on the nodes, and some nodes run another release or an older "
+                "revision than `os` asks for. The operator does not replace or patch machines: see "
+                "status.issues.",
             ),
-            Meaning("False", Reason.PAUSED, "Some nodes are not as the spec asks, and `mode` is Paused."),
-            Meaning(
-                "False",
-                Reason.DRY_RUN,
-                "Some nodes are not as the spec asks, and `mode` is DryRun: see status.plan.",
-            ),
-            Meaning(
-                "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
-            ),
-            Meaning(
-                "False",
-                Reason.MISSING_PERMISSION,
-                "Some nodes are not as the spec asks, and a permission is missing: see Accepted.",
-            ),
-            Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
         ),
     ),
     ConditionKind(
@@ -247,6 +220,7 @@ CONDITIONS: Final = (
                 "All that is left are nodes that the API server, or a policy behind it, does not let be "
                 "changed.",
             ),
+            Meaning("True", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."),
             Meaning("True", Reason.SPEC_REJECTED, "Accepted is False because of the spec: see there."),
             Meaning(
                 "True", Reason.RESERVED_MEMORY_TOO_LARGE, "Accepted is False for that reason: see there."

@@ -34,6 +34,7 @@ SELECTABLE_FIELDS: Final = (".spec.os.version", ".spec.mode")
 """What ``kubectl get wnp --field-selector`` takes besides the name (KEP-4358)."""
 
 _STATE: Final = f'.status.conditions[?(@.type=="{ConditionType.READY}")].reason'
+_SUPPORTED: Final = f'.status.conditions[?(@.type=="{ConditionType.OS_SUPPORTED}")].status'
 
 
 def _column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> dict[str, Any]:
@@ -46,12 +47,19 @@ COLUMNS: Final = (
     _column("OS", "string", ".spec.os.version", "Windows Server release that the nodes are to run."),
     _column("Nodes", "integer", ".status.nodes", "Nodes that belong to the pool."),
     _column("Ready", "integer", ".status.readyNodes", "Nodes whose kubelet reports Ready."),
-    _column("Up-To-Date", "integer", ".status.upToDateNodes", "Nodes that are as the spec asks."),
-    _column("State", "string", _STATE, "Reason of the condition Ready."),
+    _column(
+        "Up-To-Date",
+        "integer",
+        ".status.upToDateNodes",
+        "Nodes that are as the spec asks, the release and revision of Windows included.",
+    ),
+    _column("State", "string", _STATE, "Reason of the condition Ready: the worst that is true."),
     _column("Mode", "string", ".spec.mode", "What the operator does with the pool.", wide=True),
     _column(
         "Available", "integer", ".status.availableNodes", "Nodes that are Ready and not cordoned.", wide=True
     ),
+    _column("Supported", "string", _SUPPORTED, "Status of the condition OSSupported.", wide=True),
+    _column("Issues", "integer", ".status.issueCount", "Issues that a person should look at.", wide=True),
     _column("Age", "date", ".metadata.creationTimestamp", "Time since the pool was created."),
 )
 

@@ -19,6 +19,7 @@ MAX_ROWS: Final = 16
 """More than there are releases of Windows Server that a supported Kubernetes ever ran on."""
 
 # Where the rule has the better sentence, the schema's limit is wider (see fields.py).
+_WIDE_BUILD: Final = 64
 _WIDE_MINOR: Final = 32
 _WIDE_DATE: Final = 64
 
@@ -79,6 +80,23 @@ class MatrixRow(ApiModel):
         description='Windows Server release that the row is about, such as "2022" or "23H2". A string, so a '
         "number needs quotes. Required, once per list."
     )
+    build: (
+        Annotated[
+            str,
+            Field(max_length=_WIDE_BUILD),
+            Rule(
+                f"self.matches('{syntax.WINDOWS_BUILD_PATTERN}')",
+                "must be a build of Windows without its revision, such as '10.0.26100'",
+                syntax.is_windows_build,
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The build of the release, such as 10.0.26100, for a release that is newer than the "
+        "built-in data: nodes of this build are judged as this release. Must not contradict the built-in "
+        "data. A string, absent means as built in.",
+    )
     kubernetes_versions: KubernetesVersions | None = Field(
         default=None,
         description="Kubernetes minor versions, of the kubelet, that nodes of the release may run; outside "
@@ -121,13 +139,13 @@ class MatrixRow(ApiModel):
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
-            "has(self.kubernetesVersions) || has(self.minRevision) || has(self.endOfSupport) || "
-            "has(self.verdict)",
-            "must set at least one of `kubernetesVersions`, `minRevision`, `endOfSupport` and `verdict`: "
-            "a row without them says nothing",
+            "has(self.build) || has(self.kubernetesVersions) || has(self.minRevision) || "
+            "has(self.endOfSupport) || has(self.verdict)",
+            "must set at least one of `build`, `kubernetesVersions`, `minRevision`, `endOfSupport` and "
+            "`verdict`: a row without them says nothing",
             lambda self: (
-                (self.kubernetes_versions, self.min_revision, self.end_of_support, self.verdict)
-                != (None,) * 4
+                (self.build, self.kubernetes_versions, self.min_revision, self.end_of_support, self.verdict)
+                != (None,) * 5
             ),
         ),
         Rule(

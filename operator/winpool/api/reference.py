@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, schema
-from winpool.api.events import EVENTS, Regarding
+from winpool.api.event_table import EVENTS
+from winpool.api.events import NODES_WITH_OWN_EVENTS, Regarding
 from winpool.api.issues import ISSUES
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
 from winpool.api.markdown import table
 from winpool.api.rules import VALIDATIONS
 from winpool.api.schema import Schema
+from winpool.api.states import STATES
 
 FILE: Final = "docs/reference/api.md"
 """Where the result stands, from the root of the repository."""
@@ -166,16 +168,20 @@ def render() -> str:
         "## Status\n",
         _field_table(status, path="status"),
         "## Reasons of issues\n",
-        "The worst first, as they stand in `status.issues`.\n",
+        "The worst first, as they stand in `status.issues`: one entry per reason and cause.\n",
         table(("Reason", "Meaning"), ((f"`{reason}`", meaning) for reason, meaning in ISSUES.items())),
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",
+        "STATE is the worst that is true of the pool, in this order, with the meanings in the table of "
+        f"[Ready](#ready): {', '.join(each.reason for each in STATES)}.\n",
         _column_table(),
         "## Conditions\n",
         _conditions(),
         "## Events of a pool\n",
         _events(Regarding.POOL),
-        "## Events of a node\n",
+        "## Events of nodes\n",
+        f"Up to {NODES_WITH_OWN_EVENTS} nodes that share a cause get an event each. Where more nodes share "
+        "it, their pool gets one event with the same reason, which counts the nodes and names the first.\n",
         _events(Regarding.NODE),
     )
     return "\n".join(sections)

@@ -1,6 +1,6 @@
 """What users write: the spec of a WindowsNodePool, each rule beside the field it guards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -31,13 +31,13 @@ class OperatingSystem(ApiModel):
 
     version: WindowsRelease = Field(
         description='Windows Server release that the nodes are to run, such as "2022", "2025" or "23H2". '
-        "A string, so a number needs quotes. Required."
+        "A node of another release is not up to date. A string, so a number needs quotes. Required."
     )
     target_revision: Revision | None = Field(
         default=None,
         description="The revision of that release that the nodes are to have or to exceed, the last number "
-        "of 10.0.20348.4052; a node below it is due for an upgrade. An integer, absent means that no "
-        "revision is asked for.",
+        "of 10.0.20348.4052; a node below it is not up to date, and due for an upgrade. An integer, absent "
+        "means that no revision is asked for.",
     )
     min_revision: Revision | None = Field(
         default=None,
@@ -58,6 +58,10 @@ class OperatingSystem(ApiModel):
 
 def _is_within(floor: int | None, target: int | None) -> bool:
     return floor is None or target is None or floor <= target
+
+
+def _are_unique(builds: Sequence[str]) -> bool:
+    return len(builds) == len(set(builds))
 
 
 class WindowsNodePoolSpec(ApiModel):
@@ -150,6 +154,13 @@ class WindowsNodePoolSpec(ApiModel):
             "must not be a release that `supportMatrix` denies: no node could be as the spec asks",
             lambda self: self.own_row is None or self.own_row.verdict is not RowVerdict.DENY,
             at=".os.version",
+        ),
+        Rule(
+            "!has(self.supportMatrix) || self.supportMatrix.all(r, !has(r.build) || "
+            "self.supportMatrix.exists_one(o, has(o.build) && o.build == r.build))",
+            "must name each `build` once: nodes of a build are judged as one release",
+            lambda self: _are_unique([row.build for row in self.support_matrix if row.build is not None]),
+            at=".supportMatrix",
         ),
         Rule(
             "!has(self.startupTaints) || !has(self.taints) || !self.startupTaints.exists(s, "

@@ -5,18 +5,18 @@ Texts and lists are cut to their limits here, so that no report is refused for i
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from winpool.api.model import ATOMIC, MAX_INT32, MAX_SAFE_INT, ApiModel, Clipped, Timestamp, list_map
+from winpool.api.model import ATOMIC, MAX_SAFE_INT, ApiModel, Clipped, Timestamp, list_map
+from winpool.api.plan import Plan
+from winpool.api.texts import Count, NodeName, ReasonText, Sentence
 from winpool.api.verdicts import Verdict
 
 MAX_ISSUES: Final = 10
-MAX_PLAN_STEPS: Final = 50
-MAX_PREFLIGHT: Final = 16
-"""As many as a spec has taints."""
+MAX_ISSUE_NODES: Final = 3
+"""As many names as a sentence bears; the count covers all nodes."""
 MAX_TEMPLATE_LABELS: Final = 80
 """32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
 MAX_SET_KEYS: Final = 128
@@ -25,11 +25,6 @@ MAX_BUILDS: Final = 16
 """More builds than a pool has even in the middle of an upgrade; the counts cover all nodes."""
 NOT_OBSERVED: Final = -1
 """``observedGeneration`` before the operator has looked, so that a tool that asks too early sees that."""
-
-NodeName = Annotated[str, Clipped(253)]
-ReasonText = Annotated[str, Clipped(128)]
-Sentence = Annotated[str, Clipped(1024)]
-Count = Annotated[int, Field(ge=0, le=MAX_INT32)]
 
 
 class Condition(ApiModel):
@@ -94,73 +89,25 @@ class Build(ApiModel):
 
 
 class Issue(ApiModel):
-    """Something that a person should look at, on one node or about the pool as a whole."""
+    """Something that a person should look at: one entry per reason and cause, for all nodes that have it."""
 
-    node: NodeName | None = Field(
-        default=None,
-        description="Name of the node. A string, absent where it is about the pool as a whole.",
-    )
     reason: ReasonText = Field(
         description="What is wrong, in one word, such as OwnershipRecordUnreadable. A string, required."
     )
+    node_count: Count = Field(
+        default_factory=int,
+        description="How many nodes have it. An integer, 0 where it is about the pool as a whole.",
+    )
+    nodes: Annotated[tuple[NodeName, ...], Clipped(MAX_ISSUE_NODES), ATOMIC] = Field(
+        default_factory=tuple,
+        description="Names of the first of these nodes. A list of at most 3, empty where it is about the "
+        "pool as a whole.",
+    )
     since: Timestamp = Field(description="Since when it is known. An RFC 3339 time, required.")
-    message: Sentence = Field(description="What is wrong, in a sentence. A string, required.")
+    message: Sentence = Field(
+        description="What is wrong, without names and numbers of nodes. A string, required."
+    )
     fix: Sentence = Field(description="What to do about it. A string, required.")
-
-
-class PlanAction(StrEnum):
-    """What the operator would do to a node."""
-
-    UPDATE = "Update"
-
-
-class PlanStep(ApiModel):
-    """What the operator would do to one node if `mode` were Active."""
-
-    node: NodeName = Field(description="Name of the node. A string, required.")
-    action: PlanAction = Field(
-        description="What would be done: Update writes labels and taints. A string, required."
-    )
-    reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
-
-
-class Preflight(ApiModel):
-    """What a taint of the spec would meet on the nodes that do not carry it yet."""
-
-    taint: Annotated[str, Clipped(384)] = Field(
-        description="The taint as kubectl writes it, such as os=windows:NoExecute. A string, required."
-    )
-    nodes: Count = Field(
-        description="Nodes of the pool with pods that do not tolerate it. An integer, required."
-    )
-    intolerant_pods: Count = Field(
-        description="Pods on these nodes that do not tolerate it. They go on running, but do not come back; "
-        "of a NoExecute taint they are deleted. An integer, required."
-    )
-    pods: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(3), ATOMIC] = Field(
-        default_factory=tuple, description="The first of these pods, as namespace/name. A list of at most 3."
-    )
-    daemon_sets: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(16), ATOMIC] = Field(
-        default_factory=tuple,
-        description="DaemonSets whose pods are among them, as namespace/name. A list of at most 16.",
-    )
-
-
-class Plan(ApiModel):
-    """What the operator would do if `mode` were Active."""
-
-    total_nodes: Count = Field(
-        description="How many nodes would be written to, also where `steps` shows fewer. An integer, "
-        "required."
-    )
-    steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
-        default_factory=tuple, description="What would be done, in order. A list, the first 50."
-    )
-    preflight: Annotated[tuple[Preflight, ...], Clipped(MAX_PREFLIGHT), ATOMIC] = Field(
-        default_factory=tuple,
-        description="What the taints that are to be added or changed would meet, those that nothing is in "
-        "the way of left out. A list of at most 16.",
-    )
 
 
 class TemplateTaint(ApiModel):
@@ -218,7 +165,8 @@ class WindowsNodePoolStatus(ApiModel):
     )
     up_to_date_nodes: Count = Field(
         default_factory=int,
-        description="Nodes of the pool that are as this generation of the spec asks. An integer.",
+        description="Nodes of the pool that are as this generation of the spec asks, the release and "
+        "revision of Windows included. An integer.",
     )
     up_to_date_and_ready_nodes: Count = Field(
         default_factory=int,
@@ -239,8 +187,12 @@ class WindowsNodePoolStatus(ApiModel):
     )
     issues: Annotated[tuple[Issue, ...], Clipped(MAX_ISSUES), ATOMIC] = Field(
         default_factory=tuple,
-        description="What a person should look at, worst first. A list of at most 10; the counts cover all "
-        "nodes.",
+        description="What a person should look at, worst first: one entry per reason and cause. A list of at "
+        "most 10; `issueCount` covers all.",
+    )
+    issue_count: Count = Field(
+        default_factory=int,
+        description="How many issues there are, also where `issues` shows fewer. An integer.",
     )
     set_keys: SetKeys | None = Field(
         default=None,

@@ -27,6 +27,8 @@ POOL_NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 """A DNS label: the name of a pool becomes the value of a node label."""
 OS_VERSION_PATTERN: Final = "^([0-9]{4}|[0-9]{2}H[12])$"
 """A release of Windows Server: a year (2022), or a half-year as the annual channel writes it (23H2)."""
+WINDOWS_BUILD_PATTERN: Final = "^10[.]0[.][1-9][0-9]{3,5}$"
+"""A build of Windows without its revision, as the label node.kubernetes.io/windows-build has it."""
 KUBERNETES_MINOR_PATTERN: Final = "^1[.][1-9][0-9]{1,2}$"
 """A minor version of Kubernetes from 1.10 on: Windows nodes came with 1.14; 1.3 is 1.30 without quotes."""
 DATE_PATTERN: Final = "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$"
@@ -97,6 +99,7 @@ _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 _POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
 _OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
+_WINDOWS_BUILD = re.compile(WINDOWS_BUILD_PATTERN, re.ASCII)
 _KUBERNETES_MINOR = re.compile(KUBERNETES_MINOR_PATTERN, re.ASCII)
 _DATE = re.compile(DATE_PATTERN, re.ASCII)
 
@@ -122,6 +125,11 @@ def is_pool_name(text: str) -> bool:
 def is_os_version(text: str) -> bool:
     """Whether ``text`` has the shape of a Windows Server release. Whether it exists is not asked here."""
     return _OS_VERSION.fullmatch(text) is not None
+
+
+def is_windows_build(text: str) -> bool:
+    """Whether ``text`` has the shape of a build of Windows without its revision, such as 10.0.26100."""
+    return _WINDOWS_BUILD.fullmatch(text) is not None
 
 
 def is_kubernetes_minor(text: str) -> bool:

@@ -10,6 +10,16 @@ from pydantic import Field, ValidationError
 
 from winpool.api.matrix import KubernetesVersions, MatrixRow
 from winpool.api.model import ApiModel, Timestamp
+from winpool.api.plan import (
+    MAX_CHANGES,
+    MAX_PLAN_STEPS,
+    Change,
+    ChangeKind,
+    Plan,
+    PlanAction,
+    PlanStep,
+    Preflight,
+)
 from winpool.api.problems import InvalidSpecError, describe
 from winpool.api.reserved_memory import OnMismatch, ReservedMemory
 from winpool.api.rules import Rule, Validation
@@ -17,17 +27,13 @@ from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequire
 from winpool.api.spec import Mode, OperatingSystem, WindowsNodePoolSpec
 from winpool.api.status import (
     MAX_BUILDS,
+    MAX_ISSUE_NODES,
     MAX_ISSUES,
-    MAX_PLAN_STEPS,
     NOT_OBSERVED,
     Build,
     Condition,
     Issue,
     NodeTemplate,
-    Plan,
-    PlanAction,
-    PlanStep,
-    Preflight,
     SetKeys,
     TemplateTaint,
     WindowsNodePoolStatus,
@@ -39,10 +45,14 @@ from winpool.api.verdicts import RowVerdict, Verdict
 
 __all__ = [
     "MAX_BUILDS",
+    "MAX_CHANGES",
     "MAX_ISSUES",
+    "MAX_ISSUE_NODES",
     "MAX_PLAN_STEPS",
     "NOT_OBSERVED",
     "Build",
+    "Change",
+    "ChangeKind",
     "Condition",
     "InvalidSpecError",
     "Issue",

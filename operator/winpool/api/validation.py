@@ -98,8 +98,9 @@ class NodeValidation(ApiModel):
     )
     timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] | None = Field(
         default=None,
-        description="How long after its creation a node may take until it has passed; a node that takes "
-        "longer is reported and keeps its startup taints. Seconds, an integer, 600 where absent.",
+        description="How long a node may take until it has passed, from the time when its startup taints "
+        "were added. A node that takes longer is reported and keeps them. A node that is older than this "
+        "when the operator first writes it gets no startup taints. Seconds, an integer, 600 where absent.",
     )
     node_agents: NodeAgents | None = Field(
         default=None,
@@ -119,7 +120,7 @@ class NodeValidation(ApiModel):
 
     @property
     def seconds_allowed(self) -> int:
-        """How old a node may become until it has passed."""
+        """How long a node may take until it has passed."""
         return DEFAULT_TIMEOUT_SECONDS if self.timeout_seconds is None else self.timeout_seconds
 
     @property

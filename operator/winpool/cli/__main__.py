@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
-from winpool.cli import check, join_config, matrix, validate
-from winpool.cli.parsing import Exit, HelpFormatter, add_help
+from winpool.cli import check, join_config, matrix, status, validate
+from winpool.cli.parsing import Exit, HelpFormatter, add_connection, add_help
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,10 +20,11 @@ PROG: Final = "kubectl winpool"
 DESCRIPTION: Final = """\
 Look after the Windows nodes of a cluster.
 
-All verbs only read: what a pool of Windows nodes is to be is written in
-WindowsNodePool objects, with kubectl apply."""
+All verbs only read. What a pool of Windows nodes is to be is written in
+WindowsNodePool objects, with kubectl apply. A pool is named as for kubectl:
+NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
 
-_VERBS: Final = (check, join_config, matrix, validate)
+_VERBS: Final = (check, join_config, matrix, status, validate)
 """In the order in which ``--help`` lists them."""
 
 
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog=PROG, description=DESCRIPTION, formatter_class=HelpFormatter, add_help=False, allow_abbrev=False
     )
     add_help(top)
+    add_connection(top)
     top.add_argument(
         "--version", action="version", version=f"{PROG} {__version__}", help="Show the version of the plugin."
     )
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb named in ``arguments`` (default: those of the process); return the exit code.
 
     1 where nobody read the output to its end, so that a verdict that was not seen is no good one.
+    130 where Ctrl-C ended it, without a word.
     Raises SystemExit where argparse ends by itself: after ``--help`` and ``--version``, and with 2
     where the command line makes no sense.
     """
@@ -62,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read has enough, as in `| head`. At its end Python would flush once more, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.REFUSED
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # after the ^C of the terminal
+        return Exit.INTERRUPTED
     return code
 
 

@@ -12,7 +12,7 @@ from winpool.cli.files import UnreadableError, texts
 from winpool.cli.hosts import Host, version_named
 from winpool.cli.image_check import Question, judged
 from winpool.cli.manifests import ManifestError, read
-from winpool.cli.parsing import Exit, add_filename, add_verb
+from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note, pool_name
 from winpool.cli.workloads import BUILD_ANNOTATION, Workload, workload_of
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
@@ -73,7 +73,9 @@ def add_to(subparsers: Subparsers) -> None:
         action="append",
         help="The Windows of a host: 10.0.20348.1607, 20348, 2022; can be given more than once.",
     )
-    where.add_argument("--pool", metavar="POOL", help="Ask the cluster what the nodes of this pool run.")
+    where.add_argument(
+        "--pool", type=pool_name, metavar="POOL", help="Ask the cluster what the nodes of this pool run."
+    )
     parser.add_argument(
         "--image-build", type=_version, metavar="BUILD", help="The Windows that all images are made for."
     )
@@ -86,23 +88,17 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--isolation", choices=tuple(_ISOLATIONS), default="process", help="Default: process."
     )
-    parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="With --pool: the kubeconfig file. Default: as for kubectl."
-    )
-    parser.add_argument(
-        "--context", metavar="NAME", help="With --pool: the context of it. Default: its current one."
-    )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the pods; return the exit code."""
-    if given.pool is None and (given.kubeconfig or given.context):
-        return _usage("--kubeconfig and --context go with --pool: without it no cluster is asked")
+    if given.pool is None and (note := offline_note(given, why="without --pool no cluster is asked")):
+        _note(note)
     if given.pool is not None and given.runtime:
         return _usage("--runtime goes with --host-build: the nodes of a pool tell theirs")
     try:
-        found = [text for name in given.filename for text in texts(name)]
+        found = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
     except UnreadableError as error:
         return _usage(str(error))
     hosts = _of_pool(given) if given.pool is not None else _named(given)
@@ -125,8 +121,7 @@ def _named(given: argparse.Namespace) -> dict[Host, list[str]]:
 def _of_pool(given: argparse.Namespace) -> dict[Host, list[str]] | Exit:
     # Imported here: what asks a server takes half a second to load, and with a build it is not needed.
     from winpool.cli.node_reader import read_hosts
-    from winpool.cli.pool_reader import NoSuchPoolError
-    from winpool.cli.server import NotAskedError
+    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
 
     try:
         found = read_hosts(given.pool, kubeconfig=given.kubeconfig, context=given.context)
@@ -134,7 +129,7 @@ def _of_pool(given: argparse.Namespace) -> dict[Host, list[str]] | Exit:
         _note(str(error))
         return Exit.REFUSED
     except NotAskedError as error:
-        return _usage(f"the API server could not be asked: {error}")
+        return _usage(str(error))
     for each in found.unread:
         _note(f"left out: {each}")
     if not found.hosts:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from winpool.api.keys import API_VERSION, KIND
 from winpool.api.problems import InvalidSpecError
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.files import UnreadableError, texts
 from winpool.cli.judge import judge
 from winpool.cli.kubelet_files import OUTPUTS, render
 from winpool.cli.kubelet_settings import OLDEST, OLDEST_FILE, notes, settings_of
 from winpool.cli.manifests import Manifest, ManifestError, read
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note, pool_name
 from winpool.cli.structural import without_nulls
 from winpool.support.versions import Minor, parse_minor
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from winpool.cli.parsing import Subparsers
 
 _NAME: Final = "join-config"
-_STDIN: Final = "-"
 _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
 
@@ -71,7 +70,7 @@ def add_to(subparsers: Subparsers) -> None:
         description=_DESCRIPTION,
         examples=_EXAMPLES,
     )
-    parser.add_argument("pool", metavar="POOL", help="The name of the pool.")
+    parser.add_argument("pool", type=pool_name, metavar="POOL", help="The name of the pool, or wnp/NAME.")
     parser.add_argument(
         "-o",
         "--output",
@@ -85,11 +84,7 @@ def add_to(subparsers: Subparsers) -> None:
         metavar="MINOR",
         help="The kubelets' version, such as 1.34. Default: the API server's.",
     )
-    parser.add_argument(
-        "-f", "--filename", metavar="FILE", help="Take the pool from a file, or - for what is piped in."
-    )
-    parser.add_argument("--kubeconfig", metavar="FILE", help="The kubeconfig file. Default: as for kubectl.")
-    parser.add_argument("--context", metavar="NAME", help="The context of it. Default: its current one.")
+    add_filename(parser, required=False)
     parser.set_defaults(run=run)
 
 
@@ -138,15 +133,15 @@ def _check_form(output: str, kubelet: Minor) -> None:
 def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of the cluster, and the minor of its kubelets."""
     # Imported here: what asks a server takes half a second to load, and with a file it is not needed.
-    from winpool.cli.pool_reader import NoSuchPoolError, read_pool
-    from winpool.cli.server import NotAskedError
+    from winpool.cli.pool_reader import read_pool
+    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
 
     try:
         found = read_pool(given.pool, kubeconfig=given.kubeconfig, context=given.context)
     except NoSuchPoolError as error:
         raise _RefusedError(str(error)) from None
     except NotAskedError as error:
-        raise _UsageError(f"the API server could not be asked: {error}") from None
+        raise _UsageError(str(error)) from None
     kubelet = given.kubelet_version or parse_minor(found.server_version)
     if kubelet is None:
         raise _UsageError(
@@ -157,34 +152,38 @@ def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
 
 def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of that name in the file, and the minor of its kubelets."""
-    if given.kubeconfig or given.context:
-        raise _UsageError("--kubeconfig and --context go without -f: with a file no cluster is asked")
+    if note := offline_note(given, why="with -f no cluster is asked"):
+        _say(note)
     if given.kubelet_version is None:
         raise _UsageError("with -f no cluster is asked for its version: give --kubelet-version, such as 1.34")
-    file = "stdin" if given.filename == _STDIN else given.filename
-    found = list(read(_text(given.filename)))
-    broken = [each for each in found if isinstance(each, ManifestError)]
-    if broken:
-        raise _RefusedError(*(f"{file}:{each.line}: {each.message}" for each in broken))
-    named = [each for each in found if _is_named(each, given.pool)]
-    if not named:
-        raise _RefusedError(f'there is no {KIND} "{given.pool}" in {file}')
-    if len(named) > 1:
-        raise _RefusedError(f'{KIND} "{given.pool}" is in {file} {len(named)} times')
-    content: Mapping[str, Any] = without_nulls(named[0].content)
-    twice = [f"line {each.line}: {each.message}" for each in named[0].problems]
+    file, manifest = _named(given)
+    content: Mapping[str, Any] = without_nulls(manifest.content)
+    twice = [f"line {each.line}: {each.message}" for each in manifest.problems]
     if refused := [*twice, *(f"{each.field}: {each.sentence}" for each in judge(content))]:
-        raise _RefusedError(*refused, f"where in the file: kubectl winpool validate -f {given.filename}")
+        name = "-" if file == "stdin" else file
+        raise _RefusedError(*refused, f"where in the file: kubectl winpool validate -f {name}")
     return content, given.kubelet_version
 
 
-def _text(name: str) -> str:
+def _named(given: argparse.Namespace) -> tuple[str, Manifest]:
+    """Return the only pool of that name in the files, and which file that is."""
     try:
-        return (sys.stdin.buffer.read() if name == _STDIN else Path(name).read_bytes()).decode("utf-8")
-    except OSError as error:
-        raise _UsageError(f"{name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise _UsageError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+        files = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
+    except UnreadableError as error:
+        raise _UsageError(str(error)) from None
+    found = [(file, each) for file, text in files for each in read(text)]
+    broken = [
+        f"{file}:{each.line}: {each.message}" for file, each in found if isinstance(each, ManifestError)
+    ]
+    if broken:
+        raise _RefusedError(*broken)
+    named = [(file, each) for file, each in found if _is_named(each, given.pool)]
+    where = ", ".join("stdin" if name == "-" else name for name in given.filename)
+    if not named:
+        raise _RefusedError(f'there is no {KIND} "{given.pool}" in {where}')
+    if len(named) > 1:
+        raise _RefusedError(f'{KIND} "{given.pool}" is in {where} {len(named)} times')
+    return named[0]
 
 
 def _is_named(found: Manifest | Exception, pool: str) -> TypeGuard[Manifest]:

@@ -12,7 +12,7 @@ import yaml
 
 from winpool.cli import features
 from winpool.cli.columns import aligned
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_verb, offline_note
 from winpool.support.matrix import built_in
 from winpool.support.names import release_named
 from winpool.support.table import Entry, entries, kep116_says, render_markdown
@@ -88,6 +88,8 @@ def run(given: argparse.Namespace) -> int:
     if given.features and given.os:
         sys.stderr.write("kubectl winpool matrix: --os goes without --features: those go by minors\n")
         return Exit.USAGE
+    if note := offline_note(given, why="the matrix is built into the plugin, and no cluster is asked"):
+        sys.stderr.write(f"{note}\n")
     today = datetime.now(UTC).date()
     sys.stdout.write(
         render_features(given.output, kubernetes=given.kubernetes)

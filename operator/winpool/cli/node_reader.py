@@ -10,9 +10,8 @@ from winpool.api.problems import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.hosts import Host
 from winpool.cli.pool_reader import read_pool
-from winpool.cli.server import NotAskedError
+from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cluster import wire
-from winpool.cluster.access import explained
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError
 from winpool.cluster.node_requests import WINDOWS_SELECTOR, list_request
@@ -47,9 +46,9 @@ def read_hosts(pool: str, *, kubeconfig: str | None, context: str | None) -> Poo
     try:
         pages = asyncio.run(_read(kubeconfig=kubeconfig, context=context))
     except ApiError as error:
-        raise NotAskedError(explained(error).message) from error
+        raise NotAskedError(reason_of(error)) from error
     except wire.BROKEN as error:
-        raise NotAskedError(f"its answer is not what an API server sends: {error}") from error
+        raise NotAskedError(f"{GARBLED} ({error})") from error
     hosts: dict[Host, list[str]] = {}
     for node in sorted((node for page in pages for node in page.nodes), key=lambda each: each.name):
         if selects(selector, node.labels):

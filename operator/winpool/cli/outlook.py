@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.contract.judge import rows_of
+from winpool.contract.release import unknown_release
 from winpool.support.classes import class_reason
 from winpool.support.rows import layered
 from winpool.support.servicing import ended_reasons
@@ -23,23 +24,25 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
     """Say how nodes of the release would be judged, with each Kubernetes minor that is maintained today.
 
     With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime. It ends
-    with the day that the data is of.
+    with the day that the data is of. A release that nobody knows is a warning, with the fix.
     """
     asked = spec.os.version
     name = matrix.judged_as(asked)
-    release = matrix.releases.get(name)
-    if release is None:
-        return f"Windows Server {name} is not in the support matrix: its nodes would be judged Unknown"
     layers = layered(matrix, (), rows_of(spec.support_matrix))
-    said = layers.override(name).end_of_support or (release.end_of_support, Layer.BUILT_IN)
-    ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today))
+    if unknown := unknown_release(spec.os, layers=layers):
+        return f"warning: {unknown.text}"
+    release, row = matrix.releases.get(name), layers.override(name).end_of_support
+    said = row or ((release.end_of_support, Layer.BUILT_IN) if release else None)
+    ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today)) if said else ()
     found: dict[Verdict, list[str]] = {}
     for minor in _maintained(matrix, today):
         verdict = worst((class_reason(minor, name, layers=layers), *ended))
         found.setdefault(verdict, []).append(str(minor))
     verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
     title = asked if asked == name else f"{asked}, judged as {name} since they share a build"
-    support = f"{'support ended' if ended else 'in support until'} {said[0]}"
+    support = "end of support unknown"
+    if said:
+        support = f"{'support ended' if ended else 'in support until'} {said[0]}"
     return f"Windows Server {title}: {verdicts}; {support}; data of {matrix.as_of}"
 
 

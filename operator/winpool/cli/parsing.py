@@ -1,10 +1,12 @@
-"""What all verbs share on the command line: exit codes, the layout of help, and what a terminal is sent."""
+"""What all verbs share on the command line: exit codes, the layout of help, and flags as kubectl has them."""
 
 from __future__ import annotations
 
 import argparse
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
 _HELP_COLUMN: Final = 28
 """Where the explanations begin: after the longest of our flags with its value."""
 
+_POOL_RESOURCES: Final = frozenset(
+    f"{name}{group}"
+    for name in (SHORT_NAME, SINGULAR, PLURAL)
+    for group in ("", f".{GROUP}", f".{VERSION}.{GROUP}")
+)
+"""What kubectl takes before the slash of a pool."""
+
 
 class Exit(IntEnum):
     """How the plugin ends."""
@@ -21,6 +30,8 @@ class Exit(IntEnum):
     DONE = 0
     REFUSED = 1
     USAGE = 2
+    INTERRUPTED = 130
+    """What a shell reports for a command that Ctrl-C ended."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -45,6 +56,7 @@ def add_verb(
         allow_abbrev=False,
     )
     add_help(parser)
+    add_connection(parser, default=argparse.SUPPRESS)
     return parser
 
 
@@ -53,13 +65,43 @@ def add_help(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-h", "--help", action="help", help="Show this text.")
 
 
-def add_filename(parser: argparse.ArgumentParser) -> None:
-    """Add ``-f``, as kubectl has it, for the verbs that read manifests."""
+def add_connection(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add ``--kubeconfig`` and ``--context``, which stand before the verb or behind it.
+
+    A verb gives SUPPRESS as ``default``, or it would overwrite what stands before it.
+    """
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", default=default, help="The kubeconfig file. Default: as for kubectl."
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", default=default, help="The context of it. Default: its current one."
+    )
+
+
+def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add ``-f`` and ``-R``, as kubectl has them, for the verbs that read manifests."""
     parser.add_argument(
         "-f",
         "--filename",
         metavar="FILE",
         action="append",
-        required=True,
+        required=required,
         help="A file, a folder, or - for what is piped in; can be given more than once.",
     )
+    parser.add_argument(
+        "-R", "--recursive", action="store_true", help="Read the folders below those of -f, too."
+    )
+
+
+def pool_name(text: str) -> str:
+    """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
+    resource, slash, name = text.rpartition("/")
+    if not name or (slash and resource.lower() not in _POOL_RESOURCES):
+        raise argparse.ArgumentTypeError(f"{text!r} names no pool: write NAME or {SHORT_NAME}/NAME")
+    return name
+
+
+def offline_note(given: argparse.Namespace, *, why: str) -> str:
+    """Say that ``--kubeconfig`` and ``--context`` have no effect; empty where neither was given."""
+    flags = [name for name in ("kubeconfig", "context") if getattr(given, name, None)]
+    return f"{' and '.join(f'--{name}' for name in flags)} without effect: {why}" if flags else ""

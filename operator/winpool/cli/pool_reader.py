@@ -9,10 +9,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from winpool.api.keys import GROUP, KIND, PLURAL, VERSION
-from winpool.cli.server import NotAskedError
+from winpool.api.keys import GROUP, PLURAL, VERSION
+from winpool.cli.reasons import GARBLED, NoSuchPoolError, NotAskedError, is_about, reason_of
 from winpool.cluster import wire
-from winpool.cluster.access import explained
 from winpool.cluster.control_plane import VERSION_PATH
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError, NotFound
@@ -21,10 +20,6 @@ from winpool.cluster.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-class NoSuchPoolError(Exception):
-    """The cluster has no pool of that name; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +38,12 @@ def read_pool(name: str, *, kubeconfig: str | None, context: str | None) -> Foun
     """
     try:
         return asyncio.run(_read(name, kubeconfig=kubeconfig, context=context))
-    except NotFound as error:
-        # Of a missing CRD the API server says the same; its words tell which of the two it is.
-        raise NoSuchPoolError(f'there is no {KIND} "{name}": {error.message}') from error
     except ApiError as error:
-        raise NotAskedError(explained(error).message) from error
+        if isinstance(error, NotFound) and is_about(error, name):
+            raise NoSuchPoolError(name) from error
+        raise NotAskedError(reason_of(error)) from error
     except wire.BROKEN as error:
-        raise NotAskedError(f"its answer is not what an API server sends: {error}") from error
+        raise NotAskedError(f"{GARBLED} ({error})") from error
 
 
 async def _read(name: str, *, kubeconfig: str | None, context: str | None) -> FoundPool:

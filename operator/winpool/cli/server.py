@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import GROUP, PLURAL, VERSION
-from winpool.cluster.access import explained
+from winpool.cli.reasons import NotAskedError, reason_of
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import AlreadyExists, ApiError, Invalid
 from winpool.cluster.request import Request
@@ -28,10 +28,6 @@ _REFUSES: Final = "is invalid: "
 """What stands before the faults in the answer to an invalid object; they are told by themselves."""
 
 
-class NotAskedError(Exception):
-    """The API server could not be asked; the text says why and what to do."""
-
-
 def ask(
     pools: Sequence[Mapping[str, Any]], *, kubeconfig: str | None, context: str | None
 ) -> tuple[str | None, ...]:
@@ -42,7 +38,7 @@ def ask(
     try:
         return asyncio.run(_ask(pools, kubeconfig=kubeconfig, context=context))
     except ApiError as error:
-        raise NotAskedError(explained(error).message) from error
+        raise NotAskedError(reason_of(error)) from error
 
 
 async def _ask(

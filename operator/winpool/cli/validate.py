@@ -15,7 +15,7 @@ from winpool.cli.files import UnreadableError, texts
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
-from winpool.cli.parsing import Exit, add_filename, add_verb
+from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note
 from winpool.cli.structural import without_nulls
 from winpool.contract.judge import contradictory_rows
 from winpool.support.matrix import built_in
@@ -48,6 +48,7 @@ exit codes:
 _EXAMPLES: Final = (
     ("kubectl winpool validate -f pool.yaml", "one file"),
     ("kubectl winpool validate -f pools/ -f more.json", "all .yaml, .yml and .json of a folder, and a file"),
+    ("kubectl winpool validate -R -f environments/", "of the folders below it, too"),
     ("kubectl kustomize overlays/prod | kubectl winpool validate -f -", "what another program makes"),
     ("kubectl winpool validate -f pool.yaml --server", "ask the API server; nothing is stored"),
 )
@@ -85,21 +86,15 @@ def add_to(subparsers: Subparsers) -> None:
         action="store_true",
         help="Ask the API server instead, by a dry run; needs the right to create pools.",
     )
-    parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="With --server: the kubeconfig file. Default: as for kubectl."
-    )
-    parser.add_argument(
-        "--context", metavar="NAME", help="With --server: the context of it. Default: its current one."
-    )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Judge the files; return the exit code."""
-    if not given.server and (given.kubeconfig or given.context):
-        return _usage("--kubeconfig and --context go with --server: without it no cluster is asked")
+    if not given.server and (note := offline_note(given, why="without --server no cluster is asked")):
+        _note(note)
     try:
-        found_texts = [text for name in given.filename for text in texts(name)]
+        found_texts = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
     except UnreadableError as error:
         return _usage(str(error))
     refused = 0
@@ -154,14 +149,15 @@ def _by_matrix(found: _Found) -> int:
 
 def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: int) -> int:
     # Imported here: what asks a server takes half a second to load, and offline it is not needed.
-    from winpool.cli.server import NotAskedError, ask
+    from winpool.cli.reasons import NotAskedError
+    from winpool.cli.server import ask
 
     try:
         answers = ask(
             [found.manifest.content for found in pools], kubeconfig=given.kubeconfig, context=given.context
         )
     except NotAskedError as error:
-        return _usage(f"the API server could not be asked: {error}")
+        return _usage(str(error))
     for found, answer in zip(pools, answers, strict=True):
         if answer is not None:
             refused += _say(found.file, found.manifest.line, found.title, answer)

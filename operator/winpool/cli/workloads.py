@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
+from winpool.cli.lenient import items, mapping
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:
@@ -66,20 +67,20 @@ class Workload:
 
 def workload_of(content: Any) -> Workload | None:
     """Return the pods that ``content`` makes; None where it is no object that makes any."""
-    found = _map(content)
+    found = mapping(content)
     kind = found.get("kind")
     if not isinstance(kind, str) or kind not in _TEMPLATES:
         return None
     pod = found
     for field in _TEMPLATES[kind]:
-        pod = _map(pod.get(field))
-    spec, name = _map(pod.get("spec")), _map(found.get("metadata")).get("name")
-    selector = _map(spec.get("nodeSelector"))
+        pod = mapping(pod.get(field))
+    spec, name = mapping(pod.get("spec")), mapping(found.get("metadata")).get("name")
+    selector = mapping(spec.get("nodeSelector"))
     builds = _builds(spec, selector)
     return Workload(
         title=f"{kind} {name}" if isinstance(name, str) else kind,
-        is_linux=OS_LINUX in (_map(spec.get("os")).get("name"), selector.get(OS_LABEL)),
-        declared=_declared(_map(_map(pod.get("metadata")).get("annotations")), builds),
+        is_linux=OS_LINUX in (mapping(spec.get("os")).get("name"), selector.get(OS_LABEL)),
+        declared=_declared(mapping(mapping(pod.get("metadata")).get("annotations")), builds),
         asks_for=builds,
         containers=tuple(_containers(spec)),
     )
@@ -102,9 +103,9 @@ def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, 
     written = selector.get(WINDOWS_BUILD_LABEL)
     if isinstance(written, str):
         return (written,)
-    affinity = _map(_map(spec.get("affinity")).get("nodeAffinity"))
-    required = _map(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
-    terms = [_of_term(_map(term)) for term in _list(required.get("nodeSelectorTerms"))]
+    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    terms = [_of_term(mapping(term)) for term in items(required.get("nodeSelectorTerms"))]
     # One term is enough for a node, so that one without a build lets the pod go anywhere.
     return tuple(dict.fromkeys(build for term in terms for build in term)) if all(terms) else ()
 
@@ -112,9 +113,9 @@ def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, 
 def _of_term(term: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         value
-        for each in map(_map, _list(term.get("matchExpressions")))
+        for each in map(mapping, items(term.get("matchExpressions")))
         if (each.get("key"), each.get("operator")) == (WINDOWS_BUILD_LABEL, "In")
-        for value in _list(each.get("values"))
+        for value in items(each.get("values"))
         if isinstance(value, str)
     )
 
@@ -122,7 +123,7 @@ def _of_term(term: Mapping[str, Any]) -> tuple[str, ...]:
 def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
     of_pod = _host_process(spec)
     for field in ("initContainers", "containers"):
-        for each in map(_map, _list(spec.get(field))):
+        for each in map(mapping, items(spec.get(field))):
             name, image, own = each.get("name"), each.get("image"), _host_process(each)
             yield Container(
                 name=name if isinstance(name, str) else "?",
@@ -132,14 +133,6 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
 
 
 def _host_process(holder: Mapping[str, Any]) -> bool | None:
-    options = _map(_map(holder.get("securityContext")).get("windowsOptions"))
+    options = mapping(mapping(holder.get("securityContext")).get("windowsOptions"))
     value = options.get("hostProcess")
     return value if isinstance(value, bool) else None
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -21,18 +21,21 @@ LASTS_SECONDS: Final = 5.0
 a rule waits that long to be told."""
 
 
-class FirstRefusals:
-    """Knows since when each verb on a resource is refused, and that it no longer is.
+MOST: Final = 1024
+"""Refusals that are remembered, of any namespace. The oldest is forgotten: that one is a first one again."""
 
-    Namespaces are not told apart: we ask in one of them at the most, for events. Whoever asks in several has
-    to put them into the key: else what one namespace permits hides for ever what another refuses.
+
+class FirstRefusals:
+    """Knows since when each verb on a resource is refused in each namespace, and that it no longer is.
+
+    Namespaces are told apart, or what one of them permits would hide for ever what another refuses.
     """
 
     __slots__ = ("_monotonic", "_since")
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._since: dict[tuple[str, str], float] = {}
+        self._since: dict[tuple[str, str, str | None], float] = {}
 
     def judge(self, error: ApiError) -> ApiError:
         """Return a refusal by RBAC that has not lasted yet as one that may pass, any other error as it is.
@@ -43,11 +46,14 @@ class FirstRefusals:
             return error
         asked = error.permission
         now = self._monotonic()
-        if now - self._since.setdefault((asked.verb, asked.resource), now) >= LASTS_SECONDS:
+        since = self._since.setdefault((asked.verb, asked.resource, asked.namespace), now)
+        if len(self._since) > MOST:
+            del self._since[next(iter(self._since))]
+        if now - since >= LASTS_SECONDS:
             return error
         return UnconfirmedRefusal(error.message, status=error.status, retry_after=error.retry_after)
 
-    def permitted(self, *, verb: str, resource: str) -> None:
+    def permitted(self, *, verb: str, resource: str, namespace: str | None) -> None:
         """Note that this was answered: the next refusal of it is a first one again."""
         if self._since:
-            self._since.pop((verb, resource), None)
+            self._since.pop((verb, resource, namespace), None)

@@ -15,6 +15,7 @@ from yarl import URL
 
 from winpool.cluster.answers import describe
 from winpool.cluster.errors import CredentialsError, error_of
+from winpool.cluster.request import namespace_of
 
 if TYPE_CHECKING:
     from winpool.cluster.credentials import Connection
@@ -86,7 +87,9 @@ class GuestRefusals:
         response = await handler(request)
         if response.ok and request.method == hdrs.METH_GET:
             verb = "watch" if "watch" in request.url.query else "list"
-            self._refusals.permitted(verb=verb, resource=request.url.name)
+            self._refusals.permitted(
+                verb=verb, resource=request.url.name, namespace=namespace_of(request.url.raw_path)
+            )
         if response.status != _FORBIDDEN:
             return response
         label = f"{request.method} {request.url.path}"

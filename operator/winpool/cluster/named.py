@@ -14,27 +14,36 @@ import msgspec
 
 from winpool.cluster import wire
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.cluster.request import Request
+from winpool.cluster.request import JSON, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DEFAULT_ERROR_STATUS: Final = 500
 
+_PARTIAL: Final = f"{JSON};as=PartialObjectMetadata"
+_OF_META: Final = ";g=meta.k8s.io;v=v1"
+"""How metadata alone is asked for: of a watch each object, of a list the whole.
+https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``."""
+    """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
+
+    With ``metadata_only`` its spec is not asked for, and is empty.
+    """
 
     group: str
     version: str
     resource: str
     kind: str
     name: str
+    metadata_only: bool = False
 
     def list_request(self) -> Request:
         """Return the request of the list that holds this object or nothing."""
-        return self._request("list", {})
+        return self._request("list", {}, accept=f"{_PARTIAL}List{_OF_META}")
 
     def watch_request(self, *, position: str, seconds: float) -> Request:
         """Return the request of a watch of it from ``position`` on, to be ended after ``seconds``."""
@@ -44,14 +53,25 @@ class Target:
             "resourceVersion": position,
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        return self._request("watch", query)
+        return self._request("watch", query, accept=f"{_PARTIAL}{_OF_META}")
 
-    def _request(self, verb: str, more: Mapping[str, str]) -> Request:
+    @property
+    def list_kind(self) -> str:
+        """The kind of the answer to ``list_request``."""
+        return "PartialObjectMetadataList" if self.metadata_only else f"{self.kind}List"
+
+    def _request(self, verb: str, more: Mapping[str, str], *, accept: str) -> Request:
         # RBAC lets list and watch pass by resourceNames only with exactly this field selector:
         # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
         query = {"fieldSelector": f"metadata.name={self.name}", **more}
         path = f"/apis/{self.group}/{self.version}/{self.resource}?{urlencode(query, quote_via=quote)}"
-        return Request(verb=verb, resource=self.resource, path=path, name=self.name)
+        return Request(
+            verb=verb,
+            resource=self.resource,
+            path=path,
+            name=self.name,
+            accept=accept if self.metadata_only else JSON,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +151,8 @@ def decode_list(body: bytes | bytearray, *, target: Target) -> Listed:
         listed = _list.decode(body)
     except wire.BROKEN as error:
         raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
-    if listed.kind != f"{target.kind}List" or not listed.metadata.resource_version:
-        raise StreamGarbled(f"{request}: the answer is not a {target.kind}List with a resourceVersion")
+    if listed.kind != target.list_kind or not listed.metadata.resource_version:
+        raise StreamGarbled(f"{request}: the answer is not a {target.list_kind} with a resourceVersion")
     named = [item for item in listed.items if item.metadata.name == target.name]
     return Listed(_found(named[0]) if named else None, listed.metadata.resource_version)
 

@@ -115,6 +115,8 @@ class NodeReflector:
         self._relist_at = float("-inf")
         self._watch_until = float("inf")
         self._watch_limit = asyncio.timeout(None)
+        # Whether somebody has asked for a list since the last one was begun.
+        self._is_asked = False
         # Whether a watch has brought anything since the trouble before, and whether that was a 410.
         self._progressed = False
         self._expired = False
@@ -146,6 +148,7 @@ class NodeReflector:
 
         Costs nothing where one is due anyway; two that were asked for are ASKED_SECONDS apart.
         """
+        self._is_asked = True
         due = max(self._monotonic(), self._tried_at + ASKED_SECONDS)
         if due < self._relist_at:
             log.info("nodes: the watch has missed something, listing anew")
@@ -172,13 +175,14 @@ class NodeReflector:
 
     async def _list(self) -> None:
         """List anew. With a position to fall back on, failure is put up with."""
-        self._tried_at = self._monotonic()
+        self._tried_at, self._is_asked = self._monotonic(), False
         try:
             version = await self._lister.list(seen=self._seen)
         except ApiError as error:
             if not self._position or isinstance(error, Gone):
                 raise
-            self._relist_in(RELIST_RETRY_SECONDS)
+            pause = ASKED_SECONDS if self._is_asked else RELIST_RETRY_SECONDS
+            self._relist_in(pause)
             log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
             return
         self._position = self._seen = version

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from aiohttp import hdrs
 
@@ -15,6 +17,8 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 REPLY_LIMIT: Final = 8 * 1024 * 1024
 """Bytes of an answer that is not a list: etcd takes 1.5 MiB per object, so this is generous."""
 
+_NAMESPACE: Final = re.compile(r"/namespaces/([^/?]+)/")
+
 _METHODS: Final = {
     "get": hdrs.METH_GET,
     "list": hdrs.METH_GET,
@@ -22,6 +26,12 @@ _METHODS: Final = {
     "create": hdrs.METH_POST,
     "patch": hdrs.METH_PATCH,
 }
+
+
+def namespace_of(path: str) -> str | None:
+    """Return the namespace that the path of a request is in; None for one that is in none, or in all."""
+    found = _NAMESPACE.search(path.partition("?")[0])
+    return unquote(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +58,11 @@ class Request:
     def method(self) -> str:
         """The HTTP method of the verb (Kubernetes: "Authorization Overview", request verbs)."""
         return _METHODS[self.verb]
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that it is in; None where it is in none, or in all."""
+        return namespace_of(self.path)
 
     @property
     def label(self) -> str:

@@ -222,7 +222,9 @@ class Transport:
             )
             code = str(response.status)
             if self._refusals is not None and response.ok:
-                self._refusals.permitted(verb=request.verb, resource=request.resource)
+                self._refusals.permitted(
+                    verb=request.verb, resource=request.resource, namespace=request.namespace
+                )
         except TimeoutError:
             code = TIMED_OUT
             raise

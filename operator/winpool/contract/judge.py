@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
+from winpool.contract.release import Release, release_of
+from winpool.support.contradictions import contradictions
 from winpool.support.judge import judge_node
-from winpool.support.rows import Row, contradictions, layered
+from winpool.support.rows import Row, layered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +22,19 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
     from winpool.support.judge import Judgement
     from winpool.support.matrix import Matrix
+    from winpool.support.rows import Layered
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of a node, and what its labels of ``TOLD_BY_THE_NODE`` are to be, but unknown ones."""
+    """The judgement of a node, and what its labels of ``TOLD_BY_THE_NODE`` are to be, but unknown ones.
+
+    ``release`` says how its Windows compares with what the pool asks for.
+    """
 
     judgement: Judgement
     labels: Mapping[str, str]
+    release: Release
 
 
 class Judge:
@@ -35,12 +42,11 @@ class Judge:
 
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
         self._spec = spec
-        self._layers = layered(
-            snapshot.support.matrix, snapshot.support.cluster_rows, rows_of(spec.support_matrix)
-        )
+        self.layers = layers_of(snapshot, spec)
         self._control_plane = snapshot.support.control_plane or None
         self._today = snapshot.now.date()
         self._found: dict[tuple[NodeVersions, str | None], Judged] = {}
+        self._releases: dict[Release, Release] = {}
 
     def judge(self, node: Node) -> Judged:
         """Return what is to be thought of ``node``, by what it reports and nothing else."""
@@ -56,7 +62,7 @@ class Judge:
             kubelet=versions.kubelet,
             host=versions.kernel,
             runtime=versions.runtime,
-            layers=self._layers,
+            layers=self.layers,
             today=self._today,
             windows_build=windows_build or "",
             os_version=self._spec.os.version,
@@ -67,7 +73,14 @@ class Judge:
             labels[OS_VERSION_LABEL] = judgement.os_version
         if judgement.revision is not None:
             labels[OS_REVISION_LABEL] = str(judgement.revision)
-        return Judged(judgement, labels)
+        release = release_of(judgement, self._spec.os, layers=self.layers)
+        return Judged(judgement, labels, self._releases.setdefault(release, release))
+
+
+def layers_of(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> Layered:
+    """Return the support matrix as it holds for the pool: with the rows of the cluster, and its own."""
+    basis = snapshot.support
+    return layered(basis.matrix, basis.cluster_rows, rows_of(spec.support_matrix))
 
 
 def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
@@ -81,6 +94,7 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
             end_of_support=row.end_of_support or "",
             verdict=row.verdict,
             reason=row.reason,
+            build=row.build or "",
         )
         for row in rows
     )
@@ -93,7 +107,7 @@ def contradictory_rows(
 
     Each is a sentence that begins with the field.
     """
-    return (*_wrong_rows(spec, matrix), *_unreachable_target(spec, matrix, cluster_rows))
+    return (*_wrong_rows(spec, matrix, cluster_rows), *_unreachable_target(spec, matrix, cluster_rows))
 
 
 def _unreachable_target(
@@ -109,7 +123,7 @@ def _unreachable_target(
         )
 
 
-def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix) -> tuple[str, ...]:
+def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]) -> tuple[str, ...]:
     return tuple(
         f"spec.supportMatrix: {said}"
         for row in rows_of(spec.support_matrix)
@@ -118,5 +132,6 @@ def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix) -> tuple[str, ...]:
             matrix=matrix,
             os_version=matrix.judged_as(spec.os.version),
             target_revision=spec.os.target_revision,
+            below=cluster_rows,
         )
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.quantity import GIB, KIB, exact, rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from winpool.api.reserved_memory import ReservedMemory
 
@@ -27,11 +27,11 @@ PRACTICE_BYTES: Final = 2 * GIB
 https://kubernetes.io/docs/concepts/configuration/windows-resource-management/#resource-reservation"""
 
 LOW_FIX: Final = (
-    "raise spec.reservedMemory.systemReserved so that the sum is at least 2Gi, and give the kubelets the same"
+    "Raise spec.reservedMemory.systemReserved to a sum of at least 2Gi, and give the kubelets the same."
 )
 
 TOO_LARGE_FIX: Final = (
-    "lower spec.reservedMemory, or use machines with more memory: pods would get less than half of it"
+    "Lower spec.reservedMemory, or use machines with more memory: pods would get less than half of it."
 )
 
 
@@ -58,20 +58,6 @@ class Reserved:
     allocatable: int | None
     actual: int | None
     is_too_large: bool
-
-    def message(self, memory: ReservedMemory) -> str:
-        """Say what the kubelet holds back and what the pool declares."""
-        if self.actual is None or self.capacity is None or self.allocatable is None:
-            return "what the kubelet holds back is not known: the node does not report its memory"
-        return (
-            f"the kubelet holds back {exact(self.actual)} (capacity {rounded(self.capacity)}, "
-            f"allocatable {rounded(self.allocatable)}), the pool declares {memory.told}"
-        )
-
-    def too_large_message(self, memory: ReservedMemory) -> str:
-        """Say that the pool declares more than half of this node."""
-        whole = "unknown memory" if self.capacity is None else rounded(self.capacity)
-        return f"the pool declares {memory.told}, more than half of the node's {whole}"
 
 
 def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | None) -> Reserved:
@@ -102,12 +88,30 @@ def _compared(actual: int, wanted: int) -> ReservedVerdict:
     return ReservedVerdict.RESERVES_LESS if actual < wanted else ReservedVerdict.RESERVES_MORE
 
 
+def mismatch_message(judged: Iterable[Reserved], memory: ReservedMemory) -> str:
+    """Say what the kubelets of these nodes reserve and what the pool declares."""
+    amounts = [each.actual for each in judged if each.actual is not None]
+    reserved = _span(amounts, rounded) if len({*map(rounded, amounts)}) > 1 else _span(amounts, exact)
+    return f"The kubelets reserve {reserved} of memory, but the pool declares {memory.told}."
+
+
+def too_large_message(judged: Iterable[Reserved], memory: ReservedMemory) -> str:
+    """Say that the pool declares more than half of each of these nodes."""
+    whole = _span([each.capacity for each in judged if each.capacity is not None], rounded)
+    return f"The pool declares {memory.told}, more than half of the memory of these nodes ({whole})."
+
+
+def _span(amounts: Collection[int], write: Callable[[int], str]) -> str:
+    least, most = write(min(amounts, default=0)), write(max(amounts, default=0))
+    return least if least == most else f"{least} to {most}"
+
+
 def mismatch_fix(pool: str) -> str:
-    """Say what to do about a kubelet that holds back another amount than ``pool`` declares."""
+    """Say what to do about a kubelet that reserves another amount than ``pool`` declares."""
     return (
-        f"restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or replace "
-        "the node: a kubelet reads them only when it starts; or declare in spec.reservedMemory what the "
-        "kubelets do hold back"
+        f"Restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or replace "
+        "the node: a kubelet reads them only when it starts. Or declare in spec.reservedMemory what the "
+        "kubelets reserve."
     )
 
 
@@ -134,6 +138,6 @@ def is_low(declared: int) -> bool:
 def low_message(memory: ReservedMemory) -> str:
     """Say that the pool declares less than is good practice."""
     return (
-        f"the pool declares {memory.told}, less than the {exact(PRACTICE_BYTES)} that is good practice on "
-        "Windows nodes"
+        f"The pool declares {memory.told}, less than the {exact(PRACTICE_BYTES)} that is good practice on "
+        "Windows nodes."
     )

@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from winpool.api.conditions import Reason
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
 from winpool.contract.judge import Judge
+from winpool.contract.progress import contract_progress
+from winpool.contract.release import AS_ASKED, Release, release_findings, release_progress
 from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import Reserved
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
 from winpool.ownership.goals import LEAVE, LEAVE_ALL, NONE, Goals, Wish
 from winpool.ownership.record import Record
 from winpool.pods.evidence import Evidence, current_survey
-from winpool.rooms import Mandate, Progress, RoomResult, Stage
+from winpool.rooms import Mandate, RoomResult
 from winpool.support.judge import Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.contract.judge import Judged
@@ -43,7 +44,8 @@ class NodeContract(msgspec.Struct, frozen=True):
 
     ``held`` is what the brake keeps away, ``startup`` how the node stands with the startup taints;
     ``lacks_taints`` says that a taint of the spec is not there. ``judgement`` is what the support matrix
-    says, ``reserved`` how its reserved memory compares. Nodes that are alike share one.
+    says, ``reserved`` how its reserved memory compares, ``release`` how its Windows does. Nodes that are
+    alike share one.
     """
 
     held: Held = NOTHING_HELD
@@ -51,6 +53,7 @@ class NodeContract(msgspec.Struct, frozen=True):
     lacks_taints: bool = False
     judgement: Judgement | None = None
     reserved: Reserved | None = None
+    release: Release = AS_ASKED
 
     @property
     def is_settled(self) -> bool:
@@ -82,15 +85,19 @@ def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> Contract
     goals: dict[str, Goals] = {}
     found: dict[str, NodeContract] = {}
     unsettled: list[tuple[Member, NodeContract]] = []
+    others: dict[int, tuple[Release, list[str]]] = {}
     for member in members.ours:
         uid = member.node.uid
         goals[uid], each = judge.judge(member)
         found[uid] = each
         if not each.is_settled:
             unsettled.append((member, each))
+        if each.release is not AS_ASKED:
+            others.setdefault(id(each.release), (each.release, []))[1].append(member.node.name)
     return ContractResult(
         goals=goals,
-        progress=_progress(unsettled),
+        findings=tuple(release_findings(others.values(), spec.os, layers=judge.layers)),
+        progress=(*contract_progress(unsettled), *release_progress(others.values())),
         looks=tuple(
             [member.node for member, each in unsettled if each.needs_pods or each.held.wants_own_look]
         ),
@@ -105,51 +112,6 @@ def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> Contract
         ),
         nodes=found,
     )
-
-
-def _progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> tuple[Progress, ...]:
-    held: list[str] = []
-    waiting: list[str] = []
-    timed_out: list[str] = []
-    validating: list[str] = []
-    for member, each in unsettled:
-        name = member.node.name
-        if each.held.intolerant:
-            held.append(name)
-        if each.held.waiting:
-            waiting.append(name)
-        if each.startup.timed_out:
-            timed_out.append(name)
-        elif each.startup.waits_for:
-            validating.append(name)
-    said = (
-        Progress(
-            Stage.WAITING,
-            waiting,
-            Reason.ROLLOUT_IN_PROGRESS,
-            "{nodes} to be written once all pods have been looked at",
-        ),
-        Progress(
-            Stage.HELD,
-            held,
-            Reason.TAINTS_HELD,
-            "a NoExecute taint is held back from {nodes}, since pods there do not tolerate it and would be "
-            "deleted, see issues",
-        ),
-        Progress(
-            Stage.TIMED_OUT,
-            timed_out,
-            Reason.VALIDATION_TIMED_OUT,
-            "validation not passed in time by {nodes}, see issues",
-        ),
-        Progress(
-            Stage.VALIDATING,
-            validating,
-            Reason.VALIDATING_NODES,
-            "{nodes} with startup taints until they have passed validation",
-        ),
-    )
-    return tuple(each for each in said if each.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +137,7 @@ class _NodeJudge:
         self._brake = Brake(snapshot, spec, evidence)
         self._validator = Validator(snapshot, spec, evidence)
         self._validates = bool(spec.startup_taints)
+        self.layers = self._judge.layers
         self._wanted_taints = self._taints.items()
         # One object for all nodes that are alike, by the identities of what it is made of. What nodes report
         # of their versions and memory is held once for all nodes (``cluster.node_texts``).
@@ -197,7 +160,7 @@ class _NodeJudge:
     def _judged(self, node: Node) -> _Alike:
         judged, reserved = self._judge.judge(node), self._reserved.judge(node)
         mismatch = self._reserved.taint(reserved)
-        found = NodeContract(judgement=judged.judgement, reserved=reserved)
+        found = NodeContract(judgement=judged.judgement, reserved=reserved, release=judged.release)
         return _Alike(judged, mismatch, (self._made(judged, mismatch=mismatch), found))
 
     def _unlike(
@@ -222,7 +185,9 @@ class _NodeJudge:
             else LEAVE_ALL
         )
         plain = alike.plain[1]
-        return goals, NodeContract(held, startup, lacks_taints, plain.judgement, plain.reserved)
+        return goals, NodeContract(
+            held, startup, lacks_taints, plain.judgement, plain.reserved, plain.release
+        )
 
     def _made(
         self,
@@ -245,5 +210,6 @@ class _NodeJudge:
                 labels={**self._labels, **judged.labels},
                 taints=taints,
                 withheld={each: self._taints[each] for each in held if each in self._taints},
+                timed=frozenset(startup),
             )
         return goals

@@ -5,9 +5,11 @@ has seen a pod on it but those that every node has. It then gets the startup tai
 once: they delete nobody, and a node that is left open until its pods have been looked at is filled meanwhile,
 and then never validated. They are recorded as the pool's, and come off once: when it first passes validation.
 From then on the record without them says that it has been through this, so that they are never put back, also
-not after a restart.
+not after a restart. A node that is older than the time it would have for that gets none.
 
-Its deadline is counted from its creation, which stands on the object (P8).
+Its deadline is counted from the time at which its startup taints were added: the operator writes it into the
+taints (``timeAdded``), so that it stands on the object (P8), where no kubelet can change it. Of taints
+without that time it is counted from the creation of the node.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from winpool.api.v1alpha1 import NodeValidation
 from winpool.pods.evidence import is_fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
 
 YOUNG_SECONDS: Final = 600.0
-"""A node that is older has not just joined the cluster: it joins the pool, with all that runs on it."""
+"""A node that is older has not just joined the cluster: it joins the pool, with all that runs on it. So has
+one that is older than ``validation.timeoutSeconds``, where that is less."""
 
 A_LOOK: Final = "a look at its pods"
 """What a node waits for where nothing is known to be missing."""
@@ -64,6 +67,7 @@ class Validator:
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, evidence: Evidence) -> None:
         self._wanted = {each.identity: each.value for each in spec.startup_taints}
         self._rules = spec.validation or NodeValidation()
+        self._young = timedelta(seconds=min(YOUNG_SECONDS, self._rules.seconds_allowed))
         self._evidence = evidence
         self._now = snapshot.now
 
@@ -82,7 +86,7 @@ class Validator:
         return self._validated(node, carried) if carried else NO_STARTUP
 
     def _of_newcomer(self, node: Node) -> Startup:
-        if node.created is None or self._now - node.created >= timedelta(seconds=YOUNG_SECONDS):
+        if node.created is None or self._now - node.created >= self._young:
             return NO_STARTUP
         look = self._evidence.latest(node)
         if look is not None and node.name in look.busy:
@@ -93,7 +97,8 @@ class Validator:
         waits_for, needs_pods, look_again = self._missing(node)
         if not waits_for:
             return Startup(passed=True)
-        deadline = node.created and node.created + timedelta(seconds=self._rules.seconds_allowed)
+        since = _begun(node, carried)
+        deadline = since and since + timedelta(seconds=self._rules.seconds_allowed)
         # Only what is known to be missing is: a look that has not been made yet says nothing (P4).
         timed_out = deadline is not None and self._now >= deadline and waits_for != A_LOOK
         if deadline and not timed_out:
@@ -125,6 +130,15 @@ class Validator:
         if not is_fresh(look, now=self._now):
             return A_LOOK, True, None
         return "", False, None
+
+
+def _begun(node: Node, carried: Collection[TaintIdentity]) -> datetime | None:
+    """Return when the validation of the node began; None where nobody knows.
+
+    Taints that an earlier version of the operator added have no time.
+    """
+    times = (taint.added for taint in node.taints if taint.identity in carried)
+    return min((time for time in times if time), default=node.created)
 
 
 def startup_taints_on(

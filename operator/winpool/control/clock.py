@@ -21,3 +21,7 @@ class Clock:
 
     now: Callable[[], datetime] = _utc_now
     monotonic: Callable[[], float] = time.monotonic
+
+    def seconds_to(self, moment: datetime | None) -> float | None:
+        """Return in how many seconds ``moment`` is; None where there is none."""
+        return None if moment is None else (moment - self.now()).total_seconds()

@@ -22,7 +22,9 @@ class Attempts:
     we last tried, and ``contested`` what of a node somebody keeps undoing, in the words of kubectl.
     ``written`` is the goal of the last write that was carried out. Both it and ``written_generation``, the
     generation of the spec for which nodes were last written, 0 where that is not known, are of this process
-    alone. Nothing that this holds changes while a pass decides on it.
+    alone. ``written_nodes`` counts the nodes that it has written for this generation, those that are gone by
+    now too; with ``is_from_start`` nobody has written any for it before. Nothing that this holds changes
+    while a pass decides on it.
     """
 
     waiting: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
@@ -31,6 +33,8 @@ class Attempts:
     contested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, object] = field(default_factory=dict)
     written_generation: int = 0
+    written_nodes: int = 0
+    is_from_start: bool = False
 
     def holds_back(self, patch: NodePatch) -> bool:
         """Whether ``patch`` is not to be sent now, though it may be due."""

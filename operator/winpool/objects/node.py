@@ -7,11 +7,11 @@ compares equal and wakes nobody.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
 REASON_LENGTH: Final = 128
 """Characters of a condition's reason that are kept: it is one word in CamelCase."""
@@ -24,7 +24,8 @@ MESSAGE_LENGTH: Final = 1024
 class Taint:
     """A taint as it stands on a node, all of it: the list is sent back whole (it is atomic).
 
-    ``time_added`` is the RFC 3339 text of the API server; a taint that we add has none.
+    ``time_added`` is the RFC 3339 text of the API server. Of the taints that we add, only those have one that
+    are to come off after a time.
     """
 
     key: str
@@ -36,6 +37,20 @@ class Taint:
     def identity(self) -> tuple[str, str]:
         """Key and effect: what the API server requires to be unique within a node."""
         return (self.key, self.effect)
+
+    @property
+    def added(self) -> datetime | None:
+        """When it was added, by the clock of whoever added it; None where that is not said."""
+        try:
+            moment = datetime.fromisoformat(self.time_added or "")
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else None
+
+
+def written_time(moment: datetime) -> str:
+    """Write a time as the API server does (metav1.Time)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from winpool.objects.keys import Keys
     from winpool.objects.pool import Pool
@@ -17,12 +18,14 @@ class OtherPools:
     """What is known of all pools but the one that is decided on.
 
     ``rivals`` are those that there are. ``vanished`` are UIDs that name no pool any more, known from two
-    complete lists; a UID that is merely unknown is not among them (P4). ``seen`` are the keys that pools have
-    set, by their UIDs: of those that this process has seen, gone or not, and that records name.
+    complete lists; a UID that is merely unknown is not among them (P4). ``decided_at`` says of such a UID
+    when the list is due that decides whether it has vanished. ``seen`` are the keys that pools have set, by
+    their UIDs: of those that this process has seen, gone or not, and that records name.
     """
 
     rivals: tuple[Pool, ...] = ()
     vanished: frozenset[str] = frozenset()
+    decided_at: Mapping[str, datetime] = field(default_factory=dict)
     seen: Mapping[str, Keys] = field(default_factory=dict)
 
 

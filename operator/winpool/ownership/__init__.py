@@ -7,8 +7,9 @@
 - ``rights``      by what records are believed
 - ``goals``       what is to stand on a node: as rooms ask for it, and put together
 - ``brief``       the short way: whether a node is so already
-- ``patch``       the one patch that makes a node so, or takes exactly ours off again;
-                  ``edits`` and ``recording`` have its steps
+- ``patch``       the one patch that makes a node so; ``edits`` and ``recording`` have its steps
+- ``release``     the patch that takes exactly ours off again
+- ``conformity``  what comes of either: the patch, and what people are to be told
 - ``dues``        what is due on each node of a pool
 - ``leftovers``   what a pool left behind that cannot take it off itself any more
 """

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from winpool.objects.acts import ConditionsPatch
+from winpool.ownership.conformity import AS_WANTED, Conformity
 from winpool.ownership.goals import NO_GOALS, merged
 from winpool.ownership.membership import Claim
-from winpool.ownership.patch import AS_WANTED, Conformity, PatchMaker
+from winpool.ownership.patch import PatchMaker
 from winpool.ownership.record import Record
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def dues_of(
         pool_uid=pool.uid,
         rights=members.rights,
         has_written=snapshot.attempts.has_written,
+        now=snapshot.now,
     )
     briefs: dict[tuple[Goals, ...], Brief] = {}
     found: dict[str, Due] = {}

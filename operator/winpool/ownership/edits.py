@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from winpool.api.keys import POOL_LABEL
 from winpool.api.node_keys import (
@@ -18,16 +19,19 @@ from winpool.api.node_keys import (
     TOLD_BY_THE_NODE,
 )
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import Taint
+from winpool.objects.node import Taint, written_time
 from winpool.ownership.record import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
+    from datetime import datetime
 
     from winpool.objects.node import Node
     from winpool.ownership.record import Record, TaintIdentity
 
 K = TypeVar("K")
+
+NO_TIMES: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -144,24 +148,40 @@ def with_times(
     }
 
 
-def as_list(node: Node, taints: Mapping[TaintIdentity, str], old: Record) -> tuple[Taint, ...]:
-    """Return the list to stand on the node: those that are there in their order, then new ones."""
+def times_of(timed: Collection[TaintIdentity], *, now: datetime | None) -> Mapping[TaintIdentity, str]:
+    """Return the time that each of these taints is to carry if it is added or changed ``now``."""
+    return dict.fromkeys(timed, written_time(now)) if timed and now else NO_TIMES
+
+
+def as_list(
+    node: Node,
+    taints: Mapping[TaintIdentity, str],
+    old: Record,
+    *,
+    times: Mapping[TaintIdentity, str] = NO_TIMES,
+) -> tuple[Taint, ...]:
+    """Return the list to stand on the node: those that are there in their order, then new ones.
+
+    Those that are new or changed carry what ``times`` says.
+    """
     standing = {taint.identity: taint for taint in node.taints}
     stay = [
-        taint if taint.value == taints[identity] else _changed(taint, taints[identity], old)
+        taint if taint.value == taints[identity] else _changed(taint, taints[identity], old, times)
         for identity, taint in standing.items()
         if identity in taints
     ]
     new = [
-        Taint(key, effect, value) for (key, effect), value in taints.items() if (key, effect) not in standing
+        Taint(key, effect, value, times.get((key, effect)))
+        for (key, effect), value in taints.items()
+        if (key, effect) not in standing
     ]
     return (*stay, *new)
 
 
-def _changed(taint: Taint, value: str, old: Record) -> Taint:
+def _changed(taint: Taint, value: str, old: Record, times: Mapping[TaintIdentity, str]) -> Taint:
     """Return the taint with another value; with the old time, where that is what stood there before us."""
     own = old.taints.get(taint.identity)
-    time = own.before_time if own and own.before == value else None
+    time = own.before_time if own and own.before == value else times.get(taint.identity)
     return Taint(taint.key, taint.effect, value, time)
 
 

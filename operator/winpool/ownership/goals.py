@@ -56,9 +56,10 @@ class Goals:
 
     ``annotations`` are of the table of our keys; a request of others is only ever ABSENT, once it is served.
     ``unschedulable`` is True for a cordon, False where there is to be none of ours, LEAVE, or None where the
-    room has no say. ``withheld`` are taints that the room leaves now and wants later, with their values: they
-    are no part of the patch, but of the purpose (``Target.goal``). With ``leaves_rest`` all that nobody names
-    stays as it stands: the room has no say yet.
+    room has no say. ``withheld`` are taints that the room leaves now and wants later, with their values:
+    they are no part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that carry the
+    time at which we add them. With ``leaves_rest`` all that nobody names stays as it stands: the room has no
+    say yet.
     """
 
     labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
@@ -67,6 +68,7 @@ class Goals:
     unschedulable: bool | Leave | None = None
     conditions: tuple[NodeCondition, ...] = ()
     withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
+    timed: frozenset[TaintIdentity] = frozenset()
     leaves_rest: bool = False
 
 
@@ -96,9 +98,9 @@ class Target:
 
     Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
     record. ``left_…`` are those to be left as they stand, and ``absent`` those that a room wants not to be
-    there, whatever is left beside. ``cleared`` are requests of others that were served. ``is_plain`` says
-    that the short way (``brief``) can compare it, ``wants_nothing`` that no room has anything to say of the
-    node.
+    there, whatever is left beside. ``cleared`` are requests of others that were served, ``timed`` the taints
+    that carry the time at which we add them. ``is_plain`` says that the short way (``brief``) can compare it,
+    ``wants_nothing`` that no room has anything to say of the node.
     """
 
     labels: Mapping[str, str]
@@ -113,6 +115,7 @@ class Target:
     absent: frozenset[object]
     unschedulable: bool | Leave | None
     cleared: frozenset[str]
+    timed: frozenset[TaintIdentity]
     conditions: tuple[NodeCondition, ...]
     leaves_rest: bool
     goal: Purpose
@@ -155,6 +158,7 @@ def merged(wishes: Sequence[Goals]) -> Target:
         left_taints=left_taints,
         unschedulable=unschedulable,
         cleared=cleared,
+        timed=frozenset().union(*(each.timed for each in wishes)),
         conditions=conditions,
         leaves_rest=leaves_rest,
         absent=_absent(labels) | _absent(annotations) | _absent(taints),

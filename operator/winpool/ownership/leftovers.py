@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.ownership.conformity import AS_WANTED, Conformity
 from winpool.ownership.membership import asking
-from winpool.ownership.patch import AS_WANTED, Conformity, release
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Record
+from winpool.ownership.release import release
 from winpool.ownership.rights import names
 
 if TYPE_CHECKING:

@@ -37,11 +37,12 @@ def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> 
         if labels.get(key) != value:
             return False
     return not selector.match_expressions or all(
-        _meets(requirement, labels) for requirement in selector.match_expressions
+        meets(requirement, labels) for requirement in selector.match_expressions
     )
 
 
-def _meets(requirement: SelectorRequirement | PodRequirement, labels: Mapping[str, str]) -> bool:
+def meets(requirement: SelectorRequirement | PodRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels meets one requirement of a selector."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case SelectorOperator.IN:

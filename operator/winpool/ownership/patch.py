@@ -13,6 +13,8 @@ The rules, each with a test of its name:
 - Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
 - Keys under ``winpool.dev/`` are ours without a record.
 - A cordon is ours only where the node was not cordoned before.
+- Where the record was damaged, what stands there is somebody else's; the next one names it (``recording``).
+- A taint that is to come off after a time carries the time at which we added it.
 - The record names a node condition before it is written, and until it is gone.
 - What a record permits depends on the guard under which it was written (``rights``). One that names another
   guard than the one in force, or none, is written anew, with no more than it permits.
@@ -20,54 +22,50 @@ The rules, each with a test of its name:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, ROOMS_ANNOTATIONS, ROOMS_LABELS
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, ROOMS_ANNOTATIONS
 from winpool.objects.keys import NO_KEYS, Keys
 from winpool.ownership.brief import Brief
-from winpool.ownership.edits import as_list, difference, drifted, put, put_own, still_ours, undo, with_times
+from winpool.ownership.conformity import AS_WANTED, Conformity
+from winpool.ownership.edits import (
+    as_list,
+    difference,
+    drifted,
+    put,
+    put_own,
+    still_ours,
+    times_of,
+    undo,
+    with_times,
+)
 from winpool.ownership.goals import LEAVE
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record, Unreadable
-from winpool.ownership.recording import conditions_to_name, text_of
-from winpool.ownership.rights import Rights, names, standing
+from winpool.ownership.record import Record
+from winpool.ownership.recording import (
+    conditions_to_name,
+    lost_on,
+    settled,
+    stays_behind,
+    text_of,
+    why_unreadable,
+)
+from winpool.ownership.release import release
+from winpool.ownership.rights import names, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
-    from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
     from winpool.ownership.edits import Standing
     from winpool.ownership.goals import Target
     from winpool.ownership.members import Member
-    from winpool.ownership.record import Owned
+    from winpool.ownership.record import Owned, Unreadable
+    from winpool.ownership.rights import Rights
 
 K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True)
-class Conformity:
-    """How a node stands to what is wanted.
-
-    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
-    changed or removed after we had put it there; ``undone`` the same where it may not be put back now.
-    ``unreadable`` says why the record on the node gives no rights. ``left_alone`` is what the record names,
-    stands there, and is not touched, since the record may be forged; ``is_doubted`` that this is so of all of
-    it, since its owner was never seen.
-    """
-
-    patch: NodePatch | None = None
-    drifted: tuple[str, ...] = ()
-    undone: tuple[str, ...] = ()
-    unreadable: str = ""
-    left_alone: Keys = NO_KEYS
-    is_doubted: bool = False
-
-
-AS_WANTED: Final = Conformity()
 
 
 def _nothing_was_written(_uid: str, _goal: object) -> bool:
@@ -78,7 +76,7 @@ class PatchMaker:
     """Makes the patches of one pool's nodes, for one pass.
 
     ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
-    write to the node with that UID had that very goal.
+    write to the node with that UID had that very goal, ``now`` what time new taints carry that need one.
     """
 
     def __init__(
@@ -88,11 +86,13 @@ class PatchMaker:
         pool_uid: str,
         rights: Rights,
         has_written: Callable[[str, object], bool] = _nothing_was_written,
+        now: datetime | None = None,
     ) -> None:
         self._pool_name = pool_name
         self._pool_uid = pool_uid
         self._rights = rights
         self._has_written = has_written
+        self._now = now
         self._briefs: dict[Target, Brief] = {}
 
     def conform(self, member: Member, target: Target) -> Conformity:
@@ -113,6 +113,10 @@ class PatchMaker:
         is_ours = old.pool_uid == self._pool_uid
         # Without a guard nothing that a record says is lost: one may have been in force all the time.
         kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
+        kept = settled(kept, node=node)
+        why = why_unreadable(node, found, pool_name=self._pool_name)
+        known = rights.pools.get(self._pool_uid, NO_KEYS)
+        lost = lost_on(node, found, pool_uid=self._pool_uid, known=known, why=why)
 
         rest = kept if target.leaves_rest else nothing
         absent = target.absent
@@ -136,6 +140,7 @@ class PatchMaker:
         own_annotations.update(still_ours(wanted.annotations, left_annotations, kept.annotations))
         own_taints = with_times(node, put(wanted.taints, target.taints, kept.taints), kept.taints)
         own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
+        lost = stays_behind(lost, labels=own_labels, taints=own_taints)
         is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
         named = conditions_to_name(node, found, target)
         goal = (target.goal, named)
@@ -156,13 +161,15 @@ class PatchMaker:
                     frozenset(target.annotations),
                     unschedulable=is_cordon_ours,
                 ),
+                lost=lost,
             ),
             doubted=doubted,
             goes_on=is_ours and not rights.guard,
         )
         self._put_own(wanted, target)
         wanted.annotations[APPLIED_ANNOTATION] = text
-        patch = difference(node, wanted, taints=as_list(node, wanted.taints, old), goal=goal)
+        taints = as_list(node, wanted.taints, old, times=times_of(target.timed, now=self._now))
+        patch = difference(node, wanted, taints=taints, goal=goal)
         unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
         is_repeat = unchanged and self._has_written(node.uid, goal)
         return Conformity(
@@ -173,7 +180,8 @@ class PatchMaker:
                 for key, effect in sorted(left_taints & kept.taints.keys())
                 if (key, effect) not in own_taints
             ),
-            unreadable=self._unreadable(node, found),
+            unreadable=why,
+            lost=lost,
             left_alone=left | names(doubted),
         )
 
@@ -229,11 +237,6 @@ class PatchMaker:
         for key in target.cleared:
             wanted.annotations.pop(key, None)
 
-    def _unreadable(self, node: Node, found: Record | Unreadable | None) -> str:
-        if found is None and node.labels.get(POOL_LABEL) == self._pool_name:
-            return "it is missing, though the pool label is there"
-        return found.why if isinstance(found, Unreadable) else ""
-
     def _fits(self, record: Record, *, target: Target) -> bool:
         """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
 
@@ -243,6 +246,7 @@ class PatchMaker:
         return (
             record.is_canonical
             and not record.left
+            and not record.lost
             and (not guard or record.guard == guard)
             and record.pool_uid == self._pool_uid
             and _are_of(record.labels, target.labels)
@@ -262,31 +266,3 @@ def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> 
 
 def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
     return all(wanted.get(key) == own.set != own.before for key, own in owned.items())
-
-
-def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
-    """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
-
-    Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
-    the pool label names it. Conditions have to be gone before: the record names them.
-    """
-    found = record_of(node)
-    if isinstance(found, Record):
-        if found.pool_uid != pool_uid:
-            return AS_WANTED
-    elif node.labels.get(POOL_LABEL) != pool_name:
-        return AS_WANTED
-    old = doubted = Record(pool_uid=pool_uid)
-    if isinstance(found, Record):
-        old, doubted = rights.believed(found), rights.doubted(found, node)
-    wanted = undo(node, old)
-    if wanted.labels.get(POOL_LABEL) == pool_name:
-        del wanted.labels[POOL_LABEL]
-    put_own(wanted.labels, {}, keys=ROOMS_LABELS, left=())
-    put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
-    put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
-    return Conformity(
-        difference(node, wanted, taints=as_list(node, wanted.taints, old)),
-        unreadable=found.why if isinstance(found, Unreadable) else "",
-        left_alone=names(doubted) | (standing(found.left, node) if isinstance(found, Record) else NO_KEYS),
-    )

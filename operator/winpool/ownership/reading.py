@@ -95,22 +95,40 @@ def _read(text: str) -> Record | Unreadable:
         return Unreadable("'pool' must be the UID of a pool")
     if not isinstance(labels, dict) or not isinstance(taints, list):
         return Unreadable("'labels' must be an object and 'taints' a list")
+    read_labels, read_taints = _read_labels(labels), _read_taints(taints)
     return Record(
         pool_uid=uid,
-        labels=_read_labels(labels),
-        taints=_read_taints(taints),
+        labels=read_labels,
+        taints=read_taints,
         annotations=_read_annotations(content.get("annotations")),
         unschedulable=content.get("unschedulable") is True,
         conditions=_read_conditions(content.get("conditions")),
         guard=_read_guard(content.get("guard")),
-        left=_read_left(content.get("left")),
+        left=_read_keys(content.get("left")),
+        lost=_read_keys(content.get("lost")) | _damaged(labels, read_labels, taints, read_taints),
     )
 
 
-def _read_left(left: object) -> Keys:
-    if not isinstance(left, dict):
+def _damaged(
+    labels: Mapping[str, Any],
+    read_labels: Mapping[str, Owned],
+    taints: list[Any],
+    read_taints: Mapping[TaintIdentity, Owned],
+) -> Keys:
+    """Return the keys of entries that name a key of a pool and cannot be read otherwise."""
+    if len(labels) == len(read_labels) and len(taints) == len(read_taints):
+        return NO_KEYS  # nearly every record, so that reading thousands costs nothing more
+    named = (_identity_of(entry) for entry in taints)
+    return Keys(
+        frozenset(key for key in labels if key not in read_labels and is_label_key_allowed(key)),
+        frozenset(each for each in named if each and each not in read_taints),
+    )
+
+
+def _read_keys(found: object) -> Keys:
+    if not isinstance(found, dict):
         return NO_KEYS
-    labels, taints, annotations = left.get("labels"), left.get("taints"), left.get("annotations")
+    labels, taints, annotations = found.get("labels"), found.get("taints"), found.get("annotations")
     split = (
         [text.rpartition(":") for text in taints if isinstance(text, str)] if isinstance(taints, list) else []
     )
@@ -126,7 +144,7 @@ def _read_left(left: object) -> Keys:
         frozenset(
             key for key in BORROWED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
         ),
-        unschedulable=left.get("unschedulable") is True,
+        unschedulable=found.get("unschedulable") is True,
     )
 
 
@@ -169,13 +187,23 @@ def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:
 def _read_taints(taints: list[Any]) -> dict[TaintIdentity, Owned]:
     read: dict[TaintIdentity, Owned] = {}
     for entry in taints:
-        if not isinstance(entry, dict):
+        identity = _identity_of(entry)
+        if identity is None:
             continue
-        key, effect = entry.get("key"), entry.get("effect")
         owned = _owned(entry.get("value"), entry.get("before"), entry.get("beforeTimeAdded"))
-        if owned and isinstance(key, str) and is_taint_key_allowed(key) and effect in TAINT_EFFECTS:
-            read[key, effect] = owned
+        if owned:
+            read[identity] = owned
     return read
+
+
+def _identity_of(entry: Any) -> TaintIdentity | None:
+    """Return key and effect of a taint that a pool could have set; None where the entry names none."""
+    if not isinstance(entry, dict):
+        return None
+    key, effect = entry.get("key"), entry.get("effect")
+    if not isinstance(key, str) or not is_taint_key_allowed(key) or effect not in TAINT_EFFECTS:
+        return None
+    return key, effect
 
 
 def _owned(value: object, before: object, before_time: object = None) -> Owned | None:

@@ -59,9 +59,10 @@ class Record:
 
     ``annotations`` are the borrowed ones, ``unschedulable`` says that the cordon is ours, and ``conditions``
     are the types of node conditions that we have written, or are about to. ``guard`` is the identity of the
-    guard under which it was written, empty where there was none. ``left`` gives no right: it names what an
-    earlier record claimed that was not believed, and that stands there still, so that people go on to be
-    told.
+    guard under which it was written, empty where there was none. ``left`` and ``lost`` give no right, and are
+    kept so that people go on to be told. ``left`` names what an earlier record claimed that was not believed,
+    and that stands there still. ``lost`` names keys of the pool that stood there when an earlier record could
+    not be read: nobody knows who had set them, so they stay when the pool goes.
     ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
     """
 
@@ -73,6 +74,7 @@ class Record:
     conditions: frozenset[str] = frozenset()
     guard: str = ""
     left: Keys = NO_KEYS
+    lost: Keys = NO_KEYS
     is_canonical: bool = field(default=False, compare=False)
 
 
@@ -106,6 +108,7 @@ def render(record: Record) -> str:
             **({"unschedulable": True} if record.unschedulable else {}),
             **({"conditions": sorted(record.conditions)} if record.conditions else {}),
             **({"left": _written_keys(record.left)} if record.left else {}),
+            **({"lost": _written_keys(record.lost)} if record.lost else {}),
         }
     ).decode()
 

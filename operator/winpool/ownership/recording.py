@@ -1,19 +1,83 @@
-"""What the record of a node is to say, beside the keys that are ours: what is doubted, and conditions."""
+"""What the record of a node is to say, beside the keys that are ours.
+
+What is doubted, which conditions there are, and what was lost: the keys of the pool that stood on the node
+when its record could not be read. Nobody knows who had set these, so they count as somebody else's (P3), and
+stay when the pool goes. The next record names them, as long as they stand there, so that people go on to be
+told. Whoever removes one settles the question: what the pool then puts there is the pool's.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from winpool.objects.keys import NO_KEYS
+from winpool.api.keys import POOL_LABEL
+from winpool.objects.keys import NO_KEYS, Keys
 from winpool.ownership import record as records
 from winpool.ownership.record import Record
-from winpool.ownership.rights import names
+from winpool.ownership.rights import names, standing
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from winpool.objects.node import Node
     from winpool.ownership.goals import Target
-    from winpool.ownership.record import Unreadable
+    from winpool.ownership.record import Owned, Unreadable
+
+K = TypeVar("K")
+
+
+def why_unreadable(node: Node, found: Record | Unreadable | None, *, pool_name: str) -> str:
+    """Say why the record on ``node`` gives no rights; empty where it does, or there never was one."""
+    if found is None:
+        is_labelled = node.labels.get(POOL_LABEL) == pool_name
+        return "it is missing, though the pool label is there" if is_labelled else ""
+    return "" if isinstance(found, Record) else found.why
+
+
+def lost_on(node: Node, found: Record | Unreadable | None, *, pool_uid: str, known: Keys, why: str) -> Keys:
+    """Return which keys of the pool stand on ``node``, and a damaged record has lost.
+
+    ``known`` are the keys that the pool asks for or has set: a forged record can name no others. ``why`` says
+    why the record cannot be read, empty where it can.
+    """
+    if isinstance(found, Record):
+        lost = found.lost if found.pool_uid == pool_uid else NO_KEYS
+    else:
+        lost = known if why else NO_KEYS
+    return standing(lost & known, node) if lost else NO_KEYS
+
+
+def stays_behind(lost: Keys, *, labels: Mapping[str, Owned], taints: Mapping[tuple[str, str], Owned]) -> Keys:
+    """Return what of ``lost`` will stay when the pool goes: all but what these take off for good."""
+    if not lost:
+        return NO_KEYS
+    return Keys(
+        frozenset(key for key in lost.labels if not _comes_off(key, labels)),
+        frozenset(each for each in lost.taints if not _comes_off(each, taints)),
+    )
+
+
+def _comes_off(key: K, owned: Mapping[K, Owned]) -> bool:
+    own = owned.get(key)
+    return own is not None and own.before is None
+
+
+def settled(kept: Record, *, node: Node) -> Record:
+    """Return ``kept`` without what stood there before of keys that were lost, and have been removed since."""
+    if not kept.lost or not (removed := kept.lost - standing(kept.lost, node)):
+        return kept
+    return replace(
+        kept,
+        labels=_without_before(kept.labels, removed.labels),
+        taints=_without_before(kept.taints, removed.taints),
+    )
+
+
+def _without_before(owned: Mapping[K, Owned], keys: Collection[K]) -> dict[K, Owned]:
+    return {
+        key: replace(own, before=None, before_time=None) if key in keys else own for key, own in owned.items()
+    }
 
 
 def conditions_to_name(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
@@ -40,5 +104,6 @@ def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:
         unschedulable=doubted.unschedulable or record.unschedulable,
     )
     told = replace(record, left=record.left | (names(doubted) - names(record)))
-    choices = (claimed, told, replace(record, left=NO_KEYS))
+    bare = replace(record, left=NO_KEYS)
+    choices = (claimed, told, bare, replace(bare, lost=NO_KEYS))
     return records.render_first_fitting(*choices[0 if goes_on else 1 :])

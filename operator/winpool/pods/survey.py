@@ -103,8 +103,9 @@ class Misplaced:
 class Readiness:
     """What of that which has to be Ready on a joining node is not.
 
-    ``unready`` is how many node agents are not, ``unready_agents`` the first of them ("namespace/name"),
-    ``missing_required`` the descriptions of the required pods of which none is Ready there.
+    ``unready`` is how many node agents are not, ``unready_agents`` the first of their DaemonSets
+    ("namespace/name"), ``missing_required`` the descriptions of the required pods of which none is Ready
+    there.
     """
 
     unready: int = 0

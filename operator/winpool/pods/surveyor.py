@@ -213,7 +213,9 @@ class _ReadinessTally:
         is_serving = pod.is_ready and not pod.is_finished and not pod.is_terminating
         if not is_serving and self._is_asked_for(pod):
             self._unready += 1
-            _keep_first(self._unready_agents, pod.full_name, limit=EXAMPLES_KEPT)
+            # Pods have names of their own on each node; what is missing is the same on many.
+            agent = f"{pod.namespace}/{pod.controller}" if pod.controller else pod.full_name
+            _keep_first(self._unready_agents, agent, limit=EXAMPLES_KEPT)
         if is_serving and self._missing:
             self._missing = {number for number in self._missing if not self._fills(pod, number)}
 

@@ -1,7 +1,6 @@
-"""Which events a change of status calls for, and what they say.
+"""Which events a change of a pool's status calls for, and what they say.
 
-An event tells of a transition, once. Nodes get events for exceptions only: a cold start of
-thousands of nodes is one event on the pool.
+An event tells of a transition, once. Those of single nodes: ``node_events``.
 """
 
 from __future__ import annotations
@@ -10,30 +9,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winpool.api.conditions import ConditionType, Reason
-from winpool.api.events import EventReason
+from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.ownership.membership import Claim
-from winpool.report.left_alone import named, removal
 from winpool.report.os_support import ending_of
+from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
-    from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
-    from winpool.report.assessment import Assessment
+    from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """An event to be emitted about the object with this name and UID."""
+    """An event to be emitted about the object with this name and UID: a pool, or a node."""
 
     reason: EventReason
     note: str
     name: str
     uid: str
+    regarding: Regarding = Regarding.POOL
 
 
 def on_transition(
@@ -49,90 +44,95 @@ def on_transition(
         if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, now.message
     if after.misplaced_pods and not before.misplaced_pods:
-        yield EventReason.MISPLACED_PODS, _message_of(after, IssueReason.MISPLACED_PODS)
+        yield EventReason.MISPLACED_PODS, _of_misplaced(after)
+    if (issues := _issues(after, IssueReason.NO_NODES_SELECTED)) and not _issues(
+        before, IssueReason.NO_NODES_SELECTED
+    ):
+        yield EventReason.NO_NODES_SELECTED, issues[0].message
     yield from _of_guard(before, after)
-    known = _endings(before).keys()
-    for ending, message in _endings(after).items():
-        if ending not in known:
-            yield EventReason.SUPPORT_ENDING, message
-    yield from _of_rollouts(
-        before.condition(ConditionType.NODES_UP_TO_DATE),
-        after.condition(ConditionType.NODES_UP_TO_DATE),
-        wrote=wrote,
-    )
+    known = {ending_of(issue.message) for issue in _issues(before, IssueReason.SUPPORT_ENDING)}
+    for issue in _issues(after, IssueReason.SUPPORT_ENDING):
+        if ending_of(issue.message) not in known:
+            yield EventReason.SUPPORT_ENDING, counted(issue)
+    yield from _of_rollouts(before, after, wrote=wrote)
 
 
-def _message_of(status: WindowsNodePoolStatus, reason: IssueReason) -> str:
-    """Return the message of the issue; where worse ones have taken its place, the reason itself."""
-    return next((issue.message for issue in status.issues if issue.reason == reason), reason)
+def released(number: int | None) -> str:
+    """Say that nothing of a pool is left on any node; ``number`` is how many had it, None if not known."""
+    if number is None:
+        return "Released all nodes."
+    return f"Released {count_nodes(number)}." if number else "No node was left to release."
+
+
+def counted(issue: Issue) -> str:
+    """Return the message of an issue with its nodes: how many, and the first."""
+    if not issue.node_count:
+        return issue.message
+    return f"{counted_nodes(issue.nodes, issue.node_count)}: {issue.message}"
+
+
+def counted_nodes(first: Sequence[str], number: int) -> str:
+    """Write how many nodes there are, and the ``first`` of them: "5 nodes (w1, w2, w3 and 2 more)"."""
+    shown = first[:NAMES_SHOWN]
+    more = f" and {number - len(shown)} more" if number > len(shown) else ""
+    return f"{count_nodes(number)} ({', '.join(shown)}{more})"
+
+
+def _issues(status: WindowsNodePoolStatus, reason: str) -> list[Issue]:
+    return [issue for issue in status.issues if issue.reason == reason]
+
+
+def _of_misplaced(after: WindowsNodePoolStatus) -> str:
+    """Count the pods, and their nodes where one issue names them all."""
+    pods, issues = count_pods(after.misplaced_pods), _issues(after, IssueReason.MISPLACED_PODS)
+    if not issues:  # worse ones have taken its place
+        return f"{pods} on nodes of the pool cannot run on Windows."
+    if len(issues) == 1 and issues[0].node_count:
+        return f"{pods} on {counted(issues[0])}"
+    return f"{pods}: {issues[0].message}"
 
 
 def _of_guard(
     before: WindowsNodePoolStatus, after: WindowsNodePoolStatus
 ) -> Iterator[tuple[EventReason, str]]:
-    was, now = (
-        any(issue.reason == IssueReason.GUARD_NOT_IN_FORCE for issue in each.issues)
-        for each in (before, after)
-    )
+    was, now = (_issues(each, IssueReason.GUARD_NOT_IN_FORCE) for each in (before, after))
     if now and not was:
-        yield EventReason.GUARD_MISSING, _message_of(after, IssueReason.GUARD_NOT_IN_FORCE)
+        yield EventReason.GUARD_MISSING, now[0].message
     if was and not now:
-        yield EventReason.GUARD_RESTORED, "kubelets cannot write the keys of winpool on nodes any more"
-
-
-_OF_NODES = {
-    IssueReason.FOREIGN_TAINT_CONFLICT: EventReason.FOREIGN_TAINT_CONFLICT,
-    IssueReason.RESERVED_MEMORY_MISMATCH: EventReason.RESERVED_MEMORY_MISMATCH,
-    IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
-}
-"""Issues that their node has an event of. As many as the status names: not a storm, whatever happens."""
-
-
-def of_issues(
-    pool: Pool, after: WindowsNodePoolStatus, assessed: Iterable[Assessment]
-) -> Iterator[Announcement]:
-    """Yield the events of nodes that have got an issue which they did not have before."""
-    known = {(issue.node, issue.reason) for issue in pool.status.issues}
-    new = [
-        (event, issue)
-        for issue in after.issues
-        if (issue.node, issue.reason) not in known and (event := _OF_NODES.get(IssueReason(issue.reason)))
-    ]
-    if not new:
-        return
-    uids = {each.node.name: each.node.uid for each in assessed}
-    for event, issue in new:
-        if issue.node is not None and (uid := uids.get(issue.node)):
-            yield Announcement(event, f"pool {pool.name}: {issue.message}", issue.node, uid)
-
-
-def _endings(status: WindowsNodePoolStatus) -> dict[str, str]:
-    """Return what the issues say of releases whose support ends: the condition tells of it only later."""
-    ending = (issue.message for issue in status.issues if issue.reason == IssueReason.SUPPORT_ENDING)
-    return {ending_of(message): message for message in ending}
+        yield EventReason.GUARD_RESTORED, "Kubelets can no longer write the operator's keys on nodes."
 
 
 def _of_rollouts(
-    was: Condition | None, now: Condition | None, *, wrote: bool
+    before: WindowsNodePoolStatus, after: WindowsNodePoolStatus, *, wrote: bool
 ) -> Iterator[tuple[EventReason, str]]:
-    """Yield start and completion: both at once where a rollout was quicker than its first report."""
-    if now is None:
+    """Yield start and completion: both at once where a rollout was quicker than its first report.
+
+    A rollout is about labels and taints: it does not wait for the Windows that a person has to change.
+    """
+    was, now = (each.condition(ConditionType.NODES_UP_TO_DATE) for each in (before, after))
+    at_work = after.condition(ConditionType.RECONCILING)
+    if now is None or at_work is None:
         return
     generation = f"generation {now.observed_generation}"
     new_spec = was is not None and was.observed_generation != now.observed_generation
-    under_way = _is(now, "False", Reason.ROLLOUT_IN_PROGRESS)
-    done = _is(now, "True", Reason.UP_TO_DATE)
+    under_way = _is(at_work, "True", Reason.ROLLOUT_IN_PROGRESS)
+    done = at_work.status == "False" and now.reason in _ALL_WRITTEN
+    was_done = was is not None and (was.status == "True" or was.reason in _ALL_WRITTEN)
     if new_spec and (under_way or (done and wrote)):
-        yield EventReason.ROLLOUT_STARTED, f"{generation} is being brought to the nodes"
-    if done and (was is None or was.status != "True" or (new_spec and wrote)):
-        yield EventReason.ROLLOUT_COMPLETED, f"{generation} is complete: {now.message}"
+        yield EventReason.ROLLOUT_STARTED, f"Applying {generation} of the spec to the nodes."
+    if done and (not was_done or (new_spec and wrote)):
+        nodes = count_nodes(after.nodes)
+        yield EventReason.ROLLOUT_COMPLETED, f"Labels and taints of {generation} are on {nodes}."
 
+
+_ALL_WRITTEN = (Reason.UP_TO_DATE, Reason.WAITING_FOR_ACTOR, Reason.BUILD_UNKNOWN)
+"""What NodesUpToDate says of nodes that carry all labels and taints, whatever Windows they run."""
 
 _TRANSITIONS = (
     (ConditionType.PAUSED, "True", None, EventReason.POOL_PAUSED),
     (ConditionType.PAUSED, "False", None, EventReason.POOL_RESUMED),
-    (ConditionType.ACCEPTED, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
-    (ConditionType.ACCEPTED, "False", Reason.RESERVED_MEMORY_TOO_LARGE, EventReason.SPEC_REJECTED),
+    (ConditionType.READY, "False", Reason.SPEC_REJECTED, EventReason.SPEC_REJECTED),
+    (ConditionType.ACCEPTED, "False", Reason.MISSING_PERMISSION, EventReason.MISSING_PERMISSION),
     (ConditionType.STALLED, "True", Reason.TAINTS_HELD, EventReason.TAINTS_HELD),
     (ConditionType.READY, "False", Reason.POOL_OVERLAP, EventReason.POOL_OVERLAP),
     (ConditionType.OS_SUPPORTED, "False", Reason.BUILD_UNSUPPORTED, EventReason.BUILD_UNSUPPORTED),
@@ -150,30 +150,3 @@ _NOT_AT_FIRST = (EventReason.POOL_RESUMED,)
 
 def _is(condition: Condition, status: str, reason: Reason | None) -> bool:
     return condition.status == status and reason in (None, condition.reason)
-
-
-def about_node(each: Assessment, *, pool: str) -> Announcement | None:
-    """Return the event that goes with the patch of a node, where it is an exception."""
-    node = each.node
-    if each.unreadable:
-        done = "was begun anew" if each.claim is Claim.OURS else "only keys under winpool.dev/ were taken off"
-        note = f"pool {pool}: the ownership record could not be read ({each.unreadable}): {done}"
-        return Announcement(EventReason.OWNERSHIP_RECORD_UNREADABLE, note, node.name, node.uid)
-    if each.left_alone and each.patch and APPLIED_ANNOTATION in each.patch.annotations:
-        note = (
-            f"pool {pool}: {named(each.left_alone)} stays: the ownership record was written without the "
-            f"guard; if the pool did set it: {removal(node.name, each.left_alone)}"
-        )
-        return Announcement(EventReason.KEYS_LEFT_ALONE, note, node.name, node.uid)
-    if each.startup.passed:
-        note = f"pool {pool}: passed validation, so its startup taints were taken off"
-        return Announcement(EventReason.NODE_VALIDATED, note, node.name, node.uid)
-    if each.drifted:
-        note = f"pool {pool}: put back what had been changed: {', '.join(each.drifted)}"
-        return Announcement(EventReason.DRIFT_REPAIRED, note, node.name, node.uid)
-    return None
-
-
-def about_refusal(node: Node, *, pool: str, why: str) -> Announcement:
-    """Return the event of a patch that the API server refused."""
-    return Announcement(EventReason.WRITE_REFUSED, f"pool {pool}: {why}", node.name, node.uid)

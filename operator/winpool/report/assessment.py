@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from winpool.contract.brake import NOTHING_HELD, Held
+from winpool.contract.release import AS_ASKED
 from winpool.contract.room import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.contract.validate import NO_STARTUP, Startup
 from winpool.objects.acts import ConditionsPatch, NodePatch
@@ -15,6 +16,7 @@ from winpool.objects.keys import NO_KEYS, Keys
 from winpool.objects.node import Node
 from winpool.ownership.dues import NOTHING_DUE
 from winpool.ownership.membership import Claim
+from winpool.rooms import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,9 +36,9 @@ class Assessment(msgspec.Struct, frozen=True):
     it too, and ``owner_is_gone`` says that its owner is no pool. ``found`` is what the contract finds of it;
     ``compared`` is False where there was no readable spec to compare it with. ``drifted`` is what somebody
     undid, ``undone`` the same where it may not be put back now, and ``contested`` what somebody keeps
-    undoing; ``unreadable`` says why the ownership record gives no rights; ``refused`` why the API server did
-    not let the patch pass when it was last tried. ``left_alone`` is what stands there by a record that may be
-    forged.
+    undoing; ``unreadable`` says why the ownership record gives no rights, and ``lost`` what stays behind when
+    the pool goes, since a record could not be read; ``refused`` why the API server did not let the patch pass
+    when it was last tried. ``left_alone`` is what stands there by a record that may be forged.
     ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
     ``awaits_conditions`` that the conditions that the record names have to come off first.
 
@@ -54,6 +56,7 @@ class Assessment(msgspec.Struct, frozen=True):
     undone: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     unreadable: str = ""
+    lost: Keys = NO_KEYS
     refused: str = ""
     left_alone: Keys = NO_KEYS
     conditions: ConditionsPatch | None = None
@@ -86,6 +89,11 @@ class Assessment(msgspec.Struct, frozen=True):
         return self.found.reserved
 
     @property
+    def is_due(self) -> bool:
+        """Whether the node is known to run another release, or an older revision, than the spec asks for."""
+        return self.found.release.stage is Stage.DUE
+
+    @property
     def is_current(self) -> bool:
         """Whether the node is as this generation of the spec asks."""
         return (
@@ -94,6 +102,7 @@ class Assessment(msgspec.Struct, frozen=True):
             and self.conditions is None
             and self.found.held is NOTHING_HELD
             and self.found.startup is NO_STARTUP
+            and self.found.release is AS_ASKED
         )
 
     @property
@@ -160,6 +169,7 @@ def assessed(
             undone=state.undone,
             contested=contested.get(node.uid, ()) if claim is Claim.OURS else (),
             unreadable=state.unreadable,
+            lost=state.lost,
             refused=refused.get(node.uid, "") if state.patch else "",
             left_alone=state.left_alone,
             conditions=due.conditions,

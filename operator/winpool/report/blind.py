@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.pods.evidence import Evidence
 from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.wording import nameless, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 class Blind:
     """The names of those nodes, and what to say and to do about it.
 
-    ``of_all`` says that looks at all pods fail. Otherwise those at these nodes do, and it is about no other.
+    ``message`` names them, for conditions; ``finding`` does not, for an issue. ``of_all`` says that looks at
+    all pods fail. Otherwise those at these nodes do, and it is about no other.
     """
 
     nodes: tuple[str, ...] = ()
     message: str = ""
+    finding: str = ""
     fix: str = ""
     of_all: bool = False
 
@@ -34,7 +37,7 @@ class Blind:
 
 NOT_BLIND: Final = Blind()
 
-_TRIED_AGAIN: Final = "the operator tries again by itself"
+_TRIED_AGAIN: Final = "The operator tries again, at most half a minute apart."
 
 
 def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
@@ -49,7 +52,10 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
             names,
             f"{count_nodes(len(names))} ({enumerate_names(names)}) cannot be gone on with before all pods "
             f"have been looked at, and that fails: {snapshot.pods.problem}",
-            f"see to the API server, or to what stands between it and the operator; {_TRIED_AGAIN}",
+            sentence(
+                f"these nodes wait because the pods of the cluster cannot be listed: {snapshot.pods.problem}"
+            ),
+            f"Check the API server, and what stands between it and the operator. {_TRIED_AGAIN}",
             of_all=True,
         )
     problems, evidence = snapshot.pods.look_problems, Evidence(snapshot)
@@ -57,10 +63,13 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
     if not failing:
         return NOT_BLIND
     names = tuple(node.name for node in failing)
+    # One of them, the same whichever nodes come and go.
+    why = min(nameless(problems[node.uid].message, name=node.name) for node in failing)
     return Blind(
         names,
         f"{count_nodes(len(names))} ({enumerate_names(names)}) cannot be gone on with before the pods there "
         f"have been looked at, and that fails: {problems[failing[0].uid].message}",
-        "see whether the pods there are too many or too large to be listed, or to what stands between the "
-        f"API server and the operator; {_TRIED_AGAIN}",
+        sentence(f"these nodes wait because their pods cannot be listed: {why}"),
+        "Check whether the pods there are too many or too large to be listed, and what stands between the "
+        f"API server and the operator. {_TRIED_AGAIN}",
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.report.os_support import os_supported
 from winpool.report.progress import nodes_up_to_date, none_of_ours, reconciling, refused_message, stalled
+from winpool.report.state import ready
 from winpool.report.tally import count_nodes, enumerate_names
-from winpool.report.view import IDLE_MODES, Told
+from winpool.report.view import Told
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -25,12 +25,13 @@ MAX_UNAVAILABLE: Final = 1
 
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; a transition time moves only when the status of its condition does."""
+    available, supported = _available(view.tally), _os_supported(view, today=now.date())
     findings = {
-        ConditionType.READY: _ready(view),
+        ConditionType.READY: ready(view, available=available, supported=supported),
         ConditionType.ACCEPTED: _accepted(view),
-        ConditionType.AVAILABLE: _available(view.tally),
+        ConditionType.AVAILABLE: available,
         ConditionType.NODES_UP_TO_DATE: nodes_up_to_date(view),
-        ConditionType.OS_SUPPORTED: _os_supported(view, today=now.date()),
+        ConditionType.OS_SUPPORTED: supported,
         ConditionType.RECONCILING: reconciling(view),
         ConditionType.STALLED: stalled(view),
         ConditionType.PAUSED: _paused(view),
@@ -52,32 +53,6 @@ def _condition(pool: Pool, type_: ConditionType, found: Told, *, now: datetime) 
             "message": found.message,
         }
     )
-
-
-def _ready(view: View) -> Told:
-    tally, available = view.tally, _available(view.tally)
-    if view.pool.deleting:
-        return Told("False", Reason.DELETING, "the pool is being deleted")
-    if not view.accepted:
-        refused = _accepted(view)
-        # The column STATE has room for 19 characters; Accepted has the reason in full.
-        reason = Reason.SPEC_REJECTED if view.refusal else refused.reason
-        return Told("False", reason, refused.message)
-    if tally.nodes == 0 and tally.unknown:
-        return replace(available, status="False")
-    if tally.nodes == 0 and tally.foreign:
-        return Told(
-            "False",
-            Reason.POOL_OVERLAP,
-            f"nodeSelector takes {count_nodes(tally.foreign)}, and other pools have them; "
-            "make the selectors of the pools exclude each other",
-        )
-    if available.status == "False":
-        return available
-    progress = nodes_up_to_date(view)
-    if progress.reason is Reason.WRITE_REFUSED:
-        return progress
-    return Told("True", IDLE_MODES.get(view.mode, progress.reason), progress.message)
 
 
 def _accepted(view: View) -> Told:
@@ -121,7 +96,7 @@ def _deleting(view: View) -> Told:
         if not outstanding:
             return Told("True", Reason.RELEASING_NODES, "all nodes that are known are released")
         names = f": {enumerate_names(outstanding)}"
-        refused = f"; {refused_message(view.tally)}" if view.tally.refused else ""
+        refused = f"; {refused_message(view.refused)}" if view.refused else ""
         return Told(
             "True",
             Reason.RELEASING_NODES,

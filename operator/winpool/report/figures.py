@@ -22,19 +22,21 @@ class Figures:
     than the pool declares. ``taint_missing`` counts nodes of the pool on which a taint of ``spec.taints``
     is missing or has another value, also where it is held back on purpose, and in every mode: whoever alerts
     on it looks at the mode too. ``overlapping`` counts nodes that the pool selects and another pool
-    selects too, or has.
+    selects too, or has. ``upgrade_due`` counts nodes that are known to run another release, or an older
+    revision, than ``spec.os`` asks for.
 
-    A pool that is being deleted wants nothing of its nodes: all three are 0.
+    A pool that is being deleted wants nothing of its nodes: all of them are 0.
     """
 
     reserved_memory_mismatched: int = 0
     taint_missing: int = 0
     overlapping: int = 0
+    upgrade_due: int = 0
 
 
 def figures_of(assessed: Iterable[Assessment]) -> Figures:
     """Count the nodes of a pool that is not being deleted."""
-    mismatched = missing = overlapping = 0
+    mismatched = missing = overlapping = due = 0
     for each in assessed:
         # One walk over thousands, most of which have none of it.
         if each.reserved is not None and each.reserved.verdict in MISMATCHES:
@@ -43,4 +45,11 @@ def figures_of(assessed: Iterable[Assessment]) -> Figures:
             missing += 1
         if each.rival and each.claim in (Claim.OURS, Claim.RIVAL):
             overlapping += 1
-    return Figures(reserved_memory_mismatched=mismatched, taint_missing=missing, overlapping=overlapping)
+        if each.is_due:
+            due += 1
+    return Figures(
+        reserved_memory_mismatched=mismatched,
+        taint_missing=missing,
+        overlapping=overlapping,
+        upgrade_due=due,
+    )

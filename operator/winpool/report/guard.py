@@ -8,6 +8,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.selector import SelectorOperator
 from winpool.api.syntax import is_restricted_label
 from winpool.report.tally import enumerate_names
+from winpool.report.wording import sentence
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(
             IssueReason.GUARD_NOT_IN_FORCE,
             (),
-            "the admission policy that keeps kubelets from writing the keys of winpool on nodes is not in "
-            f"force: {snapshot.guard.problem}",
-            "kubectl apply -k deploy/base, of the version of the operator; see docs/guard.md",
+            sentence(
+                "the admission policy that keeps kubelets from writing the keys of winpool on nodes is not "
+                f"in force: {snapshot.guard.problem}"
+            ),
+            "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -k "
+            "deploy/base",
+            cause="the guard is not in force",
         )
     if pool.spec is not None:
         yield from _of_selector(pool.spec)
@@ -45,10 +50,11 @@ def _of_selector(spec: WindowsNodePoolSpec) -> Iterator[Finding]:
     yield Finding(
         IssueReason.SELECTOR_OPEN_TO_KUBELETS,
         (),
-        f"the pool gives {enumerate_names(given)}, which no kubelet may give itself, to nodes that it "
-        f"selects {by}: any kubelet could have them by labelling its node",
-        "select by a label that kubelets may not write either, such as one under "
-        "node-restriction.kubernetes.io/ that is put on when the machine is made; see docs/guard.md",
+        f"The pool gives {enumerate_names(given)}, which no kubelet may give itself, to nodes that it "
+        f"selects {by}: any kubelet could have them by labelling its node.",
+        "Select by a label that kubelets may not write either, such as one under "
+        "node-restriction.kubernetes.io/ that is set when the machine is made (docs/guard.md).",
+        cause="the selector is open",
     )
 
 

@@ -1,27 +1,32 @@
-"""What a person should look at, of the pool and node by node, with the fix: the worst first, at most ten."""
+"""The issues of a pool: one entry per reason and cause, the worst first, at most ten, and since when."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections import Counter
+from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
-from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.api.v1alpha1 import MAX_ISSUES, Issue
-from winpool.ownership.membership import Claim
-from winpool.report.left_alone import named, removal
-from winpool.report.os_support import ending_of
+from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue
 from winpool.report.pods import POD_ISSUES
 from winpool.report.preflight import PREFLIGHT_ISSUES
-from winpool.rooms import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from winpool.objects.pool import Pool
-    from winpool.report.assessment import Assessment
+    from winpool.rooms import Finding
     from winpool.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Issues:
+    """``shown`` are the issues that the status has room for; ``count`` says how many there are."""
+
+    shown: tuple[Issue, ...]
+    count: int
 
 
 def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
@@ -43,42 +48,19 @@ def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
 
 
 def issues(
-    assessed: Iterable[Assessment],
-    judged: Iterable[Finding],
-    *,
-    pool: Pool,
-    now: datetime,
-    carried: Iterable[Issue] = (),
-) -> tuple[Issue, ...]:
-    """Return the issues in a stable order: by how bad their reason is, then by node.
+    findings: Iterable[Finding], *, pool: Pool, now: datetime, carried: Iterable[Issue] = ()
+) -> Issues:
+    """Return one issue per reason and cause, in a stable order: by how bad the reason is, then by message.
 
-    ``judged`` is what there is to be said of nodes beside their assessments, ``carried`` what stands in the
-    status and stays. Of nodes with the same trouble as many are named as fit.
-
-    Where there are more than fit, some keep their places all the same (``_KEPT``).
-
-    ``since`` is kept as long as the same issue of the same node goes on.
+    ``carried`` is what stands in the status and stays. Where there are more than fit, some keep their places
+    all the same (``_KEPT``).
     """
-    since = {_identity(issue.node, issue.reason, issue.message): issue.since for issue in pool.status.issues}
-    standing = (_finding_of(each) for each in carried)
-    findings = chain(chain.from_iterable(map(_of_node, assessed)), judged, standing)
-    found = sorted(
-        ((node, finding) for finding in findings for node in finding.nodes[:MAX_ISSUES] or (None,)),
-        key=_badness,
-    )
-    kept = [pair for pair in found if pair[1].reason in _KEPT][:MAX_ISSUES]
-    others = [pair for pair in found if pair[1].reason not in _KEPT][: MAX_ISSUES - len(kept)]
-    shown = sorted((*kept, *others), key=_badness)
-    return tuple(
-        Issue(
-            node=node,
-            reason=finding.reason,
-            since=since.get(_identity(node, finding.reason, finding.message), now),
-            message=finding.message,
-            fix=finding.fix,
-        )
-        for node, finding in shown
-    )
+    entries = sorted(_entries(findings, carried), key=_badness)
+    kept = [each for each in entries if each.reason in _KEPT][:MAX_ISSUES]
+    others = [each for each in entries if each.reason not in _KEPT][: MAX_ISSUES - len(kept)]
+    times = _Times(pool.status.issues, found=Counter(each.reason for each in entries))
+    shown = (each.as_issue(now) for each in sorted((*kept, *others), key=_badness))
+    return Issues(tuple(times.kept(each) for each in shown), count=len(entries))
 
 
 _KEPT: Final = (
@@ -93,86 +75,92 @@ written; an end of support is announced once and must not come and go with the t
 the time since pods cannot be listed is counted. There are a handful of them."""
 
 
-_ORDER: Final = list(IssueReason)
+_ORDER: Final = {reason: place for place, reason in enumerate(IssueReason)}
 
 
-def _finding_of(issue: Issue) -> Finding:
-    nodes = () if issue.node is None else (issue.node,)
-    return Finding(IssueReason(issue.reason), nodes, issue.message, issue.fix)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An issue to be, without its time. ``nodes`` are the first of ``node_count`` names."""
+
+    reason: IssueReason
+    message: str
+    fix: str
+    node_count: int
+    nodes: Sequence[str]
+
+    def as_issue(self, since: datetime) -> Issue:
+        return Issue(
+            reason=self.reason,
+            node_count=self.node_count,
+            nodes=tuple(self.nodes),
+            since=since,
+            message=self.message,
+            fix=self.fix,
+        )
 
 
-def _badness(pair: tuple[str | None, Finding]) -> tuple[int, str]:
-    """Return what orders the issues: the worst reason first, then by node."""
-    return (_ORDER.index(pair[1].reason), pair[0] or "")
+def _entries(findings: Iterable[Finding], carried: Iterable[Issue]) -> Iterator[_Entry]:
+    alike: dict[tuple[IssueReason, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.reason, finding.key), []).append(finding)
+    standing = {(IssueReason(each.reason), each.message): each for each in carried}
+    for found in alike.values():
+        entry = _entry(found)
+        yield _with(entry, standing.pop((entry.reason, entry.message), None))
+    for (reason, message), issue in standing.items():
+        yield _Entry(reason, message, issue.fix, issue.node_count, issue.nodes)
 
 
-def _identity(node: str | None, reason: str, message: str) -> tuple[str | None, str]:
-    """Return what tells an issue from others; some go on whichever node stands for them."""
-    if reason == IssueReason.POD_LIST_FAILING:
-        return ("", reason)
-    return (ending_of(message) if reason == IssueReason.SUPPORT_ENDING else node, reason)
+def _entry(found: Sequence[Finding]) -> _Entry:
+    """Put together findings of one cause, whatever their order and that of their nodes."""
+    first = min(found, key=lambda each: (each.message, each.fix))
+    names = {name for each in found for name in each.nodes}
+    return _Entry(first.reason, first.message, first.fix, len(names), nsmallest(MAX_ISSUE_NODES, names))
 
 
-def _of_node(each: Assessment) -> Iterator[Finding]:
-    nodes = (each.node.name,)
-    if each.unreadable:
-        yield Finding(
-            IssueReason.OWNERSHIP_RECORD_UNREADABLE,
-            nodes,
-            f"annotation {APPLIED_ANNOTATION} cannot be read: {each.unreadable}",
-            "check labels and taints of the node by hand: what the pool had put there counts as foreign now",
-        )
-    if each.refused:
-        yield Finding(
-            IssueReason.WRITE_REFUSED,
-            nodes,
-            f"the API server does not let this node be changed: {each.refused}",
-            "see to what the message names (a policy, a webhook, a limit), or change the spec",
-        )
-    if each.startup.timed_out:
-        yield Finding(
-            IssueReason.VALIDATION_TIMED_OUT,
-            nodes,
-            f"the node has not passed validation in time: it waits for {each.startup.waits_for}",
-            "see to what it waits for; its startup taints come off once it has passed",
-        )
-    if each.contested:
-        yield Finding(
-            IssueReason.FOREIGN_TAINT_CONFLICT,
-            nodes,
-            f"somebody keeps undoing what the pool puts here: {', '.join(each.contested)}",
-            "find out who writes it (kubectl get node -o yaml --show-managed-fields), and leave it to one of "
-            "the two",
-        )
-    if each.rival:
-        said = "pool {} selects it too" if each.claim is Claim.OURS else "belongs to pool {}"
-        yield Finding(
-            IssueReason.POOL_OVERLAP,
-            nodes,
-            said.format(each.rival),
-            "change nodeSelector of one of the two pools so that they exclude each other",
-        )
-    if each.left_alone:
-        yield Finding(
-            IssueReason.KEYS_LEFT_ALONE,
-            nodes,
-            f"an annotation {APPLIED_ANNOTATION} that was written without the guard says that the pool has "
-            f"set {named(each.left_alone)}; the pool does not know of that, so it stays",
-            f"if the pool did set it and nobody needs it: {removal(each.node.name, each.left_alone)}",
-        )
-    if each.claim is Claim.UNKNOWN and each.owner_is_gone:
-        yield Finding(
-            IssueReason.OWNER_UNKNOWN,
-            nodes,
-            f"annotation {APPLIED_ANNOTATION}, which was written without the guard, names a pool that there "
-            "is not, and that this operator has never seen",
-            "check the labels and taints that it names by hand, then let the pool have the node: "
-            f"kubectl annotate node {each.node.name} {APPLIED_ANNOTATION}-",
-        )
-    elif each.claim is Claim.UNKNOWN:
-        yield Finding(
-            IssueReason.OWNER_UNKNOWN,
-            nodes,
-            f"annotation {APPLIED_ANNOTATION} names a pool that is not known",
-            "wait: if there is none, the node is taken over once two lists of all pools have shown it",
-        )
+def _with(entry: _Entry, carried: Issue | None) -> _Entry:
+    """Return the entry with the nodes of the same issue as it stands: at least these have it."""
+    if carried is None:
+        return entry
+    names = {*entry.nodes, *carried.nodes}
+    count = max(entry.node_count, carried.node_count, len(names))
+    return _Entry(entry.reason, entry.message, entry.fix, count, nsmallest(MAX_ISSUE_NODES, names))
+
+
+def _badness(entry: _Entry) -> tuple[int, str, str, tuple[str, ...]]:
+    """Return what orders the issues. Names come last and numbers not at all: nodes come and go."""
+    return (_ORDER[entry.reason], entry.message, entry.fix, tuple(entry.nodes))
+
+
+class _Times:
+    """Since when issues go on, by what stands in the status: a restart restarts no clock (P8).
+
+    The cause of an issue is not published. So an issue goes on where one with its reason and message stands;
+    else where it is the only one of its reason, before and now; else where those that stand were written by
+    an earlier version, one for each node: then since the first of them.
+    """
+
+    def __init__(self, standing: Sequence[Issue], *, found: Counter[IssueReason]) -> None:
+        self._standing: dict[str, list[Issue]] = {}
+        for issue in standing:
+            self._standing.setdefault(issue.reason, []).append(issue)
+        self._found = found
+
+    def kept(self, issue: Issue) -> Issue:
+        """Return ``issue`` with the time since when it goes on."""
+        since = self._since(issue)
+        return issue if since == issue.since else issue.model_copy(update={"since": since})
+
+    def _since(self, issue: Issue) -> datetime:
+        before = self._standing.get(issue.reason, ())
+        same = [each.since for each in before if each.message == issue.message]
+        if not same and len(before) == 1 == self._found[IssueReason(issue.reason)]:
+            same = [before[0].since]
+        if not same and issue.node_count:
+            same = [each.since for each in before if _is_of_one_node(each)]
+        return min(same, default=issue.since)
+
+
+def _is_of_one_node(issue: Issue) -> bool:
+    """Whether an earlier version wrote it, which named one node and counted none. Its name may be pruned."""
+    return not issue.node_count

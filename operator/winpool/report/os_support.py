@@ -6,6 +6,7 @@ whatever the size of the pool.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.model import MAX_INT32
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
 from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.wording import sentence
 from winpool.rooms import Finding
 from winpool.support.servicing import EndingLevel, support_ending
 
@@ -45,7 +47,7 @@ _BY_VERDICT: Final = {
     Verdict.WARNED: IssueReason.BUILD_WARNED,
 }
 
-_SEE: Final = "see to what the message names"
+_SEE: Final = "See what the message names."
 
 _WORST_LAST: Final = tuple(Verdict)
 
@@ -106,15 +108,20 @@ def _fitting(revision: int | None) -> int | None:
 def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:
     """Return all that is to be said against the nodes, the worst first."""
     order = list(IssueReason)
-    judged = sorted(_judged(groups), key=lambda each: each.nodes[0])
+    judged = sorted(_judged(groups), key=lambda each: (each.nodes[0], each.message))
     return tuple(sorted((*judged, *_endings(groups, today=today)), key=lambda each: order.index(each.reason)))
 
 
 def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
+    """Yield what the support matrix has against nodes, once for all nodes of whatever versions."""
+    alike: dict[tuple[IssueReason, str, str], list[str]] = {}
     for group in groups:
         for reason in group.judgement.reasons:
             if (named := _named(reason)) is not None:
-                yield Finding(named, group.nodes, reason.message, reason.fix or _SEE)
+                fix = sentence(reason.fix) if reason.fix else _SEE
+                alike.setdefault((named, sentence(reason.message), fix), []).extend(group.nodes)
+    for (named, message, fix), nodes in alike.items():
+        yield Finding(named, sorted(nodes), message, fix)
 
 
 def _named(reason: JudgedBy) -> IssueReason | None:
@@ -124,7 +131,7 @@ def _named(reason: JudgedBy) -> IssueReason | None:
 def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
     """Say once per release that its support ends, the next to end first.
 
-    That it has ended, each judgement says by itself. ``ending_of`` tells one from another.
+    That it has ended, each judgement says by itself.
     """
     ending: dict[tuple[date, str], list[str]] = {}
     for group in groups:
@@ -134,26 +141,26 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
     return [
         Finding(
             IssueReason.SUPPORT_ENDING,
-            [min(nodes)],
+            nodes,
             # No days that are left: they would be a status write a day.
-            f"support of Windows Server {release} ends with {end} (UTC){_AFTER_ENDING}"
-            f"{count_nodes(len(nodes))} on it",
-            "plan nodes with a newer release of Windows Server, and move the workload there before that day",
+            f"Support of Windows Server {release} ends with {end} (UTC).",
+            "Plan nodes with a newer release of Windows Server, and move the workload there before that day.",
+            cause=f"{end} {release}",
         )
         for (end, release), nodes in sorted(ending.items())
     ]
 
 
-_AFTER_ENDING: Final = ", "
-"""Ends what stays the same in the message of an end from day to day, and from node to node."""
+_ENDING: Final = re.compile(r"support of Windows Server (.*?) ends with (\S+)", re.IGNORECASE)
 
 
 def ending_of(message: str) -> str:
     """Return which end of support the message of a SupportEnding issue is about: its release and its day.
 
-    Its node is only the first of those that run the release, and its other numbers change with time.
+    Earlier versions said it in other words, and one event is enough.
     """
-    return message.partition(_AFTER_ENDING)[0]
+    found = _ENDING.match(message)
+    return " ".join(found.groups()) if found else message
 
 
 def os_supported(

@@ -14,7 +14,7 @@ from winpool.pods.evidence import Evidence
 from winpool.pods.survey import EXAMPLES_KEPT
 from winpool.report.blind import blind
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
-from winpool.report.tally import count_nodes, count_pods, enumerate_names
+from winpool.report.wording import sentence
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
@@ -59,27 +59,30 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
     yield from preflight_findings(snapshot, pool.spec, nodes.notable, ours=ours)
     unseen = blind(snapshot, nodes.notable)
     if unseen and not snapshot.pods.forbidden:
-        yield Finding(IssueReason.POD_LIST_FAILING, unseen.nodes[:1], unseen.message, unseen.fix)
-    misplaced = _misplaced_on(evidence, ours)
-    if there := sorted(misplaced):
-        count = sum(misplaced.values())
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            unseen.nodes,
+            unseen.finding,
+            unseen.fix,
+            cause="pods are not listed",
+        )
+    if misplaced := _misplaced_on(evidence, ours):
         shown = _examples(evidence, ours)
         such_as = ", such as " + ", ".join(f"{each.pod} ({each.why})" for each in shown) if shown else ""
         yield Finding(
             IssueReason.MISPLACED_PODS,
-            [there[0]],
-            f"{count_pods(count)} on {count_nodes(len(there))} "
-            f"({enumerate_names(there)}) cannot run on Windows{such_as}",
-            "give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows; a taint on the "
-            "nodes of the pool keeps such pods away",
+            sorted(misplaced),
+            sentence(f"pods cannot run on these Windows nodes{such_as}"),
+            "Give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows. A taint on the "
+            "nodes of the pool keeps such pods away.",
+            cause="pods cannot run there",
         )
-    if unread := sorted(_unreadable(evidence, ours)):
+    if unread := _unreadable(evidence, ours):
         yield Finding(
             IssueReason.PODS_UNREADABLE,
-            unread[:1],
-            f"pods on {count_nodes(len(unread))} ({enumerate_names(unread)}) could not be read, so that no "
-            "NoExecute taint is put there",
-            "see the log of the operator for the pods and what is wrong with them",
+            sorted(unread),
+            "Some pods on these nodes cannot be read, so the operator puts no NoExecute taint there.",
+            "See the log of the operator: it names the pods and what is wrong with them.",
         )
 
 

@@ -7,7 +7,7 @@ until their node is restarted and then do not come back, since their DaemonSet d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.syntax import NO_EXECUTE
@@ -16,13 +16,13 @@ from winpool.contract.questions import taints_of
 from winpool.objects.node import Taint
 from winpool.pods.evidence import Evidence
 from winpool.pods.survey import DAEMON_SETS_KEPT
-from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods, enumerate_names
+from winpool.report.tally import NAMES_SHOWN
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec, WindowsNodePoolStatus
+    from winpool.api.v1alpha1 import Issue, PoolTaint, WindowsNodePoolSpec, WindowsNodePoolStatus
     from winpool.objects.node import Node
     from winpool.pods.survey import IntolerantPods
     from winpool.report.assessment import Assessment
@@ -31,14 +31,31 @@ if TYPE_CHECKING:
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""
 
+DELETION_REMEDY: Final = "or set onIntolerantPods: Hold."
+"""Ends the fix of the issue that Kubernetes is about to delete pods. ``deletions`` knows the issue by it."""
+
 
 def is_untold(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
     """Whether ``reported`` says anything of that which does not stand in the status yet."""
-    told = {(each.node, each.reason, each.message) for each in standing.issues}
+    told = {_told(each, each.node_count) for each in standing.issues}
     return any(
-        each.reason in PREFLIGHT_ISSUES and (each.node, each.reason, each.message) not in told
+        # Under a CRD of an earlier version what is written of the nodes does not stand there afterwards.
+        told.isdisjoint((_told(each, each.node_count), _told(each, 0)))
         for each in reported.issues
+        if each.reason in PREFLIGHT_ISSUES
     )
+
+
+def _told(issue: Issue, node_count: int) -> tuple[object, ...]:
+    """Return what people know by an issue, where it counts so many nodes; 0: it names none either.
+
+    The nodes of pods that a taint meets are those that it is to be put on: further ones are news. Node agents
+    run whether or not their nodes get the taint now.
+    """
+    names = issue.nodes if node_count else ()
+    if issue.reason == IssueReason.INTOLERANT_PODS:
+        return (issue.reason, issue.message, node_count, names)
+    return (issue.reason, issue.message, names[:1])
 
 
 def written(taint: Taint) -> str:
@@ -71,25 +88,48 @@ def preflight_findings(
 ) -> Iterator[Finding]:
     """Yield what people have to know of the pods before a taint is written; ``ours`` are the pool's nodes.
 
-    One for all taints that have the same consequence, so that the status has room for every one of them.
+    One for all taints that have the same consequence on the same nodes. Where that would be many, one for
+    each consequence, so that the status has room for every taint.
     """
     evidence = Evidence(snapshot)
-    alike: dict[str, list[_Met]] = {}
-    for met in _met(spec, evidence, assessed):
-        alike.setdefault(_consequence(met.asked), []).append(met)
-    for consequence, found in alike.items():
-        yield Finding(
-            IssueReason.INTOLERANT_PODS,
-            [found[0].nodes[0]],
-            f"{_sentences(found)}: {consequence}",
-            _remedy(found[0].asked),
-        )
+    yield from map(_meeting, _alike(tuple(_met(spec, evidence, assessed))))
     yield from _agents(spec, evidence, ours)
+
+
+_MOST: Final = 4
+"""Findings about taints beyond which there is one for each consequence, of which there are three."""
+
+
+def _alike(found: Iterable[_Met]) -> list[list[_Met]]:
+    """Put together the taints that are told together."""
+    on_nodes: dict[tuple[str, ...], list[_Met]] = {}
+    anywhere: dict[str, list[_Met]] = {}
+    for met in found:
+        consequence = _consequence(met.asked)
+        on_nodes.setdefault((consequence, *met.nodes), []).append(met)
+        anywhere.setdefault(consequence, []).append(met)
+    return list(on_nodes.values()) if len(on_nodes) <= _MOST else list(anywhere.values())
+
+
+def _meeting(found: Sequence[_Met]) -> Finding:
+    """Say what these taints meet, which they are first, since a long message is cut."""
+    asked, taints = found[0].asked, [written(met.taint) for met in found]
+    listed = ", ".join(taints)
+    pods = sorted({example for met in found for example in met.examples})[:NAMES_SHOWN]
+    which = "taint" if len(taints) == 1 else "taints"
+    return Finding(
+        IssueReason.INTOLERANT_PODS,
+        sorted({name for met in found for name in met.nodes}),
+        f"Pods that do not tolerate the {which} {listed} run on these nodes, such as {', '.join(pods)}: "
+        f"{_consequence(asked)}.",
+        _remedy(asked, listed if len(taints) <= NAMES_SHOWN else "these taints"),
+        cause=f"{listed}: {_consequence(asked)}",
+    )
 
 
 def _agents(spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, Node]) -> Iterator[Finding]:
     taints: dict[tuple[str, ...], list[str]] = {}
-    first: dict[tuple[str, ...], str] = {}
+    nodes: dict[tuple[str, ...], set[str]] = {}
     for taint in taints_of(spec):
         there: set[str] = set()
         found: set[str] = set()
@@ -102,15 +142,16 @@ def _agents(spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, No
         if there:
             listed = tuple(sorted(found)[:DAEMON_SETS_KEPT])
             taints.setdefault(listed, []).append(written(taint))
-            first.setdefault(listed, min(there))
+            nodes.setdefault(listed, set()).update(there)
     for daemon_sets, meant in taints.items():
+        named = f"{'taint' if len(meant) == 1 else 'taints'} {', '.join(meant)}"
         yield Finding(
             IssueReason.INTOLERANT_NODE_AGENTS,
-            [first[daemon_sets]],
-            f"{'taint' if len(meant) == 1 else 'taints'} {', '.join(meant)}: pods of the DaemonSets "
-            f"{', '.join(daemon_sets)} do not tolerate this; once they end on a node that carries it, they "
-            "do not come back",
-            "add a toleration for the taint to the pod template of these DaemonSets",
+            sorted(nodes[daemon_sets]),
+            f"Pods of the DaemonSets {', '.join(daemon_sets)} do not tolerate the {named}; once they end on "
+            "a node that carries it, they do not come back.",
+            f"Add a toleration for the {named} to the pod template of these DaemonSets.",
+            cause=", ".join(daemon_sets),
         )
 
 
@@ -164,34 +205,20 @@ def _carries(node: Node, taint: Taint) -> bool:
     return any(each.identity == taint.identity and each.value == taint.value for each in node.taints)
 
 
-def _sentences(found: Sequence[_Met]) -> str:
-    """Say what each meets; of several first which they are, since a long message is cut."""
-    if len(found) == 1:
-        return f"taint {_sentence(found[0])}"
-    return f"taints {', '.join(written(met.taint) for met in found)}: {'; '.join(map(_sentence, found))}"
-
-
-def _sentence(met: _Met) -> str:
-    return (
-        f"{written(met.taint)}: {count_pods(met.pods)} on {count_nodes(len(met.nodes))} "
-        f"({enumerate_names(met.nodes)}), such as {', '.join(met.examples)}, do not tolerate it"
-    )
-
-
 def _consequence(asked: PoolTaint) -> str:
     if asked.effect != NO_EXECUTE:
-        return "they go on running, but once they end they do not come back here"
+        return "they keep running, but once they end they do not come back here"
     if asked.deletes_pods:
-        return "Kubernetes deletes them as soon as it stands there, without asking PodDisruptionBudgets"
-    return "Kubernetes would delete them, so the taint is held back from these nodes"
+        return "Kubernetes deletes them as soon as the taint is there, without asking PodDisruptionBudgets"
+    return "Kubernetes would delete them, so the taint is not added there"
 
 
-def _remedy(asked: PoolTaint) -> str:
+def _remedy(asked: PoolTaint, taints: str) -> str:
     if asked.effect != NO_EXECUTE:
-        return "give those that are to stay a toleration for the taint"
+        return f"Give the pods that are to stay a toleration for {taints}."
     if asked.deletes_pods:
-        return "give those that are to stay a toleration, or set onIntolerantPods: Hold"
+        return f"Give the pods that are to stay a toleration for {taints}, {DELETION_REMEDY}"
     return (
-        "give them a toleration without tolerationSeconds or move them elsewhere; to have them deleted, set "
-        "onIntolerantPods: Delete"
+        f"Give the pods a toleration for {taints} without tolerationSeconds, or move them elsewhere; to have "
+        "them deleted, set onIntolerantPods: Delete."
     )

@@ -12,6 +12,8 @@ from winpool.contract.reserved_memory import (
     is_low,
     low_message,
     mismatch_fix,
+    mismatch_message,
+    too_large_message,
 )
 from winpool.ownership.membership import Claim
 from winpool.rooms import Finding
@@ -19,7 +21,6 @@ from winpool.rooms import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from winpool.api.v1alpha1 import ReservedMemory
     from winpool.contract.reserved_memory import Reserved
     from winpool.objects.pool import Pool
     from winpool.report.assessment import Assessment
@@ -28,29 +29,37 @@ MISMATCHES = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
 
 
 def reserved_findings(pool: Pool, assessed: Sequence[Assessment]) -> Iterator[Finding]:
-    """Yield what nodes hold back that the pool does not declare, those alike in one."""
+    """Yield what kubelets reserve that the pool does not declare.
+
+    Machines of one kind differ by some bytes, so all nodes are told of at once, with the least and the most.
+    """
     memory = pool.spec.reserved_memory if pool.spec and not pool.deleting else None
     if memory is None:
         return
-    alike: dict[int, tuple[Reserved, list[str]]] = {}
-    for each in assessed:
-        if each.reserved is not None:
-            alike.setdefault(id(each.reserved), (each.reserved, []))[1].append(each.node.name)
-    for reserved, names in alike.values():
-        yield from _of_alike(pool.name, memory, reserved, names)
-    first = next((each.node.name for each in assessed if each.claim is Claim.OURS), None)
-    if first is not None and is_low(memory.declared_bytes):
-        yield Finding(IssueReason.RESERVED_MEMORY_LOW, [first], low_message(memory), LOW_FIX)
+    known = [(each.node.name, each.reserved) for each in assessed if each.reserved is not None]
+    if large := [each for each in known if each[1].is_too_large]:
+        yield Finding(
+            IssueReason.RESERVED_MEMORY_TOO_LARGE,
+            _names(large),
+            too_large_message(_reserved(large), memory),
+            TOO_LARGE_FIX,
+            cause="too large",
+        )
+    if wrong := [each for each in known if each[1].verdict in MISMATCHES]:
+        yield Finding(
+            IssueReason.RESERVED_MEMORY_MISMATCH,
+            _names(wrong),
+            mismatch_message(_reserved(wrong), memory),
+            mismatch_fix(pool.name),
+            cause="mismatch",
+        )
+    if any(each.claim is Claim.OURS for each in assessed) and is_low(memory.declared_bytes):
+        yield Finding(IssueReason.RESERVED_MEMORY_LOW, (), low_message(memory), LOW_FIX, cause="low")
 
 
-def _of_alike(
-    pool: str, memory: ReservedMemory, reserved: Reserved, names: Sequence[str]
-) -> Iterator[Finding]:
-    if reserved.is_too_large:
-        yield Finding(
-            IssueReason.RESERVED_MEMORY_TOO_LARGE, names, reserved.too_large_message(memory), TOO_LARGE_FIX
-        )
-    if reserved.verdict in MISMATCHES:
-        yield Finding(
-            IssueReason.RESERVED_MEMORY_MISMATCH, names, reserved.message(memory), mismatch_fix(pool)
-        )
+def _names(known: Sequence[tuple[str, Reserved]]) -> list[str]:
+    return [name for name, _ in known]
+
+
+def _reserved(known: Sequence[tuple[str, Reserved]]) -> list[Reserved]:
+    return [reserved for _, reserved in known]

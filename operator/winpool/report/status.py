@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.api.v1alpha1 import (
-    MAX_PLAN_STEPS,
-    Mode,
-    Plan,
-    PlanAction,
-    PlanStep,
-    SetKeys,
-    WindowsNodePoolStatus,
-)
+from winpool.api.v1alpha1 import Mode, SetKeys, WindowsNodePoolStatus
+from winpool.contract.judge import layers_of
 from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.guard import guard_findings
 from winpool.report.issues import carried_issues, issues
+from winpool.report.lost_keys import lost_key_findings
+from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
+from winpool.report.owner_unknown import owner_findings
+from winpool.report.plan import plan
 from winpool.report.pods import misplaced_pods, overdue_at, pod_findings
-from winpool.report.preflight import preflight
 from winpool.report.reserved_memory import reserved_findings
 from winpool.report.tally import tally
 from winpool.report.template import node_template
+from winpool.report.unselected import unselected_findings
 from winpool.report.view import View
 
 if TYPE_CHECKING:
@@ -30,9 +27,8 @@ if TYPE_CHECKING:
 
     from winpool.api.v1alpha1 import NodeTemplate
     from winpool.contract.acceptance import Refusal
-    from winpool.objects.acts import NodePatch
     from winpool.objects.keys import Keys
-    from winpool.report.assessment import Assessed, Assessment
+    from winpool.report.assessment import Assessed
     from winpool.rooms import RoomResult
     from winpool.snapshot import Snapshot
 
@@ -51,14 +47,19 @@ def status(
     groups = grouped(nodes.all)
     judged = findings(groups, today=snapshot.now.date())
     found = (
+        *node_findings(nodes.notable),
         *guard_findings(snapshot),
+        *unselected_findings(snapshot, nodes.all),
+        *lost_key_findings(nodes.notable),
+        *owner_findings(snapshot, nodes.notable),
         *judged,
         *pod_findings(snapshot, nodes),
         *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    standing = issues(nodes.notable, found, carried=carried_issues(snapshot), pool=pool, now=snapshot.now)
-    overdue = overdue_at(standing)
+    carried = carried_issues(snapshot)
+    standing = issues(found, carried=carried, pool=pool, now=snapshot.now)
+    overdue = overdue_at(standing.shown)
     view = View(
         pool=pool,
         tally=counts,
@@ -68,6 +69,7 @@ def status(
         is_overdue=overdue is not None and overdue <= snapshot.now,
         groups=groups,
         judged=judged,
+        found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
     )
     return WindowsNodePoolStatus(
         observed_generation=pool.generation,
@@ -78,10 +80,11 @@ def status(
         available_nodes=counts.available,
         misplaced_pods=misplaced_pods(snapshot, nodes.all),
         builds=builds(groups),
-        issues=standing,
+        issues=standing.shown,
+        issue_count=standing.count,
         set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_template(snapshot) if view.accepted else None,
-        plan=_plan(snapshot, nodes.notable) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
+        plan=plan(snapshot, nodes.notable) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )
 
@@ -97,30 +100,4 @@ def _template(snapshot: Snapshot) -> NodeTemplate | None:
     pool = snapshot.pool
     if pool.spec is None or pool.deleting:
         return None
-    return node_template(pool.name, pool.spec, matrix=snapshot.support.matrix)
-
-
-def _plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
-    patches = [each.patch for each in assessed if each.patch is not None]
-    spec = snapshot.pool.spec
-    return Plan(
-        total_nodes=len(patches),
-        steps=tuple(
-            PlanStep(node=patch.node.name, action=PlanAction.UPDATE, reason=_difference(patch))
-            for patch in patches[:MAX_PLAN_STEPS]
-        ),
-        preflight=preflight(snapshot, spec, assessed) if spec else (),
-    )
-
-
-def _difference(patch: NodePatch) -> str:
-    """Name what differs, in one word: a patch that changes neither only renews the ownership record."""
-    match bool(patch.labels), patch.taints is not None:
-        case True, True:
-            return "LabelsAndTaints"
-        case True, False:
-            return "Labels"
-        case False, True:
-            return "Taints"
-        case _:
-            return "OwnershipRecord"
+    return node_template(pool.name, pool.spec, layers=layers_of(snapshot, pool.spec))

@@ -9,10 +9,10 @@ from winpool.api.v1alpha1 import NodeTemplate, SelectorOperator, TemplateTaint
 
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.support.matrix import Matrix
+    from winpool.support.rows import Layered
 
 
-def node_template(name: str, spec: WindowsNodePoolSpec, *, matrix: Matrix) -> NodeTemplate:
+def node_template(name: str, spec: WindowsNodePoolSpec, *, layers: Layered) -> NodeTemplate:
     """Return labels and taints of a new node of the pool ``name``, as far as the spec tells them.
 
     A requirement that a label has one value of several leaves the label open. Startup taints are left out:
@@ -25,8 +25,9 @@ def node_template(name: str, spec: WindowsNodePoolSpec, *, matrix: Matrix) -> No
         for each in selector.match_expressions
         if each.operator is SelectorOperator.IN and len(each.values) == 1
     }
-    release = matrix.releases.get(matrix.judged_as(spec.os.version))
-    known = {OS_VERSION_LABEL: release.name, WINDOWS_BUILD_LABEL: f"10.0.{release.build}"} if release else {}
+    release = layers.matrix.judged_as(spec.os.version)
+    build = layers.build_of(release)
+    known = {OS_VERSION_LABEL: release, WINDOWS_BUILD_LABEL: f"10.0.{build}"} if build is not None else {}
     labels = {
         **known,
         **required,

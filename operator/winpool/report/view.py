@@ -1,4 +1,4 @@
-"""What the conditions of a pool are computed from, and what one of them says."""
+"""What the conditions of a pool are computed from, what one of them says, and which of several is worst."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
+from winpool.api.states import STATES
 from winpool.api.v1alpha1 import Mode
 from winpool.rooms import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from winpool.contract.acceptance import Refusal
     from winpool.objects.pool import Pool
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""
 
+STATE_OF: Final = {
+    Reason.RELEASING_NODES: Reason.DELETING,
+    Reason.WAITING_FOR_ACTOR: Reason.UPGRADE_DUE,
+}
+"""The STATE that a reason of NodesUpToDate stands for, where it has another name."""
+
+_RANKS: Final = {each.reason: rank for rank, each in enumerate(STATES)}
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -30,6 +39,7 @@ class View:
     ``missing_permission`` says which rule is missing, empty where none is; ``blind`` which nodes cannot be
     gone on with, since their pods cannot be looked at, and ``is_overdue`` that they have been so too long.
     ``groups`` are the pool's nodes as the support matrix judges them, ``judged`` is what it has against them.
+    ``found`` are the reasons of all issues, also of those that the status has no room for.
     """
 
     pool: Pool
@@ -40,11 +50,26 @@ class View:
     is_overdue: bool
     groups: Sequence[Group]
     judged: Sequence[Finding]
+    found: frozenset[str]
 
     @property
     def accepted(self) -> bool:
         """Whether the operator may act on this spec."""
         return not self.refusal and not self.missing_permission
+
+    @property
+    def is_owning_none(self) -> bool:
+        """Whether the pool selects nodes, and other pools own all of them."""
+        return self.tally.nodes == 0 and self.tally.foreign > 0 and self.tally.unknown == 0
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The nodes that the API server does not let the operator write.
+
+        None where the spec is not accepted: nobody knows then what is to be written. What the API server has
+        said stands in a mode that writes nothing, too.
+        """
+        return self.tally.refused if self.pool.deleting or self.accepted else ()
 
     @property
     def is_stuck(self) -> bool:
@@ -88,3 +113,8 @@ class Told:
     status: str
     reason: Reason
     message: str
+
+
+def worst(said: Iterable[Told]) -> Told:
+    """Return what comes first in the order of STATE; of those that are equally bad the first."""
+    return min(said, key=lambda each: _RANKS[STATE_OF.get(each.reason, each.reason)])

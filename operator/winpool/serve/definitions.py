@@ -29,8 +29,9 @@ NODES: Final = Definition(
     "winpool_nodes",
     "gauge",
     ("pool", "state"),
-    "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available. "
-    "The states overlap.",
+    "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available, upgrade_due "
+    "(known to run another release or an older revision of Windows than the spec asks for). The states "
+    "overlap.",
 )
 NODES_BY_BUILD: Final = Definition(
     "winpool_nodes_by_build",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BUILDS_SHOWN: Final = 10
 """So that the number of series stays bounded; a pool in the middle of an upgrade has two builds."""
 
-NODE_STATES: Final = 5
+NODE_STATES: Final = 6
 """States that nodes are counted by: see ``NODES``."""
 
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
@@ -117,6 +117,7 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
         yield definitions.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
         yield definitions.TAINT_MISSING, (), figures.taint_missing
         yield definitions.OVERLAPPING, (), figures.overlapping
+        yield definitions.NODES, ("upgrade_due",), figures.upgrade_due
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
 
-    from winpool.support.data import WindowsRelease
     from winpool.support.rows import Layered
     from winpool.support.versions import Minor, WindowsVersion
 
@@ -72,7 +71,7 @@ def judge_node(
     node = _Node(
         host=host,
         version=version,
-        release=layers.matrix.release_of(version) if version else None,
+        release=layers.release_of(version) if version else "",
         kubelet=parse_minor(kubelet),
         control_plane=parse_minor(control_plane) if control_plane else None,
         layers=layers,
@@ -92,7 +91,7 @@ def judge_node(
     return Judgement(
         verdict=worst(reasons),
         reasons=reasons,
-        os_version=node.release.name if node.release else "",
+        os_version=node.release,
         build=version.build_text if version else "",
         revision=version.revision if version else None,
         end_of_support=end[0] if end else None,
@@ -101,11 +100,11 @@ def judge_node(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What was read from the texts of a node; None is what could not be."""
+    """What was read from the texts of a node; None, or an empty release, is what could not be."""
 
     host: str
     version: WindowsVersion | None
-    release: WindowsRelease | None
+    release: str
     kubelet: Minor | None
     control_plane: Minor | None
     layers: Layered
@@ -113,10 +112,10 @@ class _Node:
     @property
     def end_of_support(self) -> tuple[date, Layer] | None:
         """The last supported day, and the layer that says so."""
-        if self.release is None:
-            return None
-        said = self.layers.override(self.release.name).end_of_support
-        return said or (self.release.end_of_support, Layer.BUILT_IN)
+        if said := self.layers.override(self.release).end_of_support:
+            return said
+        known = self.layers.matrix.releases.get(self.release)
+        return (known.end_of_support, Layer.BUILT_IN) if known else None
 
 
 def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
@@ -124,30 +123,31 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
         yield Reason(
             "HostVersionUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the kernelVersion {node.host[:60]!r}, which is no version of Windows.",
+            f"The kernelVersion {node.host[:60]!r} is no version of Windows.",
             fix="see the kubelet of the node, and its nodeInfo.kernelVersion",
         )
-    elif node.release is None:
+    elif not node.release:
         yield Reason(
             "BuildUnknown",
             Verdict.UNKNOWN,
             f"Build {node.version.build_text} is no release of Windows Server that winpool knows.",
-            fix="update winpool, or replace the node by one with a release of Windows Server",
+            fix="update winpool, name the release of this build in a supportMatrix row, or replace the node "
+            "with one that runs a known release of Windows Server",
         )
     if node.kubelet is None:
         yield Reason(
             "KubeletVersionUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the kubeletVersion {kubelet_text[:60]!r}, which is no version of Kubernetes.",
+            f"The kubeletVersion {kubelet_text[:60]!r} is no version of Kubernetes.",
             fix="see nodeInfo.kubeletVersion of the node",
         )
-    if node.release is None or node.kubelet is None:
+    if not node.release or node.kubelet is None:
         return
-    own = class_reason(node.kubelet, node.release.name, layers=node.layers)
+    own = class_reason(node.kubelet, node.release, layers=node.layers)
     yield own
     if own.verdict is Verdict.UNSUPPORTED or node.control_plane is None or node.control_plane <= node.kubelet:
         return
-    there = class_reason(node.control_plane, node.release.name, layers=node.layers)
+    there = class_reason(node.control_plane, node.release, layers=node.layers)
     if there.verdict is Verdict.UNSUPPORTED:
         yield Reason(
             "ControlPlaneUnsupported",
@@ -162,16 +162,16 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
 
 def _servicing(node: _Node, today: date) -> Iterator[Reason]:
     end = node.end_of_support
-    if node.release is not None and end is not None:
-        yield from ended_reasons(node.release.name, end[0], layer=end[1], today=today)
+    if end is not None:
+        yield from ended_reasons(node.release, end[0], layer=end[1], today=today)
 
 
 def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:
     """Return the highest floor of all layers, and whose it is."""
-    if node.release is None:
+    if not node.release:
         return None
-    found = node.layers.override(node.release.name).min_revision
-    if min_revision is None or node.layers.matrix.judged_as(os_version) not in ("", node.release.name):
+    found = node.layers.override(node.release).min_revision
+    if min_revision is None or node.layers.matrix.judged_as(os_version) not in ("", node.release):
         return found
     return (min_revision, Layer.POOL) if found is None or min_revision > found[0] else found
 
@@ -180,12 +180,12 @@ def _floor(node: _Node, floor: tuple[int, Layer] | None) -> Iterator[Reason]:
     if floor is None or node.version is None:
         return
     least, layer = floor
-    asked = f"{layer.rows} asks for at least revision {least}"
+    asked = f"{layer.rows} asks for at least revision {least} of build {node.version.build_text}"
     if node.version.revision is None:
         yield Reason(
             "RevisionUnknown",
             Verdict.UNKNOWN,
-            f"The node's kernelVersion {node.version} has no revision, and {asked}.",
+            f"The kernelVersion {node.version} has no revision, and {asked}.",
             fix="see the kubelet of the node",
             layer=layer,
         )
@@ -193,7 +193,8 @@ def _floor(node: _Node, floor: tuple[int, Layer] | None) -> Iterator[Reason]:
         yield Reason(
             "RevisionTooLow",
             Verdict.UNSUPPORTED,
-            f"The node runs {node.version}, and {asked}.",
+            # Without the revision that it runs, so that nodes below one floor are told of together.
+            f"The revision is too low: {asked}.",
             fix="install the Windows updates on the node, or replace it",
             layer=layer,
         )
@@ -216,7 +217,7 @@ def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
         yield Reason(
             "LabelDisagrees",
             Verdict.WARNED,
-            f"The label node.kubernetes.io/windows-build is {windows_build[:63]!r}, and the node runs "
-            f"{node.version.build_text}, so that pods land here that ask for another build.",
+            f"The label node.kubernetes.io/windows-build is {windows_build[:63]!r}, but the build is "
+            f"{node.version.build_text}, so that pods are scheduled here that ask for another build.",
             fix="take the label out of the kubelet's --node-labels, or restart the kubelet, which sets it",
         )

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 FILE: Final = "matrix.yaml"
 
-_WINDOWS_NT: Final = (10, 0)
-"""Major and minor of every release in the matrix, and of every Windows that runs containers."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
@@ -73,9 +70,7 @@ class Matrix:
 
     def release_of(self, version: WindowsVersion) -> WindowsRelease | None:
         """Return the release that a node with ``version`` runs; None for a build that is not in the data."""
-        if (version.major, version.minor) != _WINDOWS_NT:
-            return None
-        return self.builds.get(version.build)
+        return self.builds.get(version.build) if version.is_windows_nt else None
 
     def judged_as(self, name: str) -> str:
         """Return the release that nodes of ``name`` are judged as: another where the two share a build."""
@@ -85,11 +80,11 @@ class Matrix:
     def status(self, minor: Minor, release: str) -> Status:
         """Return what the sources say of ``release`` in ``minor``.
 
-        Unknown for a minor that is not in the data or was not out when the data was read; not listed where
-        the minor is known and has no row for the release.
+        Unknown for a release or a minor that is not in the data, and for a minor that was not out when the
+        data was read; not listed where both are known and there is no row for them.
         """
         known = self.minors.get(minor)
-        if known is None or known.released is None:
+        if known is None or known.released is None or release not in self.releases:
             return Status.UNKNOWN
         cell = self.cells.get((minor, release))
         return Status.NOT_LISTED if cell is None else cell.status

@@ -24,7 +24,7 @@ def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Rea
             yield Reason(
                 "KnownBadRevision",
                 Verdict.WARNED,
-                f"The node runs {version}, and revisions {each.first} to {each.last} of {each.build} break "
-                f"{each.affects} ({sources}).",
+                f"Revisions {each.first} to {each.last} of build {each.build} break {each.affects} "
+                f"({sources}).",
                 fix=f"where you use that, install {each.fix} or later on the node, or replace it",
             )

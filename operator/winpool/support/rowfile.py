@@ -15,8 +15,9 @@ from typing import Final
 import msgspec
 
 from winpool.api.verdicts import RowVerdict
+from winpool.support.contradictions import contradictions
 from winpool.support.matrix import Matrix
-from winpool.support.rows import Row, contradictions
+from winpool.support.rows import Row
 from winpool.support.text import DataError, read
 
 _VERDICTS: Final = ", ".join(RowVerdict)
@@ -34,6 +35,7 @@ class _FileRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     end_of_support: str = ""
     verdict: str = ""
     reason: str = ""
+    build: str = ""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -62,12 +64,14 @@ def read_rows(text: str, *, matrix: Matrix) -> tuple[Row, ...]:
             end_of_support=each.end_of_support,
             verdict=RowVerdict(each.verdict) if each.verdict else None,
             reason=each.reason,
+            build=each.build,
         )
         if any(other.os_version == row.os_version for other in rows):
             problems.append(
                 f"{at}: there is a row for osVersion {row.os_version!r} before it: make one of the two"
             )
-        problems.extend(f"{at}: {said}" for said in contradictions(row, matrix=matrix))
+        # The rows before it are as good as those of a layer below: they may have named its release or build.
+        problems.extend(f"{at}: {said}" for said in contradictions(row, matrix=matrix, below=rows))
         rows.append(row)
     if problems:
         raise DataError(tuple(problems))

@@ -7,18 +7,21 @@ can lower by accident what somebody else has raised.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.verdicts import RowVerdict
+from winpool.api.syntax import is_windows_build
 from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from winpool.api.verdicts import RowVerdict
     from winpool.support.matrix import Matrix
+    from winpool.support.versions import WindowsVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Row:
     release is unsupported, inside of them the verdict holds, or what the built-in data says. Dates and
     minors are kept as they were written; ``contradictions`` tells of those that cannot be read or are
     reversed, and ``layered`` leaves them out, so that a slip of the pen makes no node unsupported (P4).
+    ``build``, such as ``10.0.30000``, names a release that the built-in data does not know.
     """
 
     os_version: str
@@ -38,6 +42,7 @@ class Row:
     end_of_support: str = ""
     verdict: RowVerdict | None = None
     reason: str = ""
+    build: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,32 @@ NOTHING: Final = Override()
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """The matrix with the rows of all layers. Equal rows over the same data make an equal, hashable value."""
+    """The matrix with the rows of all layers. Equal rows over the same data make an equal, hashable value.
+
+    ``named`` are the builds that only rows know, each with the name of its release.
+    """
 
     matrix: Matrix
     overrides: tuple[tuple[str, Override], ...] = field(default=())
+    named: tuple[tuple[int, str], ...] = field(default=())
 
     def override(self, release: str) -> Override:
         """Return what the rows say of ``release``."""
         return next((each for name, each in self.overrides if name == release), NOTHING)
+
+    def release_of(self, version: WindowsVersion) -> str:
+        """Return the release that a node with ``version`` runs; empty where neither data nor rows know it."""
+        release = self.matrix.release_of(version)
+        if release is not None:
+            return release.name
+        return dict(self.named).get(version.build, "") if version.is_windows_nt else ""
+
+    def build_of(self, release: str) -> int | None:
+        """Return the build of ``release``; None where neither data nor rows know it."""
+        known = self.matrix.releases.get(release)
+        if known is not None:
+            return known.build
+        return next((build for build, name in self.named if name == release), None)
 
 
 def layered(builtin: Matrix, cluster_rows: Iterable[Row] = (), pool_rows: Iterable[Row] = ()) -> Layered:
@@ -90,10 +113,25 @@ def layered(builtin: Matrix, cluster_rows: Iterable[Row] = (), pool_rows: Iterab
         for each in builtin.file.releases
         if each.min_revision is not None
     }
+    builds: dict[str, int] = {}
     for layer, rows in ((Layer.CLUSTER, cluster_rows), (Layer.POOL, pool_rows)):
         for row in rows:
             found[row.os_version] = _laid(row, layer, over=found.get(row.os_version, NOTHING))
-    return Layered(builtin, tuple(sorted(found.items())))
+            if (build := read_build(row.build)) is not None:
+                builds[row.os_version] = build
+    return Layered(builtin, tuple(sorted(found.items())), _named(builtin, builds))
+
+
+def _named(matrix: Matrix, builds: Mapping[str, int]) -> tuple[tuple[int, str], ...]:
+    """Return the builds that rows name. The built-in data wins, and a build with two names has none."""
+    names = Counter(builds.values())
+    return tuple(
+        sorted(
+            (build, name)
+            for name, build in builds.items()
+            if name not in matrix.releases and build not in matrix.builds and names[build] == 1
+        )
+    )
 
 
 def _laid(row: Row, layer: Layer, *, over: Override) -> Override:
@@ -132,75 +170,6 @@ def read_date(text: str) -> date | None:
     return found if found.isoformat() == text else None
 
 
-def contradictions(
-    row: Row, *, matrix: Matrix | None = None, os_version: str = "", target_revision: int | None = None
-) -> tuple[str, ...]:
-    """Return what is wrong with ``row`` in itself, one sentence each that says what to do.
-
-    With ``matrix`` also whether there is such a release; with the pool's ``os_version`` and
-    ``target_revision`` whether the row's floor is above what the pool is to reach.
-    """
-    said = [*_denial(row), *_range(row), *_end(row, matrix)]
-    if row.min_revision is not None and row.min_revision < 0:
-        said.append(f"minRevision {row.min_revision} is negative: revisions count from 0")
-    if (
-        target_revision is not None
-        and row.os_version == os_version
-        and (row.min_revision or 0) > target_revision
-    ):
-        said.append(
-            f"minRevision {row.min_revision} is above the pool's os.targetRevision {target_revision}, so "
-            "that nodes that reach the target would still be unsupported: raise the target or lower the floor"
-        )
-    if matrix is not None:
-        said.extend(_release(row, matrix))
-    return tuple(f"row for osVersion {row.os_version!r}: {each}" for each in said)
-
-
-def _denial(row: Row) -> list[str]:
-    if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
-        return []
-    return [
-        "verdict Deny with kubernetesVersions denies the release inside of them and outside: leave "
-        "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
-    ]
-
-
-def _range(row: Row) -> list[str]:
-    said = []
-    found: list[Minor] = []
-    for name, text in (("min", row.min_kubernetes), ("max", row.max_kubernetes)):
-        minor = read_minor(text)
-        if minor is not None:
-            found.append(minor)
-        elif text:
-            said.append(f"kubernetesVersions.{name} {text!r} is no minor of Kubernetes: write it as '1.34'")
-    if len(found) == 2 and found[0] > found[1]:
-        said.append(
-            f"kubernetesVersions.min {found[0]} is newer than max {found[1]}, so that no minor is between "
-            "them: exchange the two"
-        )
-    return said
-
-
-def _end(row: Row, matrix: Matrix | None) -> list[str]:
-    if not row.end_of_support:
-        return []
-    end = read_date(row.end_of_support)
-    if end is None:
-        return [f"endOfSupport {row.end_of_support!r} is no day of the calendar: write it as '2027-04-01'"]
-    release = matrix.releases.get(row.os_version) if matrix else None
-    if release is not None and end < release.available:
-        return [f"endOfSupport {end} is before the release came out on {release.available}: correct the date"]
-    return []
-
-
-def _release(row: Row, matrix: Matrix) -> list[str]:
-    release = matrix.releases.get(row.os_version)
-    if release is None:
-        known = ", ".join(matrix.releases)
-        return [f"is no release that can be told by its build, so the row has no effect: use one of {known}"]
-    if release.shares_build_with:
-        other = release.shares_build_with
-        return [f"has the build of {other}, and nodes are judged as {other}: write the row for {other!r}"]
-    return []
+def read_build(text: str) -> int | None:
+    """Read ``10.0.26100``; None for anything else, also for a version with a revision."""
+    return int(text.rpartition(".")[2]) if is_windows_build(text) else None

@@ -36,7 +36,7 @@ def runtime_reasons(
         yield Reason(
             "RuntimeUnknown",
             Verdict.UNKNOWN,
-            f"The node reports the container runtime {_short(text)}, whose version cannot be read.",
+            f"The version of the container runtime {_short(text)} cannot be read.",
             fix="see nodeInfo.containerRuntimeVersion of the node",
         )
         return
@@ -69,7 +69,7 @@ def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: 
         yield Reason(
             "RuntimeTooOld",
             Verdict.UNSUPPORTED,
-            f"{runtime.name} {release} is too old for Kubernetes {minor}, which needs at least {minimum}.",
+            f"{runtime.name} is too old for Kubernetes {minor}, which needs at least {minimum}.",
             fix=f"update {runtime.name} on the node",
         )
     else:
@@ -92,7 +92,7 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
         yield Reason(
             "RuntimeNotRecommended",
             Verdict.WARNED,
-            f"{row.name} {release} is older than recommended for Kubernetes {minor} "
+            f"{row.name} is older than recommended for Kubernetes {minor} "
             f"({', '.join(f'{each} or later' for each in row.recommended)}).",
             fix=f"update {row.name} on the node",
         )

@@ -34,6 +34,11 @@ class WindowsVersion:
     revision: int | None = None
 
     @property
+    def is_windows_nt(self) -> bool:
+        """Whether it can be a release of Windows Server that runs containers: all of them are 10.0."""
+        return (self.major, self.minor) == (10, 0)
+
+    @property
     def build_text(self) -> str:
         """What the kubelet writes into the label ``node.kubernetes.io/windows-build``."""
         return f"{self.major}.{self.minor}.{self.build}"

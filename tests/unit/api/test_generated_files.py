@@ -50,3 +50,4 @@ def test_kustomization_has_every_file_of_its_folder(place: str) -> None:
 def test_sample_can_be_read(sample: Path) -> None:
     pool = WindowsNodePool.from_object(yaml.safe_load(sample.read_text()))
     assert pool.metadata.name == sample.stem
+    assert sample.read_text().startswith("# "), "no line that says what it is for"

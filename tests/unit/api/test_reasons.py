@@ -8,7 +8,8 @@ import pytest
 
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionKind, ConditionType, Reason
-from winpool.api.events import EVENTS, EventKind, EventReason
+from winpool.api.event_table import EVENTS
+from winpool.api.events import EventKind, EventReason, Regarding
 from winpool.api.issues import ISSUES, IssueReason
 
 CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")
@@ -47,3 +48,9 @@ def test_events_are_within_the_limits_of_the_api_server(kind: EventKind) -> None
         assert CAMEL_CASE.fullmatch(text)
         assert len(text) <= 128
     assert kind.meaning.endswith(".")
+
+
+@pytest.mark.parametrize("kind", EVENTS.values(), ids=lambda kind: kind.reason)
+def test_an_event_of_nodes_may_stand_on_their_pool_and_one_of_a_pool_nowhere_else(kind: EventKind) -> None:
+    assert kind.objects[0] is kind.regarding
+    assert Regarding.POOL in kind.objects

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.strategies import NASTY
-from winpool.api.status import NodeTemplate, Preflight, TemplateTaint
+from winpool.api.plan import Preflight
+from winpool.api.status import NodeTemplate, TemplateTaint
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_ISSUES,
@@ -29,8 +30,10 @@ from winpool.api.v1alpha1 import (
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-def an_issue(*, node: str = "w1", message: str = "m") -> Issue:
-    return Issue(node=node, reason="NodeNotReady", since=NOON, message=message, fix="f")
+def an_issue(*nodes: str, message: str = "m") -> Issue:
+    return Issue(
+        reason="NodeNotReady", node_count=len(nodes), nodes=nodes, since=NOON, message=message, fix="f"
+    )
 
 
 def a_condition(*, at: datetime = NOON, message: str = "m") -> Condition:
@@ -61,7 +64,7 @@ def texts_of(value: object) -> Iterator[str]:
 def test_no_text_of_a_status_holds_what_does_not_show(text: str) -> None:
     status = WindowsNodePoolStatus(
         builds=(Build(build=text, os_version=text, nodes=1, verdict=Verdict.UNKNOWN, end_of_support=text),),
-        issues=(Issue(node=text, reason=text, since=NOON, message=text, fix=text),),
+        issues=(Issue(reason=text, node_count=1, nodes=(text,), since=NOON, message=text, fix=text),),
         node_template=NodeTemplate(
             labels={"team": text}, taints=(TemplateTaint(key=text, value=text, effect=text),)
         ),
@@ -87,6 +90,7 @@ def test_counts_are_written_when_they_are_zero() -> None:
         "misplacedPods": 0,
         "builds": [],
         "issues": [],
+        "issueCount": 0,
         "conditions": [],
     }
 
@@ -107,7 +111,8 @@ def test_what_is_written_reads_back_equal() -> None:
             ),
             Build(build="unknown", nodes=1, verdict=Verdict.UNKNOWN),
         ),
-        issues=(an_issue(),),
+        issues=(an_issue(), an_issue("w1", "w2")),
+        issue_count=12,
         plan=Plan(total_nodes=1, steps=(PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels"),)),
         conditions=(a_condition(at=NOON + timedelta(microseconds=5)),),
     )
@@ -125,17 +130,17 @@ def test_a_time_without_a_zone_is_a_mistake() -> None:
 
 
 def test_texts_are_cut_to_what_the_api_server_takes() -> None:
-    issue = an_issue(node="n" * 300, message="ü" * 2000)
-    assert issue.node == "n" * 252 + "…"
+    issue = an_issue("n" * 300, message="ü" * 2000)
+    assert issue.nodes == ("n" * 252 + "…",)
     assert issue.message == "ü" * 1023 + "…"
     assert len(a_condition(message="m" * 9999).message) == 4096
 
 
 def test_lists_are_cut_to_what_the_api_server_takes() -> None:
-    status = WindowsNodePoolStatus(
-        issues=tuple(an_issue(node=f"w{number}") for number in range(MAX_ISSUES + 1))
-    )
-    assert [issue.node for issue in status.issues] == [f"w{number}" for number in range(MAX_ISSUES)]
+    status = WindowsNodePoolStatus(issues=tuple(an_issue(f"w{number}") for number in range(MAX_ISSUES + 1)))
+    assert [issue.nodes for issue in status.issues] == [(f"w{number}",) for number in range(MAX_ISSUES)]
+    crowd = an_issue(*(f"w{number}" for number in range(40)))
+    assert (crowd.node_count, crowd.nodes) == (40, ("w0", "w1", "w2"))
     builds = tuple(Build(build=f"b{n}", nodes=1, verdict=Verdict.UNKNOWN) for n in range(MAX_BUILDS + 1))
     assert len(WindowsNodePoolStatus(builds=builds).builds) == MAX_BUILDS
     steps = tuple(
@@ -143,6 +148,19 @@ def test_lists_are_cut_to_what_the_api_server_takes() -> None:
     )
     plan = Plan(total_nodes=len(steps), steps=steps)
     assert (plan.total_nodes, len(plan.steps)) == (MAX_PLAN_STEPS + 9, MAX_PLAN_STEPS)
+
+
+def test_counts_of_an_issue_about_the_pool_as_a_whole_are_written_too() -> None:
+    written = WindowsNodePoolStatus(issues=(an_issue(),)).to_object()["issues"][0]
+    assert (written["nodeCount"], written["nodes"]) == (0, [])
+
+
+def test_an_issue_of_an_earlier_version_is_read() -> None:
+    old = {"node": "w1", "reason": "R", "since": "2026-11-01T12:00:00Z", "message": "m", "fix": "f"}
+    status = WindowsNodePoolStatus.model_validate({"issues": [old]})
+    assert status == WindowsNodePoolStatus(
+        issues=(Issue(reason="R", since=NOON, message="m", fix="f"),), issue_count=0
+    )
 
 
 def test_a_condition_is_found_by_its_type() -> None:

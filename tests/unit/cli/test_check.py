@@ -191,16 +191,24 @@ def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
         (("-f", "-", "--host-build", "2022", "--pool", "a"), "not allowed with argument"),
         (("-f", "-", "--host-build", "new"), "'new' is no Windows: write it as 10.0.20348, 20348 or 2022"),
         (("-f", "-", "--host-build", "2022", "--image-build", "new"), "'new' is no Windows"),
-        (("-f", "-", "--host-build", "2022", "--context", "a"), "--kubeconfig and --context go with --pool"),
+        (("-f", "-", "--pool", "node/a"), "'node/a' names no pool: write NAME or wnp/NAME"),
         (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime goes with --host-build"),
         (("-f", "missing.yaml", "--host-build", "2022"), "missing.yaml: No such file or directory"),
-        (("-f", "-", "--pool", "a"), "the API server could not be asked: "),
+        (("-f", "https://example.com/a.yaml", "--host-build", "2022"), "URLs are not fetched"),
+        (("-f", "-", "--pool", "wnp/a"), "no credentials for the API server"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
     ended = plugin("check", *more, stdin=pod())
     assert (ended.code, ended.out) == (2, [])
     assert word in ended.err[-1]
+
+
+def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
+    asked = ("check", "-f", "-", "--host-build", "2022", "--context", "a")
+    ended = plugin(*asked, stdin=pod(annotation="10.0.20348"))
+    assert ended.code == 0
+    assert ended.err == ["--context without effect: without --pool no cluster is asked"]
 
 
 def test_a_folder_is_read(plugin: Plugin, tmp_path: Path) -> None:

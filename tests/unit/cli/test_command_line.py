@@ -11,14 +11,18 @@ import pytest
 
 from winpool import __version__
 from winpool.cli.__main__ import main
+from winpool.cli.parsing import pool_name
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
 
+VERBS = ("check", "join-config", "matrix", "status", "validate")
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("-h",), *((verb, "--help") for verb in ("check", "join-config", "matrix", "validate"))],
+    [("--help",), ("-h",), *((verb, "--help") for verb in VERBS)],
 )
 def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     plugin: Plugin, arguments: tuple[str, ...]
@@ -28,6 +32,55 @@ def test_help_fits_a_terminal_and_names_the_program_as_it_is_called(
     assert ended.out[0].startswith("usage: kubectl winpool ")
     assert max(map(len, ended.out)) <= 80
     assert ("examples:" in ended.out) is (len(arguments) == 2)
+
+
+def test_every_verb_says_what_it_does_and_takes_the_flags_of_kubectl(plugin: Plugin) -> None:
+    top = plugin("--help").out
+    for verb in VERBS:
+        (line,) = [line for line in top if line.split()[:1] == [verb]]
+        assert len(line.split()) > 3
+        told = "\n".join(plugin(verb, "--help").out)
+        assert "--kubeconfig" in told
+        assert "--context" in told
+
+
+def test_flags_for_the_cluster_may_stand_before_the_verb(plugin: Plugin) -> None:
+    for arguments in (("--kubeconfig", "missing", "status"), ("status", "--kubeconfig", "missing")):
+        ended = plugin(*arguments)
+        assert ended.code == 2
+        assert "kubeconfig missing does not exist" in ended.err[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("win-2022", "win-2022"),
+        ("wnp/win-2022", "win-2022"),
+        ("WNP/win-2022", "win-2022"),
+        ("windowsnodepool/a", "a"),
+        ("windowsnodepools/a", "a"),
+        ("windowsnodepools.winpool.dev/a", "a"),
+        ("windowsnodepools.v1alpha1.winpool.dev/a", "a"),
+    ],
+)
+def test_a_pool_is_named_as_for_kubectl(given: str, name: str) -> None:
+    assert pool_name(given) == name
+
+
+@pytest.mark.parametrize("given", ["", "wnp/", "/", "node/a", "wnp/a/b", "windowsnodepools.example.com/a"])
+def test_what_names_no_pool_is_a_fault_of_the_command_line(plugin: Plugin, given: str) -> None:
+    ended = plugin("status", given)
+    assert (ended.code, ended.out) == (2, [])
+    assert "names no pool: write NAME or wnp/NAME" in ended.err[-1]
+
+
+def test_ctrl_c_ends_it_without_a_word(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("winpool.cli.validate.texts", interrupted)
+    ended = plugin("validate", "-f", "pool.yaml")
+    assert (ended.code, ended.out, ended.err) == (130, [], [])
 
 
 def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
@@ -42,6 +95,8 @@ def test_the_version_is_that_of_the_package(plugin: Plugin) -> None:
         (("validate",), "-f/--filename"),
         (("validate", "pool.yaml"), "-f/--filename"),
         (("validate", "-f", "x", "--serv"), "unrecognized arguments: --serv"),
+        (("status", "a", "b"), "unrecognized arguments: b"),
+        (("status", "-o", "yaml"), "invalid choice: 'yaml'"),
     ],
 )
 def test_a_command_line_without_sense_ends_with_2(

@@ -248,9 +248,8 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
     ("more", "word"),
     [
         (("-f", "-"), "give --kubelet-version"),
-        (("-f", "-", "--kubelet-version", "1.34", "--context", "x"), "go without -f"),
         (("-f", "missing.yaml", "--kubelet-version", "1.34"), "missing.yaml: No such file or directory"),
-        (("-f", ".", "--kubelet-version", "1.34"), "Is a directory"),
+        (("-f", "https://example.com/a.yaml", "--kubelet-version", "1.34"), "URLs are not fetched"),
         (("--kubelet-version", "new"), "'new' is no version of Kubernetes: write it as 1.34"),
         (("--kubelet-version", "1.13"), "'1.13' is too old: Windows nodes are stable from 1.14 on"),
         (
@@ -259,13 +258,36 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
         ),
         (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "give -o flags"),
         (("-o", "json"), "invalid choice: 'json'"),
-        ((), "the API server could not be asked: "),
+        ((), "no credentials for the API server"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2(plugin: Plugin, more: tuple[str, ...], word: str) -> None:
     ended = plugin("join-config", "win-2022", *more, stdin=POOL)
     assert (ended.code, ended.out) == (2, [])
     assert word in ended.err[-1]
+
+
+@pytest.mark.parametrize(
+    "name", ["wnp/win-2022", "windowsnodepool/win-2022", "windowsnodepools.winpool.dev/win-2022"]
+)
+def test_the_pool_is_named_as_for_kubectl(plugin: Plugin, name: str) -> None:
+    ended = plugin("join-config", name, "-f", "-", "--kubelet-version", "1.34", stdin=POOL + RESERVED)
+    assert ended.out == asked(plugin).out
+
+
+def test_the_pool_is_found_in_a_folder_and_with_r_in_the_folders_below(plugin: Plugin) -> None:
+    Path("pools/red").mkdir(parents=True)
+    Path("pools/red/a.yaml").write_text(POOL + RESERVED)
+    question = ("join-config", "win-2022", "-f", "pools", "--kubelet-version", "1.34")
+    assert plugin(*question, "-R").out == asked(plugin).out
+    alone = plugin(*question)
+    assert (alone.code, alone.err) == (1, ['there is no WindowsNodePool "win-2022" in pools'])
+
+
+def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
+    ended = asked(plugin, "--context", "x", "--kubeconfig", "y")
+    assert ended.code == 0
+    assert ended.err == ["--kubeconfig and --context without effect: with -f no cluster is asked"]
 
 
 def test_a_file_that_is_no_text_ends_with_2(plugin: Plugin) -> None:

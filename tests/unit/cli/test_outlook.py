@@ -57,7 +57,18 @@ def test_the_last_day_is_one_of_support(after: int, ending: str) -> None:
     assert age == f"data of {built_in().as_of}"
 
 
-def test_a_release_that_nobody_knows_is_unknown() -> None:
-    assert said("2028") == (
-        "Windows Server 2028 is not in the support matrix: its nodes would be judged Unknown"
+def test_a_release_that_nobody_knows_is_a_warning_with_the_ones_that_are_known() -> None:
+    found = said("2023")
+    assert found.startswith("warning: spec.os.version is 2023")
+    assert "2022" in found
+    assert "supportMatrix" in found
+
+
+def test_a_release_that_only_a_row_knows_is_told_as_the_row_has_it() -> None:
+    named = {"osVersion": "2028", "build": "10.0.30000"}
+    assert "Windows Server 2028: Unknown with Kubernetes" in said("2028", named)
+    assert "; end of support unknown; " in said("2028", named)
+    row = {**named, "verdict": "Allow", "endOfSupport": "2038-01-12"}
+    assert "Supported with Kubernetes 1.35 and 1.36 and 1.37; in support until 2038-01-12" in said(
+        "2028", row
     )

@@ -116,6 +116,26 @@ def test_folders_files_and_documents_are_all_looked_at(plugin: Plugin) -> None:
     assert plugin("validate", "-f", "pools/").err[-2:] == ["3 pools valid", LAST_WORD]
 
 
+def test_with_r_the_folders_below_are_looked_at_too(plugin: Plugin) -> None:
+    for folder, name in (("pools", "win-a"), ("pools/b", "win-b"), ("pools/b/c", "win-c")):
+        Path(folder).mkdir(exist_ok=True)
+        Path(folder, "pool.yaml").write_text(GOOD.replace("win-2022", name))
+    assert plugin("validate", "-f", "pools").err[-2] == "1 pool valid"
+    ended = plugin("validate", "-R", "-f", "pools")
+    assert ended.err[-2] == "3 pools valid"
+    assert [line.partition(":")[0] for line in ended.err[:3]] == [
+        "pools/pool.yaml",
+        "pools/b/pool.yaml",
+        "pools/b/c/pool.yaml",
+    ]
+
+
+def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
+    ended = plugin("validate", "-f", "-", "--context", "prod", stdin=GOOD)
+    assert ended.code == 0
+    assert ended.err[0] == "--context without effect: without --server no cluster is asked"
+
+
 def test_objects_of_other_kinds_are_passed_over_with_a_note(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", stdin=f"{NAMESPACE}---\n{GOOD}")
     assert (ended.code, ended.out) == (0, [])
@@ -156,7 +176,7 @@ def test_what_is_nearly_a_pool_is_refused(plugin: Plugin, text: str, sentence: s
     [
         (("-f", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("-f", "latin.yaml"), "latin.yaml: not UTF-8 at byte 11"),
-        (("-f", "pool.yaml", "--context", "prod"), "--kubeconfig and --context go with --server"),
+        (("-f", "https://example.com/pool.yaml"), "https://example.com/pool.yaml: URLs are not fetched"),
         (("-f", "pool.yaml", "--server"), "no credentials for the API server: give --kubeconfig"),
         (
             ("-f", "pool.yaml", "--server", "--kubeconfig", "missing"),

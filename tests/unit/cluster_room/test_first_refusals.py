@@ -15,7 +15,7 @@ import pytest
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
-from winpool.cluster.first_refusals import LASTS_SECONDS, FirstRefusals
+from winpool.cluster.first_refusals import LASTS_SECONDS, MOST, FirstRefusals
 from winpool.cluster.outage import Outage
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
@@ -48,6 +48,12 @@ def body(message: str) -> bytes:
 
 def refused(verb: str = "list", resource: str = "nodes") -> ApiError:
     return error_of(status=403, body=body(by_rbac(verb, resource)), request=f"{verb} {resource}")
+
+
+def refused_in(namespace: str) -> ApiError:
+    cannot = 'User "winpool" cannot create resource "pods/eviction" in API group ""'
+    said = f'{cannot} in the namespace "{namespace}"'
+    return error_of(status=403, body=body(said), request="create pods/eviction")
 
 
 def page(message: str) -> bytes:
@@ -86,8 +92,43 @@ def test_what_was_answered_meanwhile_is_refused_for_the_first_time_again() -> No
     refusals = FirstRefusals(monotonic=time)
     refusals.judge(refused())
     time.now += LASTS_SECONDS
-    refusals.permitted(verb="list", resource="nodes")
+    refusals.permitted(verb="list", resource="nodes", namespace=None)
     assert type(refusals.judge(refused())) is UnconfirmedRefusal
+
+
+def test_what_one_namespace_permits_says_nothing_of_another() -> None:
+    time = Time()
+    refusals = FirstRefusals(monotonic=time)
+    refusals.judge(refused_in("payments"))
+    refusals.judge(refused_in("billing"))
+    time.now += LASTS_SECONDS
+    refusals.permitted(verb="create", resource="pods/eviction", namespace="billing")
+    assert type(refusals.judge(refused_in("payments"))) is Forbidden
+    assert type(refusals.judge(refused_in("billing"))) is UnconfirmedRefusal
+
+
+def test_what_is_remembered_of_refusals_is_bounded() -> None:
+    time = Time()
+    refusals = FirstRefusals(monotonic=time)
+    for number in range(MOST + 1):
+        refusals.judge(refused_in(f"ns-{number}"))
+    time.now += LASTS_SECONDS
+    assert type(refusals.judge(refused_in(f"ns-{MOST}"))) is Forbidden
+    assert type(refusals.judge(refused_in("ns-0"))) is UnconfirmedRefusal, "the oldest is forgotten"
+
+
+@pytest.mark.parametrize(
+    ("path", "namespace"),
+    [
+        ("/api/v1/nodes/w1", None),
+        ("/api/v1/pods?limit=500", None),
+        ("/api/v1/namespaces/payments/pods/web-1/eviction", "payments"),
+        ("/apis/events.k8s.io/v1/namespaces/default/events?fieldManager=winpool", "default"),
+        ("/api/v1/nodes?fieldSelector=/namespaces/x/", None),
+    ],
+)
+def test_the_namespace_of_a_request_is_in_its_path(path: str, namespace: str | None) -> None:
+    assert Request(verb="create", resource="pods/eviction", path=path).namespace == namespace
 
 
 @pytest.mark.parametrize(("status", "message", "kind"), [(403, BY_POLICY, Forbidden), (404, "", NotFound)])

@@ -188,6 +188,18 @@ async def test_who_asks_after_a_due_list_has_failed_need_not_wait_a_minute() -> 
         assert server.listed == pytest.approx([0, 100, 110])
 
 
+@in_virtual_time
+async def test_who_asks_during_a_due_list_that_fails_need_not_wait_a_minute() -> None:
+    server = ScriptedTransport(lists=[NODES, DOWN, LATER], list_seconds=2.0)
+    async with a_reflector(server) as running:
+        await asyncio.sleep(100)
+        running.reflector.ask_for_list()
+        await asyncio.sleep(1)
+        running.reflector.ask_for_list()
+        await asyncio.sleep(30)
+        assert server.listed == pytest.approx([0, 100, 112])
+
+
 # Lists that are older than what was seen
 
 

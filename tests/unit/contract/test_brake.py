@@ -346,7 +346,7 @@ def test_a_held_node_is_not_up_to_date_and_says_so() -> None:
     assert conditions["Stalled"] == ("True", "TaintsHeld")
     assert conditions["Reconciling"] == ("False", "Settled")
     assert conditions["Ready"] == ("True", "TaintsHeld")
-    assert [(each.node, each.reason) for each in found.status.issues] == [("w1", "IntolerantPods")]
+    assert [(each.nodes, each.reason) for each in found.status.issues] == [(("w1",), "IntolerantPods")]
 
 
 @given(

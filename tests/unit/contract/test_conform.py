@@ -15,7 +15,7 @@ from harness.wishes import Own, Wanted, compare, conform, is_as_wanted, release
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.objects.node import Node
-from winpool.ownership.patch import Conformity
+from winpool.ownership.conformity import Conformity
 from winpool.ownership.reading import record_of
 
 

@@ -17,7 +17,9 @@ from winpool.contract.reserved_memory import (
     judge_reserved,
     low_message,
     mismatch_fix,
+    mismatch_message,
     too_large_everywhere_message,
+    too_large_message,
 )
 
 MEMORY = ReservedMemory()
@@ -58,7 +60,6 @@ def test_what_is_not_known_is_not_judged(capacity: int | None, allocatable: int 
     found = judge_reserved(declared=DECLARED, capacity=capacity, allocatable=allocatable)
     assert (found.verdict, found.actual) == (ReservedVerdict.UNKNOWN, None)
     assert not found.is_too_large
-    assert "not known" in found.message(MEMORY)
 
 
 def test_more_than_half_is_too_large_also_where_allocatable_is_not_known() -> None:
@@ -88,7 +89,6 @@ def test_a_verdict_follows_from_the_numbers(
         assert (found.verdict is ReservedVerdict.MATCHES) == (abs(found.actual - wanted) <= 4096)
         assert (found.verdict is ReservedVerdict.RESERVES_LESS) == (found.actual < wanted - 4096)
     assert found.is_too_large == (bool(capacity) and declared > (capacity or 0) / 2)
-    assert found.message(MEMORY)
 
 
 @given(st.integers(min_value=1, max_value=2**44), st.integers(min_value=1, max_value=2**46))
@@ -100,9 +100,9 @@ def test_a_kubelet_that_was_given_what_is_declared_matches(declared: int, capaci
 
 def test_a_mismatch_is_told_with_both_numbers_and_a_way_out() -> None:
     found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - 500 * MIB)
-    assert found.message(MEMORY) == (
-        "the kubelet holds back 500Mi (capacity 16Gi, allocatable 15.5Gi), the pool declares 2548Mi "
-        "(systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi)"
+    assert mismatch_message([found, found], MEMORY) == (
+        "The kubelets reserve 500Mi of memory, but the pool declares 2548Mi "
+        "(systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi)."
     )
     fix = mismatch_fix("win-2022")
     assert "`kubectl winpool join-config win-2022`" in fix
@@ -110,8 +110,20 @@ def test_a_mismatch_is_told_with_both_numbers_and_a_way_out() -> None:
 
 
 def test_numbers_that_differ_never_look_alike() -> None:
-    found = judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - DECLARED - 8 * KIB)
-    assert found.message(MEMORY).startswith("the kubelet holds back 2609160Ki (")
+    one, other = (
+        judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - DECLARED - more * KIB)
+        for more in (8, 12)
+    )
+    assert "reserve 2609160Ki of memory" in mismatch_message([one], MEMORY)
+    assert "reserve 2609160Ki to 2609164Ki of memory" in mismatch_message([other, one], MEMORY)
+
+
+def test_nodes_that_reserve_different_amounts_are_told_with_the_least_and_the_most() -> None:
+    found = [
+        judge_reserved(declared=DECLARED, capacity=CAPACITY, allocatable=CAPACITY - reserved)
+        for reserved in (4 * GIB, 500 * MIB, GIB)
+    ]
+    assert "reserve 500Mi to 4Gi of memory" in mismatch_message(found, MEMORY)
 
 
 def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
@@ -126,7 +138,8 @@ def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
         "spec.reservedMemory declares 2548Mi (systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi), "
         "more than half of every node whose memory is known: the largest of 1 has 4Gi"
     )
-    assert small.too_large_message(MEMORY).endswith("more than half of the node's 4Gi")
+    assert too_large_message([small], MEMORY).endswith("more than half of the memory of these nodes (4Gi).")
+    assert too_large_message([small, large], MEMORY).endswith("(4Gi to 16Gi).")
 
 
 def test_less_than_the_practice_is_low() -> None:
@@ -134,6 +147,6 @@ def test_less_than_the_practice_is_low() -> None:
     assert (is_low(PRACTICE_BYTES - 1), is_low(PRACTICE_BYTES)) == (True, False)
     memory = ReservedMemory(system_reserved="1Gi")
     assert low_message(memory) == (
-        "the pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi), less than the "
-        "2Gi that is good practice on Windows nodes"
+        "The pool declares 1524Mi (systemReserved 1Gi + kubeReserved 0 + evictionHard 500Mi), less than the "
+        "2Gi that is good practice on Windows nodes."
     )

@@ -161,16 +161,16 @@ def test_a_node_is_busy_with_anything_but_agents() -> None:
 @pytest.mark.parametrize(
     ("agents", "unready"),
     [
-        ("Critical", ("kube-system/cni-1",)),
-        ("All", ("kube-system/cni-1", "monitoring/exporter-1")),
+        ("Critical", ("kube-system/cni",)),
+        ("All", ("kube-system/cni", "monitoring/exporter")),
         ("None", ()),
     ],
 )
 def test_the_agents_of_a_joining_node_have_to_be_ready(agents: str, unready: tuple[str, ...]) -> None:
     pods = [
         an_agent("kube-system/cni-1", is_ready=False),
-        an_agent("kube-system/proxy-1"),
-        an_agent("monitoring/exporter-1", is_critical=False, is_ready=False),
+        an_agent("kube-system/proxy-1", controller="proxy"),
+        an_agent("monitoring/exporter-1", controller="exporter", is_critical=False, is_ready=False),
         an_agent("kube-system/cni-2", node="w2", is_ready=False),
         a_pod(is_ready=False),
     ]
@@ -186,10 +186,20 @@ def test_a_ready_agent_that_is_going_is_not_what_was_waited_for(way: str) -> Non
 
 
 def test_many_unready_agents_are_counted_and_the_first_named() -> None:
-    pods = [an_agent(f"kube-system/a{number}", is_ready=False) for number in range(9, 0, -1)]
+    pods = [
+        an_agent(f"kube-system/a{number}-x", controller=f"a{number}", is_ready=False)
+        for number in range(9, 0, -1)
+    ]
     readiness = surveyed(a_question(joining=["w1"]), pods).readiness["w1"]
     assert readiness.unready == 9
     assert readiness.unready_agents == ("kube-system/a1", "kube-system/a2", "kube-system/a3")
+
+
+def test_an_agent_without_the_name_of_its_daemon_set_is_named_itself() -> None:
+    pod = an_agent("kube-system/cni-1", controller="", is_ready=False)
+    assert surveyed(a_question(joining=["w1"]), [pod]).readiness["w1"].unready_agents == (
+        "kube-system/cni-1",
+    )
 
 
 def test_of_each_required_pod_one_has_to_be_ready_on_the_node() -> None:
@@ -321,13 +331,16 @@ def modelled_readiness(question: PoolQuestion, there: list[Pod]) -> Readiness:
     serving = [pod for pod in there if pod.is_ready and not pod.is_finished and not pod.is_terminating]
     kinds = {"All": (True, False), "Critical": (True,), "None": ()}[question.node_agents]
     agents = [pod for pod in there if pod.controller_kind == "DaemonSet" and pod.is_critical in kinds]
-    unready = sorted(pod.full_name for pod in agents if pod not in serving)
+    unready = [pod for pod in agents if pod not in serving]
+    named = sorted(
+        {f"{pod.namespace}/{pod.controller}" if pod.controller else pod.full_name for pod in unready}
+    )
     missing = [
         required.description
         for required in question.required_pods
         if not any(pod.namespace == required.namespace and required.matches(pod.labels) for pod in serving)
     ]
-    return Readiness(len(unready), tuple(unready[:3]), tuple(missing))
+    return Readiness(len(unready), tuple(named[:3]), tuple(missing))
 
 
 @given(QUESTIONS, PODS, st.frozensets(st.sampled_from(NODE_NAMES), max_size=1))

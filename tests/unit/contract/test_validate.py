@@ -7,8 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.builders import NOON, a_node, a_pool, a_snapshot, a_spec, a_survey, deleted, edited, record_on
+from harness.builders import (
+    NOON,
+    a_node,
+    a_pool,
+    a_snapshot,
+    a_spec,
+    a_survey,
+    a_taint,
+    deleted,
+    edited,
+    record_on,
+)
 from harness.writes import patched
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
@@ -29,7 +42,7 @@ def a_starting_pool(**validation: Any) -> Pool:
     return a_pool(more={**MORE, "validation": validation} if validation else MORE)
 
 
-def a_young_node(*, age: float = 60, ready_for: float | None = 0) -> Node:
+def a_young_node(*, age: float = 10, ready_for: float | None = 0) -> Node:
     since = None if ready_for is None else NOON - timedelta(seconds=ready_for)
     return replace(
         a_node(ready="False" if ready_for is None else "True"),
@@ -117,6 +130,71 @@ def test_a_node_that_is_ten_minutes_old_gets_none_and_waits_for_nothing(age: flo
     assert not carries(node)
 
 
+@pytest.mark.parametrize(
+    ("timeout", "age", "joins"), [(120, 119, True), (120, 120, False), (3600, 599, True)]
+)
+def test_a_newcomer_that_is_older_than_its_time_would_be_gets_none(
+    timeout: int, age: float, *, joins: bool
+) -> None:
+    pool = a_starting_pool(timeoutSeconds=timeout)
+    found, node = step(a_snapshot(pool, [a_young_node(age=age)]))
+    assert carries(node) is joins
+    assert found.status.issues == ()
+
+
+def test_they_carry_the_time_at_which_they_were_added_and_other_taints_carry_none() -> None:
+    pool = replace(a_starting_pool(), spec=a_spec(taints=["os=windows:NoSchedule"], more=MORE))
+    _, node = step(a_snapshot(pool, [a_young_node()]))
+    assert {taint.key: taint.time_added for taint in node.taints} == {KEY: "2026-11-01T12:00:00Z", "os": None}
+    assert [taint.added for taint in node.taints if taint.key == KEY] == [NOON]
+
+
+def test_one_that_takes_the_place_of_another_value_carries_its_own_time_and_gives_the_old_one_back() -> None:
+    old = "2026-10-31T08:00:00Z"
+    theirs = (a_taint(f"{KEY}=theirs:NoSchedule", time_added=old),)
+    pool = a_starting_pool()
+    _, node = step(a_snapshot(pool, [replace(a_young_node(), taints=theirs)]))
+    assert [taint.added for taint in node.taints] == [NOON]
+    _, released = step(a_snapshot(deleted(pool), [node]))
+    assert released.taints == theirs
+
+
+def test_taints_without_a_time_are_timed_by_the_age_of_the_node() -> None:
+    """An earlier version of the operator added them."""
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=300)
+    node = starting(pool, age=200)
+    node = replace(node, taints=tuple(replace(taint, time_added=None) for taint in node.taints))
+    lacking = {"w1": Readiness(missing_required=("monitoring/app=exporter",))}
+    for seconds, overdue in ((99, False), (100, True)):
+        now = NOON + timedelta(seconds=seconds)
+        found, _ = step(looked(pool, node, now=now, readiness=lacking))
+        assert [each.reason for each in found.status.issues] == ["ValidationTimedOut"] * overdue
+
+
+@given(
+    timeout=st.integers(1, 4000),
+    age=st.integers(0, 700),
+    later=st.integers(0, 5000),
+    text=st.sampled_from((None, "", "now", "2026-11-01T12:00:00", "2026-13-01T00:00:00Z")),
+)
+def test_no_node_is_late_before_its_taints_have_stood_there_for_its_time(
+    timeout: int, age: int, later: int, text: str | None
+) -> None:
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=timeout)
+    young = a_young_node(age=age)
+    _, node = step(a_snapshot(pool, [young]))
+    assert carries(node) is (age < min(600, timeout))
+    if not carries(node):
+        return
+    lacking = {"w1": Readiness(missing_required=("monitoring/app=exporter",))}
+    now = NOON + timedelta(seconds=later)
+    found, _ = step(looked(pool, node, now=now, readiness=lacking))
+    assert bool(found.status.issues) is (later >= timeout)
+    odd = replace(node, taints=tuple(replace(taint, time_added=text) for taint in node.taints))
+    found, _ = step(looked(pool, odd, now=now, readiness=lacking))
+    assert bool(found.status.issues) is (later + age >= timeout), "a time that is none is not gone by"
+
+
 def test_a_node_with_pods_of_its_own_gets_none() -> None:
     pool, node = a_starting_pool(), a_young_node()
     _, after = step(looked(pool, node, busy=frozenset({"w1"})))
@@ -193,7 +271,7 @@ def test_what_a_node_waits_for_is_told_the_same_however_long_ago_it_was_seen() -
     node = starting(pool)
     lacking = {"w1": Readiness(unready=1, unready_agents=("kube-system/cni",))}
     messages = set()
-    for minutes in (0, 9):
+    for minutes in (1, 9):
         survey = a_survey(pool, [node], now=NOON, readiness=lacking)
         found = decide(a_snapshot(pool, [node], survey=survey, now=NOON + timedelta(minutes=minutes)))
         messages |= {each.message for each in found.status.issues}
@@ -251,13 +329,12 @@ def test_deletion_takes_them_off_and_so_does_a_spec_without_them() -> None:
 
 def test_while_a_node_is_validated_the_operator_is_at_work_and_after_its_time_it_is_not() -> None:
     pool = a_starting_pool(timeoutSeconds=TIMEOUT_SECONDS)
-    node = starting(pool, age=60, ready_for=None)
+    node = starting(pool, age=500, ready_for=None)
     found, _ = step(looked(pool, node))
     conditions = {each.type: (each.status, each.reason) for each in found.status.conditions}
     assert conditions["Reconciling"] == ("True", "ValidatingNodes")
     assert conditions["NodesUpToDate"] == ("False", "ValidatingNodes")
-    assert node.created
-    deadline = node.created + timedelta(seconds=TIMEOUT_SECONDS)
+    deadline = NOON + timedelta(seconds=TIMEOUT_SECONDS)
     assert found.look_again == deadline
     found, after = step(looked(pool, node, now=deadline))
     conditions = {each.type: (each.status, each.reason) for each in found.status.conditions}

@@ -7,6 +7,7 @@ import pytest
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
 from winpool.control.loops.dispatch import Dispatcher
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.objects.node import Node
 
@@ -18,7 +19,7 @@ class World:
 
     def __init__(self) -> None:
         self.woken: list[str] = []
-        self.pools = Pools(on_change=self.ignore)
+        self.pools = Pools(on_change=self.ignore, absences=Absences(grace_seconds=0))
         for version, colour in enumerate(("red", "blue"), start=1):
             metadata = {
                 "name": colour,

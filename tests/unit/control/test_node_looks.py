@@ -18,6 +18,7 @@ from harness.writes import patched
 from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
 from winpool.control.pod_survey.look_paces import LONGEST_SECONDS, Paces
 from winpool.control.pod_survey.node_looks import LOOKS_IN_FLIGHT, NodeLooks
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.decide import decide
 from winpool.objects.node import Node
@@ -48,7 +49,7 @@ class Stage:
         self.at_once = self.most_at_once = 0
         self.readable = True
         self.on_looked: Callable[[], None] = lambda: None
-        self.pools = Pools(on_change=_ignore)
+        self.pools = Pools(on_change=_ignore, absences=Absences(grace_seconds=0))
         self.pools.accept(a_body())
         self.nodes = {node.name: node for node in (*FEW, *MANY)}
         loop = asyncio.get_running_loop()

@@ -37,10 +37,10 @@ def finalizers_at(write: Write) -> list[str]:
     return list(write.bodies["pool"]["metadata"].get("finalizers", []))
 
 
-def issues_at(write: Write, reason: str) -> list[str]:
-    """Return the messages of the issues with that reason that stood there when ``write`` was asked for."""
+def issues_at(write: Write, reason: str) -> list[Object]:
+    """Return the issues with that reason that stood there when ``write`` was asked for."""
     issues = write.bodies["pool"]["status"]["issues"]
-    return [each["message"] for each in issues if each["reason"] == reason]
+    return [each for each in issues if each["reason"] == reason]
 
 
 @pytest.mark.parametrize("spec", [NOTHING, LABELS], ids=["without keys", "with keys"])
@@ -124,7 +124,9 @@ def test_the_pods_that_a_taint_will_meet_are_told_before_it_is_written() -> None
         cluster.pods = [a_pod("shop/web-1", node="w1")]
         await until(lambda: cluster.nodes["w1"].taints)
         [told] = issues_at(first_node_write(cluster), "IntolerantPods")
-        assert "os=windows:NoSchedule: 1 pod on 1 node (w1), such as shop/web-1" in told
+        assert (told["nodeCount"], told["nodes"]) == (1, ["w1"])
+        assert "os=windows:NoSchedule" in told["message"]
+        assert "shop/web-1" in told["message"]
 
     on_stage(scene, a_node("w1"), spec=GENTLE)
 
@@ -134,7 +136,8 @@ def test_a_taint_that_is_held_back_is_told_before_anything_else_is_written_there
         cluster.pods = [a_pod("shop/web-1", node="w1")]
         await asyncio.sleep(SETTLE_SECONDS)
         [told] = issues_at(first_node_write(cluster), "IntolerantPods")
-        assert "held back" in told
+        assert "not added" in told["message"]
+        assert told["nodes"] == ["w1"]
         assert teams_of(cluster) == {"w1": "payments", "w2": "payments"}
         assert [bool(node.taints) for node in cluster.nodes.values()] == [False, True]
 

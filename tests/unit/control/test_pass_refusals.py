@@ -60,6 +60,7 @@ def test_a_right_that_is_missing_ends_the_pass_and_is_told_until_it_is_there() -
         await asyncio.sleep(60)
         assert issues_of(cluster) == set()
         assert "WriteRefused" not in {reason for reason, _ in operator.events}
+        assert operator.events.count(("MissingPermission", "pool")) == 1
 
         cluster.trouble.nodes.clear()
         await until(lambda: status_of(cluster, "Ready") == ("True", "UpToDate"), seconds=35)
@@ -67,6 +68,19 @@ def test_a_right_that_is_missing_ends_the_pass_and_is_told_until_it_is_there() -
         assert set(teams_of(cluster).values()) == {"payments"}
 
     on_stage(scene, *fleet(PATCHES_IN_FLIGHT + 8), spec=LABELS)
+
+
+def test_a_right_that_is_missing_is_told_by_the_pass_that_meets_it() -> None:
+    async def scene(cluster: MemoryCluster, _: MemoryOperator) -> None:
+        await asyncio.sleep(SETTLE_SECONDS)
+        cluster.trouble.nodes["w1"] = by_rbac("nodes")
+        edited = cluster.time
+        cluster.edit_pool("pool", labels={"team": "billing"})
+        await asyncio.sleep(0.4)  # the least pause after a failure is half a second
+        assert [write.kind for write in writes_since(cluster, edited)] == ["node", "status"]
+        assert status_of(cluster, "Accepted") == ("False", "MissingPermission")
+
+    on_stage(scene, a_node("w1"), spec=LABELS)
 
 
 def test_a_right_that_is_missing_for_the_finalizer_is_told_and_no_node_is_written() -> None:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import Object, a_body
+from winpool.control.clock import Clock
+from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 
 
@@ -30,9 +32,17 @@ def changes() -> Changes:
     return Changes()
 
 
+def some_pools(changes: Changes | None = None) -> Pools:
+    """Return pools to which each two lists are far enough apart."""
+    return Pools(
+        on_change=changes or Changes(),
+        absences=Absences(grace_seconds=0, clock=Clock(monotonic=lambda: 0.0)),
+    )
+
+
 @pytest.fixture
 def pools(changes: Changes) -> Pools:
-    return Pools(on_change=changes)
+    return some_pools(changes)
 
 
 def version_of(pools: Pools, name: str = "pool") -> str | None:
@@ -65,7 +75,7 @@ def test_the_newest_version_wins_whoever_comes_last(pools: Pools, first: int, se
 
 @given(st.permutations(range(1, 8)))
 def test_the_order_of_arrival_does_not_matter(versions: list[int]) -> None:
-    pools = Pools(on_change=Changes())
+    pools = some_pools()
     for version in versions:
         pools.accept(a_body(version=version))
     assert version_of(pools) == "7"
@@ -140,7 +150,7 @@ def test_nothing_is_certain_before_the_first_complete_list(pools: Pools) -> None
     assert not pools.synced
     pools.accept(a_body())
     assert not pools.synced
-    pools.replace([], resource_version="1")
+    pools.replace([], resource_version="1", began=0.0)
     assert pools.synced
 
 
@@ -148,7 +158,7 @@ def test_who_is_not_on_a_complete_list_is_dropped(pools: Pools, changes: Changes
     pools.accept(a_body("a", version=3))
     pools.accept(a_body("b", version=4))
     changes.taken()
-    pools.replace([a_body("b", version=4), a_body("c", version=6)], resource_version="7")
+    pools.replace([a_body("b", version=4), a_body("c", version=6)], resource_version="7", began=0.0)
     assert {pool.name for pool in pools.all()} == {"b", "c"}
     assert sorted(changes.taken()) == [("a", True), ("c", True)]
 
@@ -156,27 +166,27 @@ def test_who_is_not_on_a_complete_list_is_dropped(pools: Pools, changes: Changes
 def test_who_is_newer_than_the_list_is_kept(pools: Pools) -> None:
     """Created after the list was made, and heard of before the list arrived."""
     pools.accept(a_body("young", version=12))
-    pools.replace([a_body("old", version=3)], resource_version="9")
+    pools.replace([a_body("old", version=3)], resource_version="9", began=0.0)
     assert {pool.name for pool in pools.all()} == {"old", "young"}
 
 
 def test_a_list_does_not_bring_back_what_is_older(pools: Pools) -> None:
     pools.accept(a_body(version=12, generation=4))
-    pools.replace([a_body(version=8, generation=3)], resource_version="9")
+    pools.replace([a_body(version=8, generation=3)], resource_version="9", began=0.0)
     assert version_of(pools) == "12"
 
 
 def test_a_list_that_says_nothing_new_wakes_nobody(pools: Pools, changes: Changes) -> None:
     bodies = [a_body("a", version=3), a_body("b", version=4)]
-    pools.replace(bodies, resource_version="7")
+    pools.replace(bodies, resource_version="7", began=0.0)
     changes.taken()
-    pools.replace(bodies, resource_version="9")
+    pools.replace(bodies, resource_version="9", began=0.0)
     assert changes.taken() == []
 
 
 def test_a_pool_on_the_list_that_cannot_be_read_is_not_dropped(pools: Pools) -> None:
     pools.accept(a_body(version=3))
-    pools.replace([a_body(version=5) | {"spec": {}}], resource_version="7")
+    pools.replace([a_body(version=5) | {"spec": {}}], resource_version="7", began=0.0)
     found = pools.get("pool")
     assert found is not None
     assert (found.spec, found.resource_version) == (None, "5")
@@ -192,7 +202,7 @@ def test_what_is_said_late_does_not_bring_a_pool_back(pools: Pools, changes: Cha
     changes.taken()
     pools.accept(a_body(version=4))
     pools.accept(a_body(version=6))
-    pools.replace([a_body(version=4)], resource_version="4")  # asked for before it went
+    pools.replace([a_body(version=4)], resource_version="4", began=0.0)  # asked for before it went
     assert pools.all() == ()
     assert changes.taken() == []
 
@@ -201,7 +211,7 @@ def test_a_pool_that_a_later_list_still_has_is_there(pools: Pools) -> None:
     """Only a server that was put back can have it; but then it is right."""
     pools.accept(a_body(version=3))
     pools.forget(name="pool", uid="uid-of-pool", version="5")
-    pools.replace([a_body(version=4)], resource_version="9")
+    pools.replace([a_body(version=4)], resource_version="9", began=0.0)
     assert version_of(pools) == "4"
     pools.accept(a_body(version=10))
     assert version_of(pools) == "10"
@@ -217,7 +227,7 @@ def test_of_pools_that_went_only_so_many_are_remembered(pools: Pools) -> None:
 
 def test_the_newest_version_is_that_of_any_list_or_object(pools: Pools) -> None:
     assert pools.newest_version == ""
-    pools.replace([a_body(version=3)], resource_version="10")
+    pools.replace([a_body(version=3)], resource_version="10", began=0.0)
     assert pools.newest_version == "10"
     pools.accept(a_body(version=12))
     pools.accept(a_body("other", version=11))
@@ -230,7 +240,7 @@ def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pool
     pools.accept(a_body("deleted-since", version=9))
     pools.forget(name="deleted-since", uid="uid-of-deleted-since", version="32")
     back = [a_body("kept", version=8, generation=2), a_body("deleted-since", version=9)]
-    pools.replace(back, resource_version="20", rewound=True)
+    pools.replace(back, resource_version="20", began=0.0, rewound=True)
     assert {pool.name: (pool.resource_version, pool.generation) for pool in pools.all()} == {
         "kept": ("8", 2),
         "deleted-since": ("9", 1),
@@ -244,7 +254,7 @@ def test_a_list_of_a_server_that_was_put_back_is_right_in_everything(pools: Pool
 
 
 def listed(pools: Pools, *bodies: Object, version: int) -> None:
-    pools.replace(bodies, resource_version=str(version))
+    pools.replace(bodies, resource_version=str(version), began=0.0)
 
 
 def test_an_unknown_pool_is_not_gone_before_two_complete_lists(pools: Pools) -> None:
@@ -273,16 +283,6 @@ def test_a_pool_that_is_known_is_never_gone(pools: Pools) -> None:
         listed(pools, version=version)
         assert not pools.is_vanished("uid-of-pool")
         assert not pools.is_vanished("pool")
-
-
-def test_a_list_right_after_another_does_not_count(pools: Pools) -> None:
-    """Two lists within a second say no more than one."""
-    assert not pools.is_vanished("stranger")
-    listed(pools, version=1)
-    pools.replace([], resource_version="2", counts=False)
-    assert not pools.is_vanished("stranger")
-    listed(pools, version=3)
-    assert pools.is_vanished("stranger")
 
 
 def test_a_pool_that_turns_up_again_is_not_gone(pools: Pools) -> None:
@@ -316,7 +316,7 @@ def test_lists_made_before_a_pool_was_first_named_say_nothing_of_it(pools: Pools
 
 @given(st.lists(st.sampled_from(("accept", "forget", "list", "empty")), max_size=12))
 def test_who_is_there_is_never_gone_and_never_doubled(story: list[str]) -> None:
-    pools = Pools(on_change=Changes())
+    pools = some_pools()
     for version, step in enumerate(story, start=1):
         if step == "accept":
             pools.accept(a_body(version=version))

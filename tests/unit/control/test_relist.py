@@ -9,6 +9,7 @@ import pytest
 from harness.builders import a_body
 from harness.running_relister import LONGEST_PERIOD, PERIOD, a_relister
 from harness.scripted_transport import Answer, ScriptedTransport, gaps, pool_list
+from harness.stage import until
 from harness.virtual_time import in_virtual_time
 from winpool.cluster.errors import (
     ApiError,
@@ -139,6 +140,61 @@ async def test_pauses_begin_anew_after_a_list_that_was_made() -> None:
         *_, long, _, short = gaps(server.listed)
         assert long >= 15
         assert 0.5 <= short <= 1.001
+
+
+@in_virtual_time
+async def test_who_has_asked_in_a_pause_after_a_failure_is_served_by_the_list_that_is_made_next() -> None:
+    server = ScriptedTransport(lists=[DOWN, BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(0.2)
+        running.relister.ask()
+        await asyncio.sleep(PERIOD - 1)
+        assert len(server.listed) == 2
+        assert running.after == server.listed[-1:]
+
+
+@in_virtual_time
+async def test_who_asks_during_a_list_that_fails_is_served_by_the_next() -> None:
+    server = ScriptedTransport(lists=[DOWN, BOTH], list_seconds=5.0)
+    async with a_relister(server) as running:
+        await asyncio.sleep(3)
+        running.relister.ask()
+        await asyncio.sleep(PERIOD - 1)
+        assert len(server.listed) == 2
+        assert len(running.after) == 1
+
+
+# The CRD
+
+
+@in_virtual_time
+async def test_when_the_crd_has_gone_pools_are_listed_at_once_and_once_more() -> None:
+    """The API server may serve them a moment longer than it says."""
+    missing = NotFound("list windowsnodepools: 404", status=404)
+    server = ScriptedTransport(lists=[BOTH, BOTH, missing])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        running.relister.kind_changed()
+        await asyncio.sleep(1)
+        assert server.listed == [0, 100]
+        assert running.relister.problem == ""
+        await asyncio.sleep(1.1)
+        assert len(server.listed) == 3
+        assert "kubectl apply -k crds" in running.relister.problem
+
+
+@in_virtual_time
+async def test_when_the_crd_has_come_back_the_pause_after_failures_is_over() -> None:
+    missing = NotFound("list windowsnodepools: 404", status=404)
+    server = ScriptedTransport(lists=[*[missing] * 10, BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        await until(lambda: len(server.listed) == 10, seconds=200)
+        running.relister.kind_changed()
+        await asyncio.sleep(0.1)
+        assert running.relister.problem == ""
+        await asyncio.sleep(PERIOD - 3)
+        assert len(server.listed) == 12
 
 
 @pytest.mark.parametrize(("asked", "obeyed"), [(20.0, 20.0), (86_400.0, 60.0)], ids=["20 s", "a day"])

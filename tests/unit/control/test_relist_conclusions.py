@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from harness.builders import a_body
-from harness.running_relister import GRACE, LONGEST_PERIOD, PERIOD, a_relister
-from harness.scripted_transport import Answer, ScriptedTransport, pool_list
+from harness.builders import NOON, a_body
+from harness.running_relister import GRACE, PERIOD, a_relister
+from harness.scripted_transport import Answer, ScriptedTransport, gaps, pool_list
 from harness.virtual_time import in_virtual_time
 from winpool.cluster.errors import Unavailable
+from winpool.control.relist.absences import BURST, PACE_SECONDS
 
 BOTH = pool_list(a_body("a", version=3), a_body("b", version=4), version=10)
 HALF = pool_list(a_body("a", version=3), version=20, goes_on="1")
@@ -47,11 +48,111 @@ async def test_one_list_alone_does_not_say_that_a_pool_has_vanished() -> None:
     server = ScriptedTransport(lists=[BOTH])
     async with a_relister(server) as running:
         assert not running.pools.is_vanished(STRANGER)
-        await asyncio.sleep(PERIOD - 1)
-        assert len(server.listed) == 1
+        await asyncio.sleep(1)
         assert not running.pools.is_vanished(STRANGER)
-        await asyncio.sleep(LONGEST_PERIOD - PERIOD + 1)
-        assert len(server.listed) == 2
+        await asyncio.sleep(GRACE - 2)
+        assert server.listed == [0]
+        assert not running.pools.is_vanished(STRANGER)
+        await asyncio.sleep(2)
+        assert server.listed == pytest.approx([0, GRACE])
+        assert running.pools.is_vanished(STRANGER)
+
+
+@in_virtual_time
+async def test_an_owner_that_is_missed_is_looked_for_at_once_and_again_after_the_grace() -> None:
+    """Not at the next two of the regular lists, which come up to eleven minutes later."""
+    server = ScriptedTransport(lists=[BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        assert not running.pools.is_vanished(STRANGER)
+        await asyncio.sleep(0.1)
+        assert server.listed == [0, 100]
+        assert not running.pools.is_vanished(STRANGER)
+        await asyncio.sleep(GRACE)
+        assert server.listed == pytest.approx([0, 100, 100 + GRACE])
+        assert running.pools.is_vanished(STRANGER)
+
+
+@in_virtual_time
+async def test_what_people_are_told_of_the_second_list_stays_and_is_not_before_it() -> None:
+    server = ScriptedTransport(lists=[BOTH], list_seconds=0.4)
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        running.pools.is_vanished(STRANGER)
+        told = running.absences.decided_at(STRANGER)
+        assert told is not None
+        while not running.pools.is_vanished(STRANGER):
+            assert running.absences.decided_at(STRANGER) == told
+            await asyncio.sleep(0.5)
+        late = (told - NOON).total_seconds() - server.time
+        assert 0 <= late <= 3
+        assert running.absences.decided_at(STRANGER) is None
+
+
+@in_virtual_time
+async def test_a_second_list_that_is_late_moves_nothing_and_a_late_first_one_does() -> None:
+    server = ScriptedTransport(lists=[BOTH, *[DOWN] * 5, BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        running.pools.is_vanished(STRANGER)
+        first = running.absences.decided_at(STRANGER)
+        await asyncio.sleep(60)
+        assert len(running.after) == 2
+        second = running.absences.decided_at(STRANGER)
+        assert first is not None
+        assert second is not None
+        assert (second - NOON).total_seconds() == pytest.approx(running.after[-1] + GRACE, abs=1)
+        assert second > first
+
+
+@in_virtual_time
+async def test_nothing_is_listed_for_what_nobody_asks_about_any_more() -> None:
+    server = ScriptedTransport(lists=[BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        running.pools.is_vanished(STRANGER)
+        await asyncio.sleep(PERIOD - 1)
+        assert server.listed == [0, 100]
+
+
+@in_virtual_time
+async def test_an_owner_that_stays_unknown_costs_two_lists_and_none_after_that() -> None:
+    """A record that may be forged stays on its node for ever, and silence is due all the same (P2)."""
+    server = ScriptedTransport(lists=[BOTH])
+    async with a_relister(server) as running:
+        await asyncio.sleep(100)
+        for _ in range(1000):
+            running.pools.is_vanished(STRANGER)
+            await asyncio.sleep(10)
+        assert server.listed[:3] == pytest.approx([0, 100, 100 + GRACE])
+        assert min(gaps(server.listed[2:])) >= PERIOD
+
+
+@in_virtual_time
+async def test_owners_that_are_made_up_one_after_another_do_not_have_us_list_all_day() -> None:
+    server = ScriptedTransport(lists=[BOTH])
+    async with a_relister(server) as running:
+        made_up: list[str] = []
+        for number in range(3600):
+            made_up = [*made_up[-99:], f"uid-{number}"]
+            for uid in made_up:
+                running.pools.is_vanished(uid)
+            await asyncio.sleep(1)
+        assert len(server.listed) <= 3600 / PACE_SECONDS + BURST + 2
+        assert running.pools.is_vanished(made_up[0]), "and yet they are answered"
+
+
+@in_virtual_time
+async def test_a_list_that_was_asked_for_before_somebody_missed_a_pool_says_nothing_of_it() -> None:
+    """The pool may have been made while it was on its way (P4)."""
+    server = ScriptedTransport(lists=[BOTH], list_seconds=5.0)
+    async with a_relister(server) as running:
+        await asyncio.sleep(2)
+        for _ in range(int(GRACE) + 7):
+            assert not running.pools.is_vanished(STRANGER)
+            await asyncio.sleep(1)
+        assert server.listed == pytest.approx([0, 6, 6 + GRACE])
+        await asyncio.sleep(3)
         assert running.pools.is_vanished(STRANGER)
 
 
@@ -68,8 +169,7 @@ async def test_lists_within_the_grace_count_as_one() -> None:
         assert len(server.listed) == 12
         assert not running.pools.is_vanished(STRANGER)
         await asyncio.sleep(2)
-        running.relister.ask()
-        await asyncio.sleep(1)
+        assert len(server.listed) == 13
         assert running.pools.is_vanished(STRANGER)
 
 

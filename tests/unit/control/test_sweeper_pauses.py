@@ -14,6 +14,7 @@ from winpool.control.act.lane import Outcome
 from winpool.control.act.patches import PatchLane
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
+from winpool.control.relist.absences import Absences
 from winpool.objects.acts import NodePatch
 from winpool.ownership.record import Owned
 from winpool.ownership.rights import Rights
@@ -48,11 +49,15 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
 
     async def scene() -> None:
         sweeper = Sweeper(
-            pools=cast(Any, SimpleNamespace(all=tuple, is_vanished=lambda _: True)),
+            pools=cast(
+                Any,
+                SimpleNamespace(all=tuple, is_vanished=lambda _: True, absences=Absences(grace_seconds=0)),
+            ),
             nodes=cast(Any, SimpleNamespace(nodes=nodes)),
             patch_lane=cast(PatchLane, SimpleNamespace(run=write)),
             list_strays=no_strays,
             rights_over=lambda _: Rights(guard=GUARD),
+            announce=lambda _: None,
             is_complete=lambda: True,
             monotonic=asyncio.get_running_loop().time,
         )

@@ -14,7 +14,7 @@ async def wake() -> Wake:
     return Wake()
 
 
-async def waits(wake: Wake) -> asyncio.Task[None]:
+async def waits(wake: Wake) -> asyncio.Task[bool]:
     """Return a task that waits without a limit and has begun to."""
     task = asyncio.create_task(wake.wait(seconds=None))
     for _ in range(3):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harness.builders import (
     MINUTE,
     NOON,
+    SUPPORTED,
     Nodes,
     a_node,
     a_pool,
@@ -27,14 +28,17 @@ from harness.builders import (
 )
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted, relabelled, retainted
-from winpool.api.events import EVENTS, EventReason, Regarding
-from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.v1alpha1 import Mode
+from winpool.api.event_table import EVENTS
+from winpool.api.events import EventReason, Regarding
+from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, RELEASE_FINALIZER
+from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
 from winpool.cluster.event_record import NOTE_BYTES
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node
+from winpool.objects.attempts import Attempts
+from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
 from winpool.report.announce import Announcement, on_transition
+from winpool.report.node_events import announced
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"
@@ -116,7 +120,7 @@ def test_a_cold_start_of_many_nodes_is_one_event(begin: Begin) -> None:
 
 def test_an_event_is_about_the_pool() -> None:
     (event,) = Story(a_pool(labels=LABELS), *fleet()).run()[1]
-    assert (event.name, event.uid) == ("pool", "uid-of-pool")
+    assert (event.regarding, event.name, event.uid) == (Regarding.POOL, "pool", "uid-of-pool")
     assert "12 nodes" in event.note
 
 
@@ -125,6 +129,37 @@ def test_an_edit_starts_and_completes_a_rollout(begin: Begin) -> None:
     story.quiet()
     story.pool = edited(story.pool, a_spec(labels={"team": "b"}))
     assert story.quiet() == [EventReason.ROLLOUT_STARTED, EventReason.ROLLOUT_COMPLETED]
+
+
+def of_another_release(number: int = 12) -> list[Node]:
+    other = replace(SUPPORTED, kernel="10.0.26100.32995")
+    return [a_node(f"w{n:02d}", versions=other) for n in range(number)]
+
+
+def test_a_rollout_is_complete_when_labels_and_taints_are_on_whatever_windows_the_nodes_run(
+    begin: Begin,
+) -> None:
+    story = begin(a_pool(labels=LABELS), *of_another_release())
+    assert EventReason.ROLLOUT_COMPLETED in story.quiet()
+    state = story.pool.status.condition("NodesUpToDate")
+    assert state is not None
+    assert state.reason == "WaitingForActor"
+    story.pool = edited(story.pool, a_spec(labels={"team": "b"}))
+    assert story.quiet() == [EventReason.ROLLOUT_STARTED, EventReason.ROLLOUT_COMPLETED]
+
+
+def test_machines_that_are_upgraded_by_a_person_are_no_rollout(begin: Begin) -> None:
+    story = begin(a_pool(labels=LABELS), *of_another_release())
+    story.quiet()
+    story.nodes = {name: replace(node, versions=SUPPORTED) for name, node in story.nodes.items()}
+    assert EventReason.ROLLOUT_STARTED not in story.quiet()
+    assert reason_of(story) == "UpToDate"
+
+
+def reason_of(story: Story) -> str:
+    ready = story.pool.status.condition("Ready")
+    assert ready is not None
+    return ready.reason
 
 
 def test_an_edit_that_changes_no_node_is_no_rollout(begin: Begin) -> None:
@@ -163,6 +198,18 @@ def test_a_rejected_spec_is_said_once(begin: Begin) -> None:
     assert story.quiet() == []
 
 
+def test_a_spec_that_is_refused_for_another_reason_is_the_same_event_and_names_the_reason(
+    begin: Begin,
+) -> None:
+    large = a_spec(more={"reservedMemory": {"systemReserved": "9Gi"}})
+    story = begin(a_pool(), replace(a_node(), memory=NodeMemory(16 * 2**30, 14 * 2**30)))
+    story.quiet()
+    story.pool = edited(story.pool, large)
+    [event] = [each for each in story.run()[1] if each.reason is EventReason.SPEC_REJECTED]
+    assert event.note.startswith("ReservedMemoryTooLarge: ")
+    assert reason_of(story) == event.reason
+
+
 def test_an_overlap_is_said_once(begin: Begin) -> None:
     rival = a_pool("rival")
     story = begin(a_pool(labels=LABELS), a_node(annotations=a_record(rival.uid)))
@@ -179,6 +226,57 @@ def test_a_deletion_says_that_the_nodes_are_released(begin: Begin) -> None:
     while story.pool.finalizers:
         said += [event.reason for event in story.run()[1]]
     assert said == [EventReason.NODES_RELEASED]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "reported", "note"),
+    [
+        (Attempts(written_nodes=12, is_from_start=True), 12, "Released 12 nodes."),
+        (Attempts(written_nodes=1, is_from_start=True), 12, "Released 1 node."),
+        (Attempts(is_from_start=True), 12, "No node was left to release."),
+        (Attempts(written_nodes=12), 12, "Released 12 nodes."),
+        (Attempts(written_nodes=5), 12, "Released all nodes."),
+        (Attempts(), 12, "Released all nodes."),
+    ],
+    ids=[
+        "all seen",
+        "one of them",
+        "none was there",
+        "as many as belonged",
+        "a later process",
+        "it did none",
+    ],
+)
+def test_released_nodes_are_counted_only_where_no_other_process_can_have_released_some(
+    attempts: Attempts, reported: int, note: str
+) -> None:
+    status = WindowsNodePoolStatus(observed_generation=1, nodes=reported)
+    pool = deleted(a_pool(finalizers=(RELEASE_FINALIZER,), status=status))
+    (event,) = decide(replace(a_snapshot(pool), attempts=attempts)).pool_events
+    assert (event.reason, event.note) == (EventReason.NODES_RELEASED, note)
+
+
+def test_what_was_reported_during_the_deletion_says_nothing_of_how_many_there_were() -> None:
+    pool = deleted(a_pool(finalizers=(RELEASE_FINALIZER,)))
+    pool = with_status(pool, WindowsNodePoolStatus(observed_generation=pool.generation, nodes=5))
+    (event,) = decide(replace(a_snapshot(pool), attempts=Attempts(written_nodes=5))).pool_events
+    assert event.note == "Released all nodes."
+
+
+def test_a_missing_permission_is_said_once_with_the_rule() -> None:
+    pool = a_pool(labels=LABELS)
+    decision = decide(a_snapshot(pool, fleet(), missing_permission="add the rule X"))
+    (event,) = [each for each in decision.pool_events if each.reason is EventReason.MISSING_PERMISSION]
+    assert "add the rule X" in event.note
+    pool = with_status(pool, decision.status)
+    again = decide(a_snapshot(pool, fleet(), missing_permission="add the rule X", now=NOON + MINUTE))
+    assert again.pool_events == ()
+
+
+def test_labels_and_taints_on_all_nodes_complete_a_rollout_whatever_windows_they_run() -> None:
+    old = replace(SUPPORTED, kernel="10.0.1.1")
+    story = Story(a_pool(labels=LABELS), *(replace(node, versions=old) for node in fleet()))
+    assert story.quiet().count(EventReason.ROLLOUT_COMPLETED) == 1
 
 
 def test_a_pool_that_had_nothing_on_any_node_releases_nothing(begin: Begin) -> None:
@@ -252,13 +350,11 @@ def test_every_event_is_in_the_table_and_within_its_limits(
     story = Story(fate(pool), *nodes.values(), haunted)
     for _ in range(3):
         decision, said = story.run()
-        for event in said:
-            assert EVENTS[event.reason].regarding is Regarding.POOL
+        assert all(name == event.name for name, event in decision.node_events.items())
+        for event in (*said, *announced(decision.node_events.values())):
+            assert event.regarding in EVENTS[event.reason].objects
             assert 0 < len(event.note.encode()) <= NOTE_BYTES
-        for name, event in decision.node_events.items():
-            assert EVENTS[event.reason].regarding is Regarding.NODE
-            assert event.name == name
-            assert 0 < len(event.note.encode()) <= NOTE_BYTES
+            assert "{" not in event.note
 
 
 @given(any_pool, fleets())

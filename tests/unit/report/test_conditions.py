@@ -30,7 +30,8 @@ from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
-from winpool.objects.node import NodeMemory, NodeVersions
+from winpool.objects.node import Node, NodeMemory, NodeVersions
+from winpool.objects.pool import Pool
 from winpool.pods.survey import Readiness
 from winpool.snapshot import Snapshot
 
@@ -95,19 +96,42 @@ def releasing() -> Snapshot:
     return a_snapshot(deleted(pool), nodes)
 
 
+def standing(pool: Pool, *nodes: Node, **seen: Any) -> Snapshot:
+    """The nodes carry all that they are to carry."""
+    return a_snapshot(*settled(pool, by_name(*nodes)), **seen)
+
+
 def running(kernel: str = "10.0.20348.4052", **versions: str) -> Snapshot:
     """Two nodes without fault, and one that runs this."""
     other = replace(SUPPORTED, kernel=kernel, **versions)
-    return a_snapshot(a_pool(), [a_node("w0"), a_node("w1"), a_node("w2", versions=other)])
+    return standing(a_pool(), a_node("w0"), a_node("w1"), a_node("w2", versions=other))
 
 
 def below_floor() -> Snapshot:
-    return a_snapshot(a_pool(more={"os": {"version": "2022", "minRevision": 5000}}), [a_node()])
+    return standing(a_pool(more={"os": {"version": "2022", "minRevision": 5000}}), a_node())
+
+
+def behind() -> Snapshot:
+    return standing(a_pool(more={"os": {"version": "2022", "targetRevision": 5000}}), *three().values())
 
 
 def warned() -> Snapshot:
     old = NodeVersions(kernel="10.0.17763.8000", kubelet="v1.34.1", runtime="containerd://1.7.28")
-    return a_snapshot(a_pool(), [a_node(versions=old)], control_plane="v1.34.1")
+    pool = a_pool(more={"os": {"version": "2019"}})
+    return standing(pool, a_node(versions=old), control_plane="v1.34.1")
+
+
+def unreadable_pods() -> Snapshot:
+    pool, nodes = settled(a_pool(taints=["os=windows:NoSchedule"]), three())
+    return a_snapshot(
+        pool, nodes, survey=a_survey(pool, nodes.values(), unreadable=frozenset({"w1"})), looks=()
+    )
+
+
+def mismatched() -> Snapshot:
+    """A node reserves less memory than is declared, and carries the taint for it."""
+    pool = a_pool(more={"reservedMemory": {"systemReserved": "2Gi", "onMismatch": "Taint"}})
+    return standing(pool, replace(a_node(), memory=NodeMemory(16 * 2**30, 15 * 2**30)))
 
 
 def held() -> Snapshot:
@@ -165,6 +189,10 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "an old kubelet": lambda: running(kubelet="v1.30.0", runtime="containerd://1.7.28"),
     "an old runtime": lambda: running(runtime="containerd://1.5.9"),
     "below the floor": below_floor,
+    "another release": lambda: running("10.0.17763.8000"),
+    "behind": behind,
+    "unreadable pods": unreadable_pods,
+    "memory mismatch": mismatched,
     "warned": warned,
     "held": held,
     "validating": validating,
@@ -237,6 +265,43 @@ CASES = [
         {"Accepted", "Available", "OSSupported", "Stalled"},
     ),
     Case(
+        "all taken",
+        HEALTHY
+        | dict.fromkeys(("Ready", "Available", "NodesUpToDate", "OSSupported", "Stalled"), "PoolOverlap"),
+        {"Accepted", "Available", "OSSupported", "Stalled"},
+    ),
+    Case(
+        "behind",
+        HEALTHY | {"Ready": "UpgradeDue", "NodesUpToDate": "WaitingForActor"},
+        GOOD - {"NodesUpToDate"},
+    ),
+    Case(
+        "another release",
+        HEALTHY | {"Ready": "UpgradeDue", "NodesUpToDate": "WaitingForActor", "OSSupported": "BuildWarned"},
+        GOOD - {"NodesUpToDate"},
+    ),
+    Case(
+        "a build that is not known",
+        HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate", "OSSupported"), "BuildUnknown"),
+        GOOD - {"NodesUpToDate", "OSSupported"},
+    ),
+    Case(
+        "a build that is not listed",
+        HEALTHY
+        | dict.fromkeys(("Ready", "OSSupported"), "BuildUnsupported")
+        | {"NodesUpToDate": "WaitingForActor"},
+        GOOD - {"NodesUpToDate", "OSSupported"},
+    ),
+    Case("unreadable pods", HEALTHY | {"Ready": "PodsUnreadable"}, GOOD),
+    Case("memory mismatch", HEALTHY | {"Ready": "MemoryMismatch"}, GOOD),
+    Case(
+        "too much reserved",
+        HEALTHY
+        | dict.fromkeys(("Accepted", "Stalled"), "ReservedMemoryTooLarge")
+        | dict.fromkeys(("Ready", "NodesUpToDate", "OSSupported"), "SpecRejected"),
+        {"Available", "Stalled"},
+    ),
+    Case(
         "too few ready",
         HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
         {"Accepted", "NodesUpToDate", "OSSupported"},
@@ -253,7 +318,8 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     found = reported(WORLDS[case.world]())
     assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
     assert {kind for kind, condition in found.items() if condition.status == "True"} == case.true
-    assert {kind for kind, condition in found.items() if condition.status == "Unknown"} <= {"OSSupported"}
+    unknown = {kind for kind, condition in found.items() if condition.status == "Unknown"}
+    assert unknown <= {"OSSupported", "NodesUpToDate"}
 
 
 def test_a_missing_permission_says_the_exact_rule() -> None:
@@ -281,9 +347,11 @@ def test_nodes_of_which_nobody_knows_whose_they_are_make_the_pool_unknown_and_no
     assert "3 nodes" in found["Ready"].message
 
 
-def test_as_long_as_other_nodes_can_be_written_it_goes_on() -> None:
+def test_as_long_as_other_nodes_can_be_written_it_goes_on_and_says_what_is_refused() -> None:
     found = reported(refused("w1"))
-    assert (found["Reconciling"].status, found["NodesUpToDate"].reason) == ("True", "RolloutInProgress")
+    assert (found["Reconciling"].status, found["Stalled"].status) == ("True", "False")
+    for kind in ("Ready", "NodesUpToDate"):
+        assert (found[kind].status, found[kind].reason) == ("False", "WriteRefused")
 
 
 def test_when_only_refused_nodes_are_left_nobody_waits_for_us() -> None:
@@ -327,6 +395,15 @@ def test_a_pool_under_deletion_is_not_ready_and_says_how_many_nodes_are_left() -
     for kind in ("Deleting", "Reconciling"):
         assert (found[kind].status, found[kind].reason) == ("True", "ReleasingNodes")
     assert "3 nodes" in found["Deleting"].message
+
+
+def test_ready_shows_one_reason_for_every_spec_that_is_not_accepted_and_names_that_of_accepted() -> None:
+    """The column STATE has room for 19 characters."""
+    found = reported(too_large())
+    assert found["Ready"].reason == "SpecRejected"
+    assert found["Ready"].message == f"ReservedMemoryTooLarge: {found['Accepted'].message}"
+    found = reported(rejected())
+    assert found["Ready"].message == found["Accepted"].message
 
 
 def test_a_rejected_spec_is_quoted_with_the_reason() -> None:

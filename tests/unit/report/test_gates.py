@@ -23,9 +23,11 @@ from unit.report.test_conditions import (
 from winpool.decide import decide
 from winpool.snapshot import Snapshot
 
-PASSES = {"up to date", "paused", "dry run", "no nodes"}
+PASSES = {"up to date", "paused", "dry run", "no nodes", "another release", "behind"}
+"""A person's turn keeps no gate waiting where the operator itself has nothing to do."""
 WORKS = {"rollout", "validating"}
 FAILS = {
+    "all taken",
     "rejected",
     "refused",
     "without permission",

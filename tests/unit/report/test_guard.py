@@ -23,16 +23,21 @@ from winpool.decide import Decision, decide
 from winpool.objects.pool import Pool
 
 GONE = "there is no ValidatingAdmissionPolicy winpool-guard"
+REASONS = ("GuardNotInForce", "SelectorOpenToKubelets")
 TRUSTED = {"node-restriction.kubernetes.io/zone": "a"}
 
 
-def decided(pool: Pool, nodes: Nodes | None = None, *, problem: str = "", minutes: int = 0) -> Decision:
-    taken = a_snapshot(pool, nodes or {}, now=NOON + minutes * MINUTE)
+def decided(
+    pool: Pool, nodes: Nodes | None = None, *, problem: str = "", minutes: int = 0, **more: Any
+) -> Decision:
+    taken = a_snapshot(pool, nodes or by_name(a_node()), now=NOON + minutes * MINUTE, **more)
     return decide(with_guard(taken, identity="" if problem else "abc", problem=problem))
 
 
 def of_pool(found: Decision) -> list[Issue]:
-    return [issue for issue in found.status.issues if issue.node is None]
+    of_guard = [issue for issue in found.status.issues if issue.reason in REASONS]
+    assert {issue.node_count for issue in of_guard} <= {0}
+    return of_guard
 
 
 def events(found: Decision) -> list[str]:
@@ -51,7 +56,7 @@ def test_one_that_is_not_is_one_issue_without_a_node_and_one_event() -> None:
     [issue] = of_pool(first)
     assert issue.reason == "GuardNotInForce"
     assert GONE in issue.message
-    assert "node" not in first.status.to_object()["issues"][0]
+    assert issue.nodes == ()
     assert events(first) == ["GuardMissing"]
 
     pool = with_status(pool, first.status)
@@ -64,11 +69,11 @@ def test_one_that_is_not_is_one_issue_without_a_node_and_one_event() -> None:
 
 
 def test_it_is_said_however_much_is_wrong_with_the_nodes() -> None:
-    nodes = by_name(
-        *(a_node(f"w{n}", annotations={"winpool.dev/applied": "?"}) for n in range(2 * MAX_ISSUES))
-    )
-    found = decided(a_pool(labels=TRUSTED), nodes, problem=GONE)
+    nodes = by_name(*(a_node(f"w{n}") for n in range(2 * MAX_ISSUES)))
+    refused = {node.uid: f"refused for reason {n:02}" for n, node in enumerate(nodes.values())}
+    found = decided(a_pool(labels=TRUSTED), nodes, problem=GONE, refused=refused)
     assert len(found.status.issues) == MAX_ISSUES
+    assert found.status.issue_count == 2 * MAX_ISSUES + 2
     assert [issue.reason for issue in of_pool(found)] == ["GuardNotInForce", "SelectorOpenToKubelets"]
 
 

@@ -11,7 +11,15 @@ from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
-from winpool.api.v1alpha1 import MAX_BUILDS, MAX_ISSUES, Build, Condition, Verdict, WindowsNodePoolStatus
+from winpool.api.v1alpha1 import (
+    MAX_BUILDS,
+    MAX_ISSUES,
+    Build,
+    Condition,
+    Verdict,
+    WindowsNodePoolStatus,
+    read_status,
+)
 from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.report.os_support import UNKNOWN_BUILD
@@ -173,8 +181,9 @@ def test_the_last_day_is_still_supported_and_the_next_is_not() -> None:
 
 
 def test_an_issue_names_the_node_and_a_way_out() -> None:
-    (issue,) = status_of(running("w1", OLD, runtime=OWN_PAUSE), a_node("w2"), now=OLD_DAY).issues
-    assert (issue.node, issue.reason) == ("w1", IssueReason.BUILD_UNSUPPORTED)
+    issue, due = status_of(running("w1", OLD, runtime=OWN_PAUSE), a_node("w2"), now=OLD_DAY).issues
+    assert due.reason == IssueReason.OS_VERSION_MISMATCH
+    assert (issue.nodes, issue.reason) == (("w1",), IssueReason.BUILD_UNSUPPORTED)
     assert "2016" in issue.message
     assert "supportMatrix" in issue.fix
 
@@ -188,10 +197,28 @@ def test_a_label_that_disagrees_is_an_issue_and_the_node_is_judged_by_what_it_re
 
 def test_an_end_that_comes_is_not_crowded_out_by_worse() -> None:
     now = at(END_OF_2022 - timedelta(days=100))
-    crowd = [running(f"w{n:02d}", OLD) for n in range(2 * MAX_ISSUES)]
-    issues = status_of(a_node("z"), *crowd, now=now).issues
-    assert len(issues) == MAX_ISSUES
-    assert issues[-1].reason == IssueReason.SUPPORT_ENDING
+    crowd = [running(f"w{n:02d}", f"garbage {n}") for n in range(2 * MAX_ISSUES)]
+    status = status_of(a_node("z"), *crowd, now=now)
+    assert (len(status.issues), status.issue_count) == (MAX_ISSUES, 2 * MAX_ISSUES + 1)
+    assert status.issues[-1].reason == IssueReason.SUPPORT_ENDING
+
+
+def test_nodes_of_different_revisions_below_one_floor_are_one_issue() -> None:
+    pool = a_pool(more={"os": {"version": "2022", "minRevision": 5000}})
+    nodes = [running(f"w{n}", f"10.0.20348.{4000 + n}") for n in range(5)]
+    found = decide(a_snapshot(pool, nodes)).status.issues
+    [issue] = [each for each in found if each.reason == IssueReason.REVISION_BELOW_FLOOR]
+    assert (issue.node_count, issue.nodes) == (5, ("w0", "w1", "w2"))
+    assert "5000" in issue.message
+
+
+def test_releases_that_are_not_supported_are_issues_of_their_own() -> None:
+    nodes = [running("w1", OLD, runtime=OWN_PAUSE), running("w2", "10.0.19041.1", runtime=OWN_PAUSE)]
+    nodes += [running("w3", OLD, runtime=OWN_PAUSE)]
+    found = status_of(*nodes, now=OLD_DAY).issues
+    unsupported = {each.nodes: each.message for each in found if each.reason == IssueReason.BUILD_UNSUPPORTED}
+    assert unsupported.keys() == {("w1", "w3"), ("w2",)}
+    assert "2016" in unsupported["w1", "w3"]
 
 
 def reasons_told(before: WindowsNodePoolStatus, *nodes: Node, now: datetime = NOON) -> list[str]:
@@ -211,16 +238,16 @@ def test_an_end_is_announced_once_when_it_comes_near_and_once_when_it_is_there()
 
 def test_each_end_is_announced_also_while_another_is_near_and_others_crowd_the_list() -> None:
     nodes = [running("a", "10.0.26100.32995"), running("b", "10.0.20348.4052")]
-    crowd = [running(f"w{n:02d}", "garbage") for n in range(2 * MAX_ISSUES)]
+    crowd = [running(f"w{n:02d}", f"garbage {n}") for n in range(2 * MAX_ISSUES)]
     row = {"osVersion": "2025", "endOfSupport": str(END_OF_2022 - timedelta(days=30))}
     pool, told = a_pool(more={"supportMatrix": [row]}), []
     for days in (NOTICE_DAYS + 31, NOTICE_DAYS + 30, NOTICE_DAYS + 1, NOTICE_DAYS, NOTICE_DAYS - 1):
         decision = decide(a_snapshot(pool, [*nodes, *crowd], now=at(END_OF_2022 - timedelta(days=days))))
-        told += [(days, each.note[:35]) for each in decision.pool_events if each.reason == "SupportEnding"]
+        told += [(days, each.note[:47]) for each in decision.pool_events if each.reason == "SupportEnding"]
         pool = with_status(pool, decision.status)
     assert told == [
-        (NOTICE_DAYS + 30, "support of Windows Server 2025 ends"),
-        (NOTICE_DAYS, "support of Windows Server 2022 ends"),
+        (NOTICE_DAYS + 30, "1 node (a): Support of Windows Server 2025 ends"),
+        (NOTICE_DAYS, "1 node (b): Support of Windows Server 2022 ends"),
     ]
 
 
@@ -230,8 +257,22 @@ def test_an_end_of_support_goes_on_when_the_node_that_stood_for_it_is_gone() -> 
     pool = with_status(a_pool(), before)
     later = decide(a_snapshot(pool, [a_node("w2")], now=first + timedelta(days=1)))
     (issue,) = later.status.issues
-    assert (issue.node, issue.since) == ("w2", first)
+    assert (issue.nodes, issue.since) == (("w2",), first)
     assert "SupportEnding" not in [each.reason for each in later.pool_events]
+
+
+def test_an_end_that_an_earlier_version_announced_is_not_announced_again() -> None:
+    first = at(END_OF_2022 - timedelta(days=100))
+    told = {
+        "reason": "SupportEnding",
+        "since": first.isoformat(),
+        "message": "support of Windows Server 2022 ends with 2031-10-14 (UTC), 3 nodes on it",
+        "fix": "plan nodes with a newer release",
+    }
+    before = read_status({"status": {"observedGeneration": 1, "issues": [told]}})
+    later = decide(a_snapshot(with_status(a_pool(), before), [a_node()], now=first + timedelta(days=1)))
+    assert "SupportEnding" not in [each.reason for each in later.pool_events]
+    assert [each.since for each in later.status.issues] == [first]
 
 
 def test_thousands_of_nodes_that_become_unsupported_at_once_are_one_event() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 
 from harness.builders import Nodes, a_node, a_pool, a_snapshot, deleted, edited
 from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled
-from winpool.api.v1alpha1 import MAX_PLAN_STEPS, Mode, Plan
+from winpool.api.v1alpha1 import MAX_CHANGES, MAX_PLAN_STEPS, Mode, Plan
 from winpool.decide import decide
+from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
 
 LABELS = {"team": "a"}
@@ -53,6 +57,94 @@ def test_a_long_plan_counts_all_and_shows_the_first() -> None:
     plan = plan_of(a_pool(labels=LABELS, mode="DryRun"), on(*reversed(names)))
     assert plan.total_nodes == len(names)
     assert [step.node for step in plan.steps] == names[:MAX_PLAN_STEPS]
+
+
+def changes_of(pool: Pool, nodes: Nodes) -> list[tuple[str, str, str | None, str | None]]:
+    [step] = plan_of(pool, nodes).steps
+    return [(each.kind, each.key, each.from_, each.to) for each in step.changes]
+
+
+def changed_by(before: Nodes, **spec: Any) -> list[tuple[str, str, str | None, str | None]]:
+    """Return what a dry run of a pool with another spec would change on its only node."""
+    return changes_of(a_pool(mode="DryRun", **spec), before)
+
+
+def test_a_step_says_what_changes_from_what_to_what() -> None:
+    first = a_pool(
+        labels={"team": "payments", "tier": "gold"}, taints=["os=windows:NoSchedule", "gpu:NoSchedule"]
+    )
+    nodes = acted(decide(a_snapshot(first, on("w1"))), on("w1"))
+    found = changed_by(
+        nodes, labels={"team": "billing", "zone": ""}, taints=["os=win:NoSchedule", "new:NoExecute"]
+    )
+    assert found == [
+        ("Label", "team", "payments", "billing"),
+        ("Label", "tier", "gold", None),
+        ("Label", "zone", None, ""),
+        ("Taint", "gpu:NoSchedule", "", None),
+        ("Taint", "new:NoExecute", None, ""),
+        ("Taint", "os:NoSchedule", "windows", "win"),
+    ]
+
+
+def test_a_step_says_what_the_operator_adds_by_itself_after_what_the_spec_asks_for() -> None:
+    memory = {"reservedMemory": {"systemReserved": "4Gi", "onMismatch": "Taint"}}
+    node = replace(a_node(), memory=NodeMemory(capacity=16 * 2**30, allocatable=15 * 2**30))
+    found = changed_by({"w1": node}, labels=LABELS, more=memory)
+    assert found[0] == ("Label", "team", None, "a")
+    assert ("Taint", "winpool.dev/reserved-memory-mismatch:NoSchedule", None, "") in found
+    assert ("Label", "winpool.dev/pool", None, "pool") in found
+    assert not any("applied" in key for _, key, _, _ in found)
+
+
+def test_a_step_says_what_comes_back_on_a_node_that_leaves() -> None:
+    nodes = {"w1": a_node(labels={"team": "theirs"})}
+    nodes = acted(decide(a_snapshot(a_pool(labels=LABELS), nodes)), nodes)
+    nodes["w1"] = relabelled(nodes["w1"], agentpool="blue")
+    assert ("Label", "team", "a", "theirs") in changed_by(nodes, labels=LABELS)
+
+
+def test_a_step_that_only_renews_the_record_changes_nothing() -> None:
+    nodes = acted(decide(a_snapshot(a_pool(labels=LABELS), on("w1"))), on("w1"))
+    dry = a_pool(labels=LABELS, mode="DryRun")
+    [step] = decide(a_snapshot(dry, nodes, guard="another-guard")).status.plan.steps  # type: ignore[union-attr]
+    assert (step.reason, step.changes) == ("OwnershipRecord", ())
+
+
+def test_a_step_shows_no_more_changes_than_the_limit() -> None:
+    labels = {f"example.com/label-{number:02d}": "a" for number in range(20)}
+    found = changed_by(on("w1"), labels=labels, taints=[TAINT])
+    assert [key for _, key, _, _ in found] == sorted(labels)[:MAX_CHANGES]
+
+
+def test_a_change_is_written_as_people_write_it() -> None:
+    nodes = acted(decide(a_snapshot(a_pool(labels={"team": "payments"}), on("w1"))), on("w1"))
+    written = plan_of(a_pool(labels={"team": "billing"}, mode="DryRun"), nodes)
+    [step] = written.model_dump(mode="json", exclude_none=True)["steps"]
+    assert step["changes"] == [{"kind": "Label", "key": "team", "from": "payments", "to": "billing"}]
+    assert Plan.model_validate({"totalNodes": 1, "steps": [step]}) == written
+
+
+@given(pools(), fleets())
+def test_the_changes_are_what_active_changes(pool: Pool, fleet: Nodes) -> None:
+    assert pool.spec is not None
+    after = acted(decide(a_snapshot(pool, fleet)), fleet)
+    plan = plan_of(edited(pool, pool.spec.model_copy(update={"mode": Mode.DRY_RUN})), fleet)
+    for step in plan.steps:
+        before, now = fleet[step.node], after[step.node]
+        if len(step.changes) == MAX_CHANGES:
+            continue
+        labels, taints = dict(before.labels), taints_on(before)
+        for change in step.changes:
+            values = labels if change.kind == "Label" else taints
+            assert values.pop(change.key, None) == change.from_
+            if change.to is not None:
+                values[change.key] = change.to
+        assert (labels, taints) == (now.labels, taints_on(now))
+
+
+def taints_on(node: Node) -> dict[str, str]:
+    return {f"{taint.key}:{taint.effect}": taint.value for taint in node.taints}
 
 
 @pytest.mark.parametrize("mode", ["Active", "Paused"])

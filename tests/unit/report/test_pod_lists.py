@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled
-from winpool.api.v1alpha1 import Condition
+from winpool.api.v1alpha1 import Condition, read_status
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
@@ -83,7 +83,7 @@ def test_nodes_that_wait_for_pods_that_cannot_be_listed_are_told_with_the_reason
         assert DOWN in conditions(found)[kind].message
         assert "w1" in conditions(found)[kind].message
     [issue] = [each for each in found.status.issues if each.reason == FAILING]
-    assert (issue.node, DOWN in issue.message) == ("w1", True)
+    assert (issue.nodes, issue.node_count, DOWN in issue.message) == (("w1",), 1, True)
 
 
 @WAITERS
@@ -122,8 +122,28 @@ def test_the_time_is_counted_on_whichever_node_waits() -> None:
     )
     found = decide(replace(standing, nodes=nodes))
     [issue] = [each for each in found.status.issues if each.reason == FAILING]
-    assert (issue.node, issue.since) == ("w2", began)
+    assert (issue.nodes, issue.since) == (("w2",), began)
     assert told(found)["Stalled"] == ("True", FAILING)
+
+
+def test_the_time_goes_on_where_pods_cannot_be_listed_for_another_reason_by_now() -> None:
+    began = NOON + HOUR - timedelta(seconds=FAILING_SECONDS)
+    found = decide(with_pods(stale(since=began), problem="list pods: 504 too slow"))
+    [issue] = [each for each in found.status.issues if each.reason == FAILING]
+    assert ("504" in issue.message, issue.since) == (True, began)
+    assert told(found)["Stalled"] == ("True", FAILING)
+
+
+def test_the_time_goes_on_from_a_status_of_an_earlier_version() -> None:
+    """It named one node, whose name the CRD has pruned by now, and said it in other words."""
+    began = NOON + HOUR - timedelta(seconds=FAILING_SECONDS)
+    world = stale()
+    old = {"reason": FAILING, "since": began.isoformat(), "message": "1 node (w1) …", "fix": "…"}
+    status = read_status({"status": {"observedGeneration": world.pool.generation, "issues": [old]}})
+    found = decide(replace(world, pool=with_status(world.pool, status)))
+    assert told(found)["Stalled"] == ("True", FAILING)
+    [issue] = [each for each in found.status.issues if each.reason == FAILING]
+    assert (issue.since, issue.nodes) == (began, ("w1",))
 
 
 def test_after_a_restart_what_was_told_stays_until_pods_are_listed() -> None:
@@ -176,11 +196,14 @@ def unlisted(*, since: datetime | None = None) -> Snapshot:
 def test_a_node_whose_own_pods_cannot_be_listed_is_told_by_name_and_nothing_of_all_pods() -> None:
     found = decide(unlisted())
     [issue] = [each for each in found.status.issues if each.reason == FAILING]
-    assert issue.node == "w1"
-    for message in (issue.message, conditions(found)["NodesUpToDate"].message):
-        assert "w1" in message
-        assert HUGE in message
-        assert "all pods" not in message
+    assert issue.nodes == ("w1",)
+    message = conditions(found)["NodesUpToDate"].message
+    assert "w1" in message
+    assert HUGE in message
+    assert "w1" not in issue.message, "another node may wait for the same tomorrow"
+    for told_of in (message, issue.message):
+        assert "an answer of more than 8388608 bytes" in told_of
+        assert "all pods" not in told_of
     assert told(found)["Stalled"] == ("False", "NotStalled")
     assert found.needs_pods
 
@@ -202,7 +225,7 @@ def test_other_nodes_that_are_gone_on_with_speak_for_the_pool() -> None:
         "Reconciling": ("True", "RolloutInProgress"),
         "Stalled": ("False", "NotStalled"),
     }
-    assert [each.node for each in found.status.issues if each.reason == FAILING] == ["w1"]
+    assert [each.nodes for each in found.status.issues if each.reason == FAILING] == [("w1",)]
 
 
 def test_nothing_is_said_of_it_while_a_look_at_all_pods_serves() -> None:

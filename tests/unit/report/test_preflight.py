@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
 from harness.writes import patched
-from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.api.v1alpha1 import WindowsNodePoolStatus, read_status
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
@@ -21,8 +21,8 @@ HARSH = "os=windows:NoExecute"
 WEB = "w1/default/web"
 
 
-def told(found: Decision, reason: str) -> list[tuple[str | None, str, str]]:
-    return [(each.node, each.message, each.fix) for each in found.status.issues if each.reason == reason]
+def told(found: Decision, reason: str) -> list[tuple[tuple[str, ...], str, str]]:
+    return [(each.nodes, each.message, each.fix) for each in found.status.issues if each.reason == reason]
 
 
 def with_agents(survey: Survey | None, *names: str) -> Survey:
@@ -49,7 +49,7 @@ def meeting(pool: Pool, nodes: list[Node], **intolerant: Any) -> Snapshot:
     ("taint", "more", "consequence"),
     [
         (GENTLE, {}, "do not come back"),
-        (HARSH, {}, "held back"),
+        (HARSH, {}, "not added"),
         (HARSH, {"onIntolerantPods": "Delete"}, "without asking PodDisruptionBudgets"),
     ],
 )
@@ -59,11 +59,11 @@ def test_pods_that_do_not_tolerate_a_taint_are_named_with_what_becomes_of_them(
     effect = taint.rpartition(":")[2]
     pool = a_pool(more={"taints": [{"key": "os", "value": "windows", "effect": effect, **more}]})
     found = decide(meeting(pool, [a_node("w1"), a_node("w2")], intolerant={taint: [WEB, "w1/default/db"]}))
-    [(node, message, fix)] = told(found, "IntolerantPods")
-    assert node == "w1"
+    [(nodes, message, fix)] = told(found, "IntolerantPods")
+    assert nodes == ("w1",)
     assert taint in message
-    assert "2 pods on 1 node" in message
     assert "default/web" in message
+    assert "default/db" in message
     assert consequence in message
     assert "toleration" in fix
 
@@ -83,7 +83,7 @@ def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_writ
     ]
     pool = a_pool(more={"taints": taints})
     nodes = [a_node(f"w{number}") for number in range(14)]
-    refused = {node.uid: "no" for node in nodes[2:]}
+    refused = {node.uid: f"no {node.name[1:]}00" for node in nodes[2:]}
     meets = {f"t{number}:NoExecute": ["w0/default/web", "w1/default/db"] for number in range(12)}
     survey = a_survey(pool, nodes, intolerant=meets)
     found = decide(a_snapshot(pool, nodes, survey=survey, refused=refused))
@@ -93,14 +93,104 @@ def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_writ
     assert len(found.status.issues) == 10
 
 
+def deleting(*keys: str) -> Pool:
+    """Return a pool whose NoExecute taints have pods deleted."""
+    taints = [{"key": key, "effect": "NoExecute", "onIntolerantPods": "Delete"} for key in keys]
+    return a_pool(more={"taints": taints})
+
+
+FIVE = tuple(f"w{number}" for number in range(1, 6))
+
+
+def with_pods_on(pool: Pool, *names: str, before: WindowsNodePoolStatus | None = None) -> Decision:
+    """Decide with a pod of the same name on each of these of five nodes, and this status on the pool."""
+    pool = pool if before is None else with_status(pool, before)
+    pods = [f"{name}/default/web" for name in names]
+    return decide(meeting(pool, [a_node(name) for name in FIVE], intolerant={"os:NoExecute": pods}))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_news"),
+    [
+        (("w1",), ("w1",), False),
+        (FIVE, FIVE, False),
+        (("w1",), ("w1", "w2"), True),
+        (("w1", "w2"), ("w2", "w3"), True),
+        (FIVE[:4], FIVE, True),
+    ],
+)
+def test_people_are_told_again_before_a_taint_goes_on_further_nodes(
+    before: tuple[str, ...], now: tuple[str, ...], *, is_news: bool
+) -> None:
+    pool = deleting("os")
+    first = with_pods_on(pool, *before)
+    assert first.reports_first
+    second = with_pods_on(pool, *now, before=first.status)
+    assert second.patches
+    assert second.reports_first is is_news
+    [issue] = second.status.issues
+    assert (issue.node_count, issue.nodes) == (len(now), now[:3])
+
+
+def test_under_a_crd_of_an_earlier_version_nodes_are_written_all_the_same() -> None:
+    """It prunes what it does not know: what was told then stands there without its nodes."""
+    pool = deleting("os")
+    stored = with_pods_on(pool, "w1").status.to_object()
+    for issue in stored["issues"]:
+        del issue["nodeCount"], issue["nodes"]
+    assert not with_pods_on(pool, "w1", before=read_status({"status": stored})).reports_first
+
+
+def test_further_nodes_with_agents_that_are_known_keep_no_node_waiting() -> None:
+    pool = a_pool(taints=[GENTLE])
+    nodes = [a_node("w1"), a_node("w2")]
+    survey = with_agents(a_survey(pool, nodes), "monitoring/exporter")
+    first = decide(a_snapshot(pool, nodes, survey=survey, looks=()))
+    assert first.reports_first
+    both = {
+        taint: replace(found, daemon_set_nodes=frozenset({"w1", "w2"}))
+        for taint, found in survey.intolerant.items()
+    }
+    known = with_status(pool, first.status)
+    second = decide(a_snapshot(known, nodes, survey=replace(survey, intolerant=both), looks=()))
+    assert second.patches
+    assert not second.reports_first
+    assert [each.node_count for each in second.status.issues] == [2]
+
+
+@pytest.mark.parametrize(("taints", "issues"), [(1, 1), (4, 4), (5, 1), (12, 1)])
+def test_taints_that_meet_pods_on_different_nodes_are_told_apart_while_there_is_room(
+    taints: int, issues: int
+) -> None:
+    keys = [f"t{number}" for number in range(taints)]
+    pool, nodes = deleting(*keys), [a_node(f"w-{key}") for key in keys]
+    meets = {f"{key}:NoExecute": [f"w-{key}/default/web"] for key in keys}
+    found = decide(meeting(pool, nodes, intolerant=meets))
+    assert len(told(found, "IntolerantPods")) == issues
+    messages = " ".join(message for _, message, _ in told(found, "IntolerantPods"))
+    assert all(taint in messages for taint in meets)
+    assert sum(each.node_count for each in found.status.issues) == taints
+
+
+def test_taints_that_meet_pods_on_the_same_nodes_are_told_together() -> None:
+    pool, nodes = deleting("a", "b"), [a_node("w1"), a_node("w2")]
+    pods = ["w1/default/web", "w2/default/web"]
+    found = decide(meeting(pool, nodes, intolerant={"a:NoExecute": pods, "b:NoExecute": pods}))
+    [(names, message, fix)] = told(found, "IntolerantPods")
+    assert names == ("w1", "w2")
+    for text in (message, fix):
+        assert "a:NoExecute, b:NoExecute" in text
+
+
 def test_only_pods_on_nodes_that_are_to_get_the_taint_are_counted_and_named() -> None:
     pool = a_pool(taints=[HARSH])
     there = a_node("w1", taints=[HARSH])
     pods = [f"w1/default/p{number}" for number in range(500)] + ["w9/default/z"]
     nodes = [there, a_node("w9")]
-    [(node, message, _)] = told(decide(meeting(pool, nodes, intolerant={HARSH: pods})), "IntolerantPods")
-    assert node == "w9"
-    assert "1 pod on 1 node (w9), such as default/z" in message
+    [(named, message, _)] = told(decide(meeting(pool, nodes, intolerant={HARSH: pods})), "IntolerantPods")
+    assert named == ("w9",)
+    assert "default/z" in message
+    assert "default/p" not in message
 
 
 def test_where_there_is_nothing_to_tell_no_write_comes_before_the_nodes() -> None:
@@ -115,8 +205,8 @@ def test_once_the_taint_stands_pods_are_named_no_more_but_agents_are() -> None:
     survey = with_agents(a_survey(pool, [node]), "monitoring/exporter")
     found = decide(a_snapshot(pool, [node], survey=survey))
     assert told(found, "IntolerantPods") == []
-    [(name, message, _)] = told(found, "IntolerantNodeAgents")
-    assert name == "w1"
+    [(names, message, _)] = told(found, "IntolerantNodeAgents")
+    assert names == ("w1",)
     assert "monitoring/exporter" in message
     assert "do not come back" in message
 
@@ -186,9 +276,8 @@ def test_misplaced_pods_are_counted_and_told_once() -> None:
     first = decide(a_snapshot(pool, nodes, survey=survey))
     assert first.status.misplaced_pods == 3
     assert "MisplacedPods" in {each.reason for each in first.pool_events}
-    [(node, message, _)] = told(first, "MisplacedPods")
-    assert node == "w1"
-    assert "3 pods on 1 node (w1)" in message
+    [(names, message, _)] = told(first, "MisplacedPods")
+    assert names == ("w1",)
     assert "default/linux (its spec.os.name is linux)" in message
     again = decide(a_snapshot(with_status(pool, first.status), nodes, survey=survey))
     assert "MisplacedPods" not in {each.reason for each in again.pool_events}

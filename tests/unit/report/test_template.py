@@ -46,6 +46,13 @@ def test_of_a_release_that_nobody_knows_it_claims_no_build() -> None:
     assert labels.keys().isdisjoint({"winpool.dev/os-version", "node.kubernetes.io/windows-build"})
 
 
+def test_of_a_release_that_a_row_names_it_claims_the_build() -> None:
+    row = {"osVersion": "2028", "build": "10.0.30000"}
+    labels = template(a_pool(more={"os": {"version": "2028"}, "supportMatrix": [row]}))["labels"]
+    assert labels["winpool.dev/os-version"] == "2028"
+    assert labels["node.kubernetes.io/windows-build"] == "10.0.30000"
+
+
 def test_there_is_none_while_the_spec_is_not_accepted_or_the_pool_goes() -> None:
     assert template(a_pool(refusal="spec.os: must be given")) == {}
     assert template(a_pool(deleting=True, finalizers=("winpool.dev/release-nodes",))) == {}

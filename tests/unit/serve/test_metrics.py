@@ -149,11 +149,13 @@ def test_a_spec_that_cannot_be_read_has_no_mode() -> None:
 def test_figures_are_served_as_the_last_pass_had_them() -> None:
     stats = ControlStats()
     stats.note_figures("win", Figures(taint_missing=9))
-    stats.note_figures("win", Figures(reserved_memory_mismatched=1, taint_missing=2, overlapping=3))
+    figures = Figures(reserved_memory_mismatched=1, taint_missing=2, overlapping=3, upgrade_due=4)
+    stats.note_figures("win", figures)
     served = _scrape(a_pool(name="win"), stats=stats)
     assert served["winpool_reserved_memory_mismatched_nodes"] == {("win",): 1}
     assert served["winpool_taint_missing_nodes"] == {("win",): 2}
     assert served["winpool_overlapping_nodes"] == {("win",): 3}
+    assert served["winpool_nodes"]["win", "upgrade_due"] == 4
 
 
 def test_what_no_pass_has_counted_is_not_served_as_0() -> None:

@@ -10,11 +10,43 @@ from typing import Any
 import pytest
 
 from winpool.cluster.lister import ReflectorStats
+from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.cluster.stats import RequestStats
 from winpool.control.pod_survey.pod_pass import PodPassStats
 from winpool.control.stats import ControlStats
 from winpool.serve import definitions
 from winpool.telemetry import Telemetry, of_nodes, of_pod_passes, of_requests
+
+
+@pytest.mark.parametrize(
+    ("is_missing", "problem", "said"),
+    [
+        (False, "", []),
+        (False, "403 nobody may", ["pools: 403 nobody may"]),
+        (True, "", [f"pools: {NOT_INSTALLED}"]),
+        (True, "403 nobody may", [f"pools: {NOT_INSTALLED}"]),
+    ],
+)
+def test_it_is_not_ready_without_the_crd_although_pools_were_listed(
+    is_missing: bool, problem: str, said: list[str]
+) -> None:
+    assert telemetry(is_missing=is_missing, problem=problem).unready() == said
+
+
+def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
+    part: Any = SimpleNamespace
+    return Telemetry(
+        transport=part(),
+        pools=part(),
+        pool_kind=part(is_missing=is_missing),
+        nodes=part(synced=True, last_error=None, last_contact_seconds=1.0),
+        recorder=part(),
+        relister=part(problem=problem),
+        feed=part(),
+        guard=part(),
+        stats=part(),
+        pod_passes=part(),
+    )
 
 
 def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
@@ -81,6 +113,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
     numbers = Telemetry(
         transport=part(stats=made[RequestStats]),
         pools=part(),
+        pool_kind=part(is_missing=False),
         nodes=part(stats=made[ReflectorStats], last_contact_seconds=0.0),
         recorder=part(posted=0, dropped={}),
         relister=part(),

@@ -273,6 +273,20 @@ def test_support_ends_with_mainstream_support_where_there_is_no_other() -> None:
     assert "SupportEnded" in [reason.code for reason in found.reasons]
 
 
+def test_a_node_of_a_release_that_only_a_row_knows_is_judged_by_what_rows_say() -> None:
+    node = {"host": "10.0.30000.1", "windows_build": "10.0.30000", "runtime": "containerd://2.9.0"}
+    assert (judged(**node).verdict, judged(**node).os_version) == (Verdict.UNKNOWN, "")
+    named = judged(**node, layers=layered(built_in(), [], [Row("2028", build="10.0.30000")]))
+    assert (named.verdict, named.os_version, named.revision) == (Verdict.UNKNOWN, "2028", 1)
+    assert named.end_of_support is None
+    row = Row(
+        "2028", build="10.0.30000", verdict=RowVerdict.ALLOW, end_of_support="2038-01-12", min_revision=2
+    )
+    found = judged(**node, layers=layered(built_in(), [], [row]))
+    assert found.end_of_support == date(2038, 1, 12)
+    assert [reason.code for reason in found.reasons] == ["RevisionTooLow", "AllowedByRow"]
+
+
 def test_the_kubelet_decides_and_the_control_plane_warns() -> None:
     """2004 was dropped by 1.23: nodes that are still at 1.22 cannot follow."""
     node = {

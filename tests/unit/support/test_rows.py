@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from winpool.api.verdicts import RowVerdict, Verdict
 from winpool.support.classes import class_reason
+from winpool.support.contradictions import contradictions
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rowfile import read_rows
-from winpool.support.rows import Override, Row, contradictions, layered, read_date
+from winpool.support.rows import Override, Row, layered, read_date
 from winpool.support.text import DataError
 from winpool.support.verdicts import Layer
-from winpool.support.versions import Minor
+from winpool.support.versions import Minor, WindowsVersion
 
 ALLOW, WARN, DENY = RowVerdict.ALLOW, RowVerdict.WARN, RowVerdict.DENY
 
@@ -147,6 +148,7 @@ ROWS = st.builds(
     end_of_support=st.sampled_from(["", "2027-04-01", "2027-02-30", "20270401"]) | st.text(max_size=10),
     verdict=st.none() | st.sampled_from(list(RowVerdict)),
     reason=st.text(max_size=5),
+    build=st.sampled_from(["", "10.0.30000", "10.0.30001", "10.0.20348", "30000"]) | st.text(max_size=12),
 )
 
 
@@ -162,6 +164,8 @@ def test_of_all_floors_the_highest_holds_and_no_row_fails(cluster: list[Row], po
         found = layers.override(release).min_revision
         assert (found[0] if found else None) == max(floors, default=None)
         assert class_reason(Minor(1, 36), release, layers=layers).verdict in Verdict
+    for build, name in ((20348, "2022"), (17763, "2019")):
+        assert layers.release_of(WindowsVersion(10, 0, build)) == name, "no row renames what is known"
     for row in (*cluster, *pool):
         assert all(said.startswith("row for osVersion") for said in contradictions(row, matrix=built_in()))
 
@@ -190,6 +194,14 @@ def test_of_all_floors_the_highest_holds_and_no_row_fails(cluster: list[Row], po
         (Row("2022", max_kubernetes="1.34", verdict=DENY), "verdict Deny with kubernetesVersions"),
         (Row("2022", max_kubernetes="1.34", verdict=ALLOW), ""),
         (Row("2028"), "is no release that can be told by its build"),
+        (Row("2028"), "set `build`"),
+        (Row("2028", build="10.0.30000"), ""),
+        (Row("2022", build="10.0.20348"), ""),
+        (Row("2022", build="10.0.30000"), "is not that of this release, which is 10.0.20348"),
+        (Row("2028", build="10.0.20348"), "build 10.0.20348 is that of 2022"),
+        (Row("2028", build="10.0.30000.1"), "build '10.0.30000.1' is no build of Windows"),
+        (Row("2022", build="20348"), "build '20348' is no build of Windows"),
+        (Row("next", build="10.0.30000"), "is no name for a release"),
         (Row("1809"), "has the build of 2019, and nodes are judged as 2019"),
         (
             Row(
@@ -210,9 +222,71 @@ def test_a_row_that_contradicts_itself_is_told(row: Row, said: str) -> None:
     assert all(each.startswith(f"row for osVersion '{row.os_version}': ") for each in found)
 
 
+@pytest.mark.parametrize(
+    ("row", "below", "said"),
+    [
+        (Row("2028", verdict=ALLOW), Row("2028", build="10.0.30000"), ""),
+        (Row("2028", build="10.0.30000"), Row("2028", build="10.0.30000"), ""),
+        (Row("2028", build="10.0.30001"), Row("2028", build="10.0.30000"), ""),
+        (Row("2029", build="10.0.30000"), Row("2028", build="10.0.30000"), "is that of 2028"),
+        (Row("2029", verdict=ALLOW), Row("2028", build="10.0.30000"), "set `build`"),
+    ],
+)
+def test_rows_of_the_layers_below_may_have_named_a_release_or_a_build(
+    row: Row, below: Row, said: str
+) -> None:
+    found = contradictions(row, matrix=built_in(), below=[below])
+    assert len(found) == (1 if said else 0)
+    assert said in "".join(found)
+
+
 def test_every_contradiction_of_a_row_is_told() -> None:
     row = Row("2022", min_kubernetes="x", max_kubernetes="y", end_of_support="z", min_revision=-1)
     assert len(contradictions(row)) == 4
+
+
+# ─── releases that only rows know ────────────────────────────────────────
+
+NEW = WindowsVersion(10, 0, 30000, 5)
+NAMED = Row("2028", build="10.0.30000")
+
+
+def test_a_build_that_a_row_names_is_judged_as_its_release() -> None:
+    assert layered(built_in()).release_of(NEW) == ""
+    for layers in (layered(built_in(), [NAMED]), layered(built_in(), [], [NAMED])):
+        assert layers.release_of(NEW) == "2028"
+        assert layers.build_of("2028") == 30000
+        assert layers.release_of(WindowsVersion(10, 0, 30001)) == ""
+        assert layers.release_of(WindowsVersion(6, 3, 30000)) == ""
+    assert (layers.build_of("2022"), layers.build_of("1809"), layers.build_of("2023")) == (20348, 17763, None)
+
+
+def test_the_pool_names_a_build_over_the_cluster() -> None:
+    layers = layered(built_in(), [NAMED], [Row("2028", build="10.0.30001")])
+    assert (layers.release_of(NEW), layers.build_of("2028")) == ("", 30001)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [Row("2028", build="10.0.20348")],
+        [Row("2022", build="10.0.30000")],
+        [NAMED, Row("2029", build="10.0.30000")],
+        [Row("2028", build="30000")],
+    ],
+)
+def test_a_naming_that_contradicts_something_is_left_out(rows: list[Row]) -> None:
+    layers = layered(built_in(), rows)
+    assert layers.release_of(NEW) == ""
+    assert layers.release_of(WindowsVersion(10, 0, 20348)) == "2022"
+
+
+@pytest.mark.parametrize("minor", [34, 36, 99])
+def test_of_a_release_that_only_a_row_knows_nothing_is_known_but_what_rows_say(minor: int) -> None:
+    """No source says that it is unsupported (P4)."""
+    assert judged(minor, "2028", pool=(NAMED,)) == ("ReleaseUnknown", "Unknown", "BuiltIn")
+    allowed = Row("2028", build="10.0.30000", verdict=ALLOW)
+    assert judged(minor, "2028", pool=(allowed,)) == ("AllowedByRow", "Supported", "Pool")
 
 
 @given(st.text(max_size=12) | st.dates().map(str))
@@ -232,6 +306,7 @@ supportMatrix:
   verdict: Allow
   reason: vendor backport
 - {osVersion: "2022"}
+- {osVersion: "2028", build: 10.0.30000}
 """
 
 
@@ -239,6 +314,7 @@ def test_the_file_is_read() -> None:
     assert read_rows(GOOD, matrix=built_in()) == (
         Row("2019", "1.30", "1.34", 2061, "2027-04-01", ALLOW, "vendor backport"),
         Row("2022"),
+        Row("2028", build="10.0.30000"),
     )
 
 
@@ -273,6 +349,10 @@ def test_a_file_without_rows_is_read() -> None:
             "supportMatrix[0]: Object contains unknown field `colour`",
         ),
         ('supportMatrix: [{osVersion: "2028"}]', "supportMatrix[0]: row for osVersion '2028': is no release"),
+        (
+            'supportMatrix: [{osVersion: "2028", build: 10.0.9999}, {osVersion: "2029", build: 10.0.9999}]',
+            "supportMatrix[1]: row for osVersion '2029': build 10.0.9999 is that of 2028",
+        ),
         (
             'supportMatrix: [{osVersion: "2022"}, {osVersion: "2022"}]',
             "supportMatrix[1]: there is a row for osVersion '2022' before it",

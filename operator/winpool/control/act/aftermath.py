@@ -1,4 +1,8 @@
-"""What came of the node writes of a pass: when each node may be written again, and what people hear of it."""
+"""What came of the node writes of a pass: when each node may be written again, and what people hear of it.
+
+Of a write that was carried out people hear in an event, of one that was refused in the status: its issue has
+the event.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from winpool.control.patience.writes import Advice
-from winpool.report.announce import about_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,18 +32,14 @@ class Aftermath:
         self._ask_for_nodes = ask_for_nodes
 
     def follow_up(self, decision: Decision, outcome: Outcome[NodePatch], *, patience: Patience) -> None:
-        """Tell ``patience`` what came of each write of ``decision``, and people what they have to know."""
+        """Note what came of each write of ``decision`` in ``patience``, and say it to people."""
         for patch in outcome.done:
-            event = decision.node_events.get(patch.node.name)
             patience.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
-            if event:
-                self._announcer.announce((event,))
+        self._announcer.gather(decision.node_events, written=[patch.node.name for patch in outcome.done])
+        self._announcer.announce(decision.deletions.told(patch.node.name for patch in outcome.done))
         for patch, error in outcome.stopped:
             advice = patience.note_stopped(patch, error)
             if advice is Advice.LIST:
                 self._ask_for_nodes()
             elif advice is Advice.TELL:
                 log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
-                self._announcer.announce(
-                    (about_refusal(patch.node, pool=self._pool_name, why=error.message),)
-                )

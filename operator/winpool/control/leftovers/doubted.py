@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from winpool.objects.node import Node
-    from winpool.ownership.patch import Conformity
+    from winpool.ownership.conformity import Conformity
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,11 @@
 """Takes off what no pool takes off any more: see ``ownership/leftovers``.
 
 Looks for strays at start, every ten minutes, and when a node that carried ours went out of sight;
-for orphans whenever all pools have been listed, which is when a pool can turn out to be gone. A node
-that refuses is tried again later and later, and keeps no other node waiting.
+for orphans whenever a pool went, and whenever all pools have been listed, which is when one can turn out to
+be gone. A node that refuses is tried again later and later, and keeps no other node waiting.
 
 No status tells of such a node, since its pool is gone or does not see it any more: the log does, see
-``refusals``.
+``refusals``, and an event where a pool has left it behind, see ``gone_pools``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Conflict, Unavailable
 from winpool.cluster.outage import Outage
 from winpool.control.leftovers.doubted import DoubtedRecords
+from winpool.control.leftovers.gone_pools import GonePools
 from winpool.control.leftovers.refusals import Refusals
 from winpool.control.loops.wake import Wake
 from winpool.control.patience.writes import Advice
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
     from winpool.ownership.rights import Rights
+    from winpool.report.announce import Announcement
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +52,9 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 class Sweeper:
     """Sweeps until cancelled.
 
-    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed, and
-    ``is_complete`` whether all that this goes by is known: pools, nodes, and the guard.
+    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed,
+    ``announce`` emits an event, and ``is_complete`` says whether all that this goes by is known: pools,
+    nodes, and the guard.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Sweeper:
         patch_lane: PatchLane,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
         rights_over: Callable[[Iterable[Node]], Rights],
+        announce: Callable[[Announcement], None],
         is_complete: Callable[[], bool],
         monotonic: Callable[[], float],
     ) -> None:
@@ -72,6 +76,7 @@ class Sweeper:
         self._rights_over = rights_over
         self._is_complete = is_complete
         self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
+        self._gone_pools = GonePools(absences=pools.absences, announce=announce)
         self._monotonic = monotonic
         self._wake = Wake()
         self._refusals = Refusals(monotonic=monotonic)
@@ -90,6 +95,10 @@ class Sweeper:
     def guard_changed(self) -> None:
         """Take note that records count for more now, or for less."""
         self._look_for_strays_soon()
+        self._wake.set()
+
+    def pool_gone(self) -> None:
+        """Take note that a pool has gone: mostly it has left nothing behind."""
         self._wake.set()
 
     def pools_listed(self) -> None:
@@ -160,6 +169,7 @@ class Sweeper:
             for node in nodes
         ]
         self._doubted_orphans.tell(found)
+        self._gone_pools.tell(nodes, rights=rights)
         return (state.patch for _, state in found if state.patch)
 
     def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:

@@ -26,6 +26,7 @@ from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.relister import Relister
+from winpool.control.report.announcer import Announcer
 from winpool.control.stats import ControlStats
 from winpool.decide import ROOMS
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from winpool.control.relist.pools import Pools
     from winpool.objects.node import Node
     from winpool.pods.survey import PoolQuestion
+    from winpool.report.announce import Announcement
     from winpool.rooms import Room
     from winpool.support.rows import Row
 
@@ -65,7 +67,6 @@ class Controller:
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         pool_relist_seconds: float,
         pod_pass_seconds: float,
-        orphan_grace_seconds: float,
         cluster_rows: tuple[Row, ...],
         clock: Clock,
         rooms: Sequence[Room] = ROOMS,
@@ -104,14 +105,14 @@ class Controller:
             stats=self.stats,
         )
         self._dispatcher = Dispatcher(pools=pools, wake=self._loops.wake)
-        self.relister = self._make_relister(
-            period_seconds=pool_relist_seconds, orphan_grace_seconds=orphan_grace_seconds
-        )
+        self.relister = self._make_relister(period_seconds=pool_relist_seconds)
         self.sweeper = self._make_sweeper()
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Have the pool looked at; ``for_rivals``: and all others, since whose a node is may have changed."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+        if self._pools.get(name) is None:
+            self.sweeper.pool_gone()
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Have those pools looked at that a node concerns, or did: None for what was not, or is no more."""
@@ -187,12 +188,11 @@ class Controller:
             evictions=EvictionLane(writer=writer, monotonic=clock.monotonic),
         )
 
-    def _make_relister(self, *, period_seconds: float, orphan_grace_seconds: float) -> Relister:
+    def _make_relister(self, *, period_seconds: float) -> Relister:
         return Relister(
             writer=self._writer,
             pools=self._pools,
             period_seconds=period_seconds,
-            orphan_grace_seconds=orphan_grace_seconds,
             after=self._pools_listed,
             monotonic=self._clock.monotonic,
         )
@@ -204,9 +204,13 @@ class Controller:
             patch_lane=self._lanes.patches,
             list_strays=lambda: list_strays(self._transport),
             rights_over=self._observer.rights_over,
+            announce=self._announce,
             is_complete=lambda: self._observer.complete,
             monotonic=self._clock.monotonic,
         )
+
+    def _announce(self, announcement: Announcement) -> None:
+        Announcer(self._recorder, pool_name=announcement.name).announce((announcement,))
 
     def _make_reconciler(self, name: str) -> Reconciler:
         return Reconciler(

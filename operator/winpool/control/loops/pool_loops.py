@@ -97,6 +97,7 @@ class PoolLoops:
                 wake.clear()  # the pass looks before it awaits anything, so nothing comes in between
                 seconds = await self._pass(name, reconciler, backoff, outage)
         finally:
+            reconciler.close()
             del self._wakes[name]
             self._stats.forget_pool(name)
 

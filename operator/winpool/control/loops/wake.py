@@ -18,8 +18,8 @@ class Wake:
         """Ask for a pass. May be called any number of times, also during one."""
         self._event.set()
 
-    async def wait(self, *, seconds: float | None) -> None:
-        """Return when set, or after ``seconds`` (None: only when set); clears the flag.
+    async def wait(self, *, seconds: float | None) -> bool:
+        """Return when set, or after ``seconds`` (None: only when set), and whether it was; clears the flag.
 
         It is cleared before the pass observes, so that a change during the pass is not lost.
         """
@@ -28,7 +28,9 @@ class Wake:
                 await self._event.wait()
         except TimeoutError:
             pass
+        is_set = self._event.is_set()
         self._event.clear()
+        return is_set
 
     def clear(self) -> None:
         """Take back what was asked for up to now: a pass that looks at this very moment serves it."""

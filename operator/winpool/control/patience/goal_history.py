@@ -21,11 +21,15 @@ a node can cost the API server in a burst; after that they come at the pace of a
 
 
 class GoalHistory:
-    """The goals of the nodes of one pool, by their UIDs. A goal is only ever compared."""
+    """The goals of the nodes of one pool, by their UIDs. A goal is only ever compared.
+
+    ``written_nodes`` counts the nodes that were ever written, those that are forgotten too.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._tried: dict[str, object] = {}
         self._written: dict[str, object] = {}
+        self.written_nodes = 0
         self._changes = Recurrence(monotonic=monotonic, most=FREE_CHANGES + 1)
 
     def __len__(self) -> int:
@@ -41,6 +45,7 @@ class GoalHistory:
 
     def note_written(self, node_uid: str, goal: object) -> bool:
         """Take note of a write that was carried out; give whether it was for the goal of the one before."""
+        self.written_nodes += node_uid not in self._written
         is_repeat = node_uid in self._written and self._written[node_uid] == goal
         self._written[node_uid] = goal
         return is_repeat

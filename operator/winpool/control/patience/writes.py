@@ -61,9 +61,13 @@ class Advice(Enum):
 
 
 class Patience:
-    """What came of the last writes to the nodes of one pool, for one generation of its spec."""
+    """What came of the last writes to the nodes of one pool, for one generation of its spec.
 
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+    ``is_from_start`` says that no other process has written any for that generation.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float], is_from_start: bool = False) -> None:
+        self._is_from_start = is_from_start
         self._repeats = Pacer(monotonic=monotonic)
         self._repairs = Recurrence(monotonic=monotonic)
         self._refusals = Pacer(monotonic=monotonic)
@@ -145,6 +149,8 @@ class Patience:
             contested=self._contested,
             written=self._goals.written(),
             written_generation=written_generation,
+            written_nodes=self._goals.written_nodes,
+            is_from_start=self._is_from_start,
         )
 
     def seconds_to_newer_state(self) -> float | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from winpool.api.keys import RELEASE_FINALIZER
+from winpool.control.act.pauses import Pauses
 from winpool.ownership.members import rights_of
-from winpool.ownership.patch import release
+from winpool.ownership.release import release
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -21,11 +23,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LONGEST_PAUSE_SECONDS: Final = 30.0
+"""Between two times that the finalizer goes on. Whoever removes it again and again must not have us write as
+fast as they do; the nodes of the pool wait meanwhile."""
+
 
 class Finalizers:
     """Writes the finalizers of one pool.
 
-    ``list_labelled`` asks the API server which Windows nodes carry the label of that pool.
+    ``list_labelled`` asks the API server which Windows nodes carry the label of that pool. The finalizer goes
+    on at once where somebody has removed it, and later and later where they do it again.
     """
 
     def __init__(
@@ -35,11 +42,19 @@ class Finalizers:
         pools: Pools,
         announcer: Announcer,
         list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
+        monotonic: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._pools = pools
         self._announcer = announcer
         self._list_labelled = list_labelled
+        self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_PAUSE_SECONDS)
+
+    def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
+        """Return how long our finalizer, which somebody removes again and again, has to wait; None if not."""
+        if not decision.promise.puts_back or not self._pauses.has_to_wait(pool.uid):
+            return None
+        return self._pauses.seconds_to_next((pool.uid,))
 
     async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
         """Whether the API server knows of a node with something of the pool: the watch may be behind."""
@@ -55,6 +70,14 @@ class Finalizers:
         body = await self._writer.patch_pool_finalizers(
             name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
         )
+        if decision.promise.puts_back:
+            self._pauses.note(pool.uid)
+            log.warning(
+                "pool %s: put the finalizer %s back: somebody removed it, and nodes have labels or taints of "
+                "the pool",
+                pool.name,
+                RELEASE_FINALIZER,
+            )
         if decision.releases_pool:
             log.info("pool %s: all nodes are released", pool.name)
             self._announcer.announce(decision.pool_events)

@@ -33,13 +33,17 @@ class NextLook:
         ``has_progressed`` says that the pass has tried to write nodes, each of which has pauses of its own,
         or that the pool is another than it was: what is left may then be done at once.
         """
-        waits = (
+        return soonest(
             (0.0 if has_progressed else LEAST_SECONDS) if self.is_unfinished else None,
             self.paced,
             None if self.time is None else max(LEAST_SECONDS, self.time),
         )
-        return min((wait for wait in waits if wait is not None), default=None)
 
 
 NOTHING_LEFT: Final = NextLook()
 UNFINISHED: Final = NextLook(is_unfinished=True)
+
+
+def soonest(*waits: float | None) -> float | None:
+    """Return the shortest of these waits in seconds; None stands for one that does not end by itself."""
+    return min((wait for wait in waits if wait is not None), default=None)

@@ -86,6 +86,7 @@ class Observer:
         known = self._nodes.nodes
         nodes = tuple(known.values())
         owners = owners_of(nodes)
+        vanished = frozenset(uid for uid in owners if self._pools.is_vanished(uid))
         survey = self._pods.survey_of(pool.uid)
         return Snapshot(
             pool=pool,
@@ -93,7 +94,10 @@ class Observer:
             now=self._now(),
             others=OtherPools(
                 rivals=tuple(other for other in self._pools.all() if other.uid != pool.uid),
-                vanished=frozenset(uid for uid in owners if self._pools.is_vanished(uid)),
+                vanished=vanished,
+                decided_at={
+                    uid: moment for uid in owners if (moment := self._pools.absences.decided_at(uid))
+                },
                 seen=self._seen_pools(owners),
             ),
             pods=KnownPods(

@@ -23,7 +23,7 @@ from winpool.control.act.aftermath import Aftermath
 from winpool.control.patience.overtaken import Overtaken
 from winpool.control.patience.writes import Patience
 from winpool.control.reconcile.finalizers import Finalizers
-from winpool.control.reconcile.next_look import NOTHING_LEFT, UNFINISHED, NextLook
+from winpool.control.reconcile.next_look import NOTHING_LEFT, UNFINISHED, NextLook, soonest
 from winpool.control.report.announcer import Announcer
 from winpool.control.report.status import StatusWriter
 from winpool.decide import ROOMS, decide
@@ -31,7 +31,6 @@ from winpool.decide import ROOMS, decide
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-    from datetime import datetime
 
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.writer import Writer
@@ -103,7 +102,11 @@ class Reconciler:
         )
         self._relister = relister
         self._finalizers = Finalizers(
-            writer=writer, pools=pools, announcer=self._announcer, list_labelled=list_labelled
+            writer=writer,
+            pools=pools,
+            announcer=self._announcer,
+            list_labelled=list_labelled,
+            monotonic=clock.monotonic,
         )
         self._ask_for_nodes = ask_for_nodes
         self._ask_for_pods = ask_for_pods
@@ -114,10 +117,15 @@ class Reconciler:
         self._patience = Patience(monotonic=clock.monotonic)
         self._conflicts = Overtaken(ask_for_pools=relister.ask)
         self._intent = ("", 0)
+        self._is_deleting = False
         self._written_generation = 0
         self._missing_permission = ""
         self._status_problem = ""
         self._has_tried_nodes = False
+
+    def close(self) -> None:
+        """Tell what still waits to be told. Call it when no pass runs any more."""
+        self._announcer.flush()
 
     async def run(self) -> float | None:
         """Do one pass; return in how many seconds to look again, None for not before something changes.
@@ -158,6 +166,8 @@ class Reconciler:
         if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
             # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
             return self._left(decision, reported=await self._status.write(snapshot, decision))
+        if (wait := self._finalizers.seconds_to_next(pool, decision)) is not None:
+            return NextLook(paced=soonest(wait, await self._status.write(snapshot, decision)))
         if decision.finalizers is not None:
             if decision.releases_pool:
                 return await self._let_go(snapshot, decision)
@@ -176,8 +186,9 @@ class Reconciler:
         if outcome.patches.done:
             self._written_generation = pool.generation
         if outcome.error is not None:
-            with self._before_raising():
-                await self._report(pool)  # a fault that lasts must not leave people with an old status
+            if not isinstance(outcome.error, Forbidden):  # that is reported with the rule that is missing
+                with self._before_raising():
+                    await self._report(pool)  # a fault that lasts must not leave people with an old status
             raise outcome.error
         self._missing_permission = ""
         left = await self._report(pool)
@@ -211,11 +222,11 @@ class Reconciler:
         awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
         return NextLook(
             is_unfinished=is_due and not awaits_status,
-            paced=_soonest(reported, self._patience.seconds_to_newer_state()),
-            time=_soonest(
+            paced=soonest(reported, self._patience.seconds_to_newer_state()),
+            time=soonest(
                 self._patience.seconds_to_next(),
                 self._actor.seconds_to_next(decision.acts),
-                self._seconds_to(decision.look_again),
+                self._clock.seconds_to(decision.look_again),
             ),
         )
 
@@ -226,9 +237,6 @@ class Reconciler:
         self._ask_for_looks(snapshot.pool, decision.looks)
         self._note_figures(self._pool_name, decision.figures)
         return decision
-
-    def _seconds_to(self, moment: datetime | None) -> float | None:
-        return None if moment is None else (moment - self._clock.now()).total_seconds()
 
     async def _let_go(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
@@ -262,9 +270,10 @@ class Reconciler:
             )
         self._status_problem = pool.status_problem
         if (pool.uid, pool.generation) != self._intent:
-            self._intent = (pool.uid, pool.generation)
+            was_there = self._intent[0] == pool.uid and not self._is_deleting
+            self._intent, self._is_deleting = (pool.uid, pool.generation), pool.deleting
             self._written_generation = 0
-            self._patience = Patience(monotonic=self._clock.monotonic)
+            self._patience = Patience(monotonic=self._clock.monotonic, is_from_start=was_there)
 
     def _look(self) -> Snapshot | None:
         return self._observer.snapshot(
@@ -287,7 +296,3 @@ class Reconciler:
         decision = self._decide(snapshot)
         written = await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
         return self._left(decision, reported=written)
-
-
-def _soonest(*waits: float | None) -> float | None:
-    return min((wait for wait in waits if wait is not None), default=None)

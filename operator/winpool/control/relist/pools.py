@@ -21,17 +21,12 @@ from winpool.ownership.rights import keys_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from winpool.control.relist.absences import Absences
+
 log = logging.getLogger(__name__)
 
 _GONE_KEPT: Final = 1000
 """Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
-
-_ABSENCES_KEPT: Final = 10_000
-"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up
-new ones all day; who forgets one counts its lists anew, and nothing is taken for vanished too early."""
-
-_LISTS: Final = 2
-"""Complete lists that a UID or name must be missing from before its pool counts as vanished."""
 
 
 def read_pool(body: Mapping[str, Any]) -> Pool:
@@ -63,14 +58,6 @@ def read_pool(body: Mapping[str, Any]) -> Pool:
     )
 
 
-@dataclass(slots=True)
-class _Absence:
-    """How many complete lists lacked a UID or name, and how many came since somebody asked about it."""
-
-    lists: int = 0
-    lists_since_asked: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Gone:
     """At which version a pool went, and what it had set as far as was known."""
@@ -90,18 +77,18 @@ class Pools:
     """All known pools by name.
 
     ``on_change`` is called with the name of each that changed, and whether it is a change that other
-    pools have to know of: they share nodes by what each other's specs say.
+    pools have to know of: they share nodes by what each other's specs say. ``absences`` are told of each
+    list.
     """
 
-    def __init__(self, *, on_change: ChangeHandler) -> None:
+    def __init__(self, *, on_change: ChangeHandler, absences: Absences) -> None:
+        self.absences = absences
         self._pools: dict[str, Pool] = {}
         self._on_change = on_change
         self._synced = False
         self._newest = ""
         # The UIDs of pools that went, the latest last.
         self._gone: dict[str, _Gone] = {}
-        # Only what somebody still asks about is kept: a node can name any UID it likes.
-        self._absences: dict[str, _Absence] = {}
 
     @property
     def synced(self) -> bool:
@@ -131,21 +118,11 @@ class Pools:
         return next((keys_of(pool) for pool in self._pools.values() if pool.uid == uid), None)
 
     def is_vanished(self, identity: str) -> bool:
-        """Whether no pool has that UID or name, by two complete lists a period apart (P4).
-
-        Lists count from the first time that somebody asks about it: the pool of a name that was never
-        heard before may be younger than any list we have.
-        """
+        """Whether no pool has that UID or name, for certain: see ``absences``."""
         if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
-            self._absences.pop(identity, None)
+            self.absences.forget(identity)
             return False
-        # The last asked about stays last: those go first that nobody has asked about for longest.
-        absence = self._absences.pop(identity, None) or _Absence()
-        self._absences[identity] = absence
-        if len(self._absences) > _ABSENCES_KEPT:
-            del self._absences[next(iter(self._absences))]
-        absence.lists_since_asked = 0
-        return absence.lists >= _LISTS
+        return self.absences.ask(identity)
 
     def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
         """Take in an object that was read, watched, or returned by a write of ours.
@@ -179,14 +156,14 @@ class Pools:
         bodies: Iterable[Mapping[str, Any]],
         *,
         resource_version: str,
-        counts: bool = True,
+        began: float,
         rewound: bool = False,
     ) -> None:
         """Take in a complete list, made at ``resource_version``: who is not on it is gone.
 
-        Except a pool that we know from a later moment than the list. ``counts`` says whether the list is
-        far enough from the last one to count towards ``is_vanished``; ``rewound`` that the server was put
-        back to an earlier state, so that the list is right in any case.
+        Except a pool that we know from a later moment than the list. ``began`` is the monotonic time at
+        which it was asked for; ``rewound`` says that the server was put back to an earlier state, so that the
+        list is right in any case.
         """
         self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
         listed: set[str] = set()
@@ -203,11 +180,7 @@ class Pools:
                 log.info("pool %s is gone", pool.name)
                 self.forget(name=pool.name, uid=pool.uid, version=resource_version)
         self._synced = True
-        for identity, absence in tuple(self._absences.items()):
-            absence.lists += counts
-            absence.lists_since_asked += 1
-            if identity in listed or absence.lists_since_asked > 2 * _LISTS:
-                del self._absences[identity]
+        self.absences.note_list(listed, began=began)
 
 
 def _claims(pool: Pool) -> tuple[str, int, bool]:

@@ -1,0 +1,252 @@
+"""The events that the operator emits, by their reasons: one table, from which the reference page is made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from winpool.api.events import EventKind, EventReason, EventType, Regarding
+
+_TABLE: Final = (
+    EventKind(
+        EventReason.ROLLOUT_STARTED,
+        "UpdateNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "The spec changed, and the operator starts to update the nodes. The first nodes of a new pool "
+        "cause no such event.",
+    ),
+    EventKind(
+        EventReason.ROLLOUT_COMPLETED,
+        "UpdateNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "All nodes of the pool have the labels and taints of this generation of the spec. A new pool gets "
+        "this event too.",
+    ),
+    EventKind(
+        EventReason.POOL_PAUSED,
+        "PausePool",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "`mode` is Paused: the operator writes nothing to the nodes until somebody changes it.",
+    ),
+    EventKind(
+        EventReason.POOL_RESUMED,
+        "ResumePool",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "`mode` is no longer Paused.",
+    ),
+    EventKind(
+        EventReason.SPEC_REJECTED,
+        "ReadSpec",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator cannot act on the spec. The condition Accepted says why and what to do.",
+    ),
+    EventKind(
+        EventReason.MISSING_PERMISSION,
+        "ReadSpec",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator lacks a permission that the pool needs. The event names the RBAC rule to add.",
+    ),
+    EventKind(
+        EventReason.POOL_OVERLAP,
+        "SelectNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "All nodes that the pool selects belong to other pools, which keep them.",
+    ),
+    EventKind(
+        EventReason.NO_NODES_SELECTED,
+        "SelectNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "`nodeSelector` matches no Windows node. This is normal for a pool that starts from zero.",
+    ),
+    EventKind(
+        EventReason.NODES_RELEASED,
+        "ReleaseNodes",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "The pool is being deleted, and the operator has removed everything of the pool from all nodes. "
+        "The event counts these nodes, unless the operator restarted meanwhile.",
+    ),
+    EventKind(
+        EventReason.POOL_GONE,
+        "ReleaseNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The pool no longer exists and did not release its nodes: somebody removed its finalizer. The event "
+        "says how many nodes still have its labels and taints, and when the operator removes them.",
+    ),
+    EventKind(
+        EventReason.DRIFT_REPAIRED,
+        "RepairNode",
+        EventType.NORMAL,
+        Regarding.NODE,
+        "Somebody removed or changed a label or taint of the pool, and the operator restored it.",
+    ),
+    EventKind(
+        EventReason.OWNERSHIP_RECORD_UNREADABLE,
+        "ReadOwnershipRecord",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The annotation winpool.dev/applied cannot be read. The operator recreates it, or, on a node that "
+        "leaves the pool, removes only keys under winpool.dev/. Existing labels and taints no longer "
+        "belong to the pool.",
+    ),
+    EventKind(
+        EventReason.KEYS_LEFT_ALONE,
+        "ReadOwnershipRecord",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The operator replaced or removed an ownership record that was written without the guard, and "
+        "left labels or taints that only this record names. The event has the command that removes them.",
+    ),
+    EventKind(
+        EventReason.WRITE_REFUSED,
+        "UpdateNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The API server, a policy or a webhook does not let the operator change the node.",
+    ),
+    EventKind(
+        EventReason.TAINTS_HELD,
+        "UpdateNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator does not add a NoExecute taint of the spec to some nodes, because it would delete "
+        "pods there that do not tolerate it. The event counts the nodes and names the first.",
+    ),
+    EventKind(
+        EventReason.DELETING_INTOLERANT_PODS,
+        "UpdateNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator is about to add a NoExecute taint with `onIntolerantPods: Delete` to nodes whose pods "
+        "do not tolerate it. Kubernetes then deletes these pods. The event counts them.",
+    ),
+    EventKind(
+        EventReason.INTOLERANT_PODS_DELETED,
+        "UpdateNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The operator added such a taint. The event counts the pods on these nodes that do not tolerate it, "
+        "which Kubernetes deletes.",
+    ),
+    EventKind(
+        EventReason.MISPLACED_PODS,
+        "LookAtPods",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Pods on nodes of the pool cannot run on Windows. The next such event comes only after there were "
+        "none.",
+    ),
+    EventKind(
+        EventReason.FOREIGN_TAINT_CONFLICT,
+        "RepairNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "Somebody repeatedly undoes what the pool writes to the node. The operator repairs it at growing "
+        "intervals.",
+    ),
+    EventKind(
+        EventReason.RESERVED_MEMORY_MISMATCH,
+        "CompareReservedMemory",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The kubelet reserves a different amount of memory than `reservedMemory` declares.",
+    ),
+    EventKind(
+        EventReason.NODE_VALIDATED,
+        "ValidateNode",
+        EventType.NORMAL,
+        Regarding.NODE,
+        "The node passed `validation`, and the operator removed its startup taints.",
+    ),
+    EventKind(
+        EventReason.VALIDATION_TIMED_OUT,
+        "ValidateNode",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The node did not pass `validation` in time and keeps its startup taints.",
+    ),
+    EventKind(
+        EventReason.BUILD_UNSUPPORTED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The support matrix does not allow the Windows build of some nodes with this version of "
+        "Kubernetes. The event counts the nodes and says why.",
+    ),
+    EventKind(
+        EventReason.SUPPORT_ENDED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Support for the Windows build of some nodes has ended.",
+    ),
+    EventKind(
+        EventReason.REVISION_BELOW_FLOOR,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Some nodes run a revision of Windows below the lowest supported one.",
+    ),
+    EventKind(
+        EventReason.VERSION_SKEW,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The kubelet of some nodes is newer than the control plane, or older than Kubernetes allows.",
+    ),
+    EventKind(
+        EventReason.RUNTIME_TOO_OLD,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The container runtime of some nodes is too old for their kubelet.",
+    ),
+    EventKind(
+        EventReason.BUILD_UNKNOWN,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The support matrix does not know the Windows build of some nodes, or the version of Kubernetes.",
+    ),
+    EventKind(
+        EventReason.BUILD_WARNED,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The support matrix allows some nodes with a warning. The event names the nodes and says why.",
+    ),
+    EventKind(
+        EventReason.SUPPORT_ENDING,
+        "JudgeNodes",
+        EventType.WARNING,
+        Regarding.POOL,
+        "Support for the Windows build of some nodes ends within 180 days.",
+    ),
+    EventKind(
+        EventReason.GUARD_MISSING,
+        "CheckGuard",
+        EventType.WARNING,
+        Regarding.POOL,
+        "The admission policy that stops kubelets from writing the operator's keys on nodes is not in "
+        "force. The event says why.",
+    ),
+    EventKind(
+        EventReason.GUARD_RESTORED,
+        "CheckGuard",
+        EventType.NORMAL,
+        Regarding.POOL,
+        "The admission policy that stops kubelets from writing the operator's keys on nodes is in force "
+        "again.",
+    ),
+)
+
+EVENTS: Final = {kind.reason: kind for kind in _TABLE}
+"""Every kind of event by its reason. What is not here is not emitted."""

@@ -1,0 +1,102 @@
+"""What a dry run reports: ``status.plan`` of a WindowsNodePool whose mode is DryRun."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from winpool.api.model import ATOMIC, ApiModel, Clipped
+from winpool.api.texts import Count, NodeName, ReasonText
+
+MAX_PLAN_STEPS: Final = 50
+MAX_CHANGES: Final = 8
+"""More than most edits change on a node; the spec has all of them."""
+MAX_PREFLIGHT: Final = 16
+"""As many as a spec has taints."""
+
+
+class PlanAction(StrEnum):
+    """What the operator would do to a node."""
+
+    UPDATE = "Update"
+
+
+class ChangeKind(StrEnum):
+    """What of a node a change is about."""
+
+    LABEL = "Label"
+    TAINT = "Taint"
+    ANNOTATION = "Annotation"
+
+
+class Change(ApiModel):
+    """One label, taint or annotation of a node that the operator would add, change or remove."""
+
+    kind: ChangeKind = Field(description="What is changed: Label, Taint or Annotation. A string, required.")
+    key: Annotated[str, Clipped(384)] = Field(
+        description="Key of the label or annotation; of a taint key:effect, such as os:NoSchedule. A string, "
+        "required."
+    )
+    from_: Annotated[str, Clipped(256)] | None = Field(
+        default=None,
+        alias="from",
+        description="The value on the node. A string, absent where it would be added.",
+    )
+    to: Annotated[str, Clipped(256)] | None = Field(
+        default=None,
+        description="The value that it would have. A string, absent where it would be removed.",
+    )
+
+
+class PlanStep(ApiModel):
+    """What the operator would do to one node if `mode` were Active."""
+
+    node: NodeName = Field(description="Name of the node. A string, required.")
+    action: PlanAction = Field(
+        description="What would be done: Update writes labels and taints. A string, required."
+    )
+    reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
+    changes: Annotated[tuple[Change, ...], Clipped(MAX_CHANGES), ATOMIC] = Field(
+        default_factory=tuple,
+        description="What would change on the node, the keys of the spec first. A list of at most 8, empty "
+        "where only the ownership record would be renewed.",
+    )
+
+
+class Preflight(ApiModel):
+    """What a taint of the spec would meet on the nodes that do not carry it yet."""
+
+    taint: Annotated[str, Clipped(384)] = Field(
+        description="The taint as kubectl writes it, such as os=windows:NoExecute. A string, required."
+    )
+    nodes: Count = Field(
+        description="Nodes of the pool with pods that do not tolerate it. An integer, required."
+    )
+    intolerant_pods: Count = Field(
+        description="Pods on these nodes that do not tolerate it. They go on running, but do not come back; "
+        "of a NoExecute taint they are deleted. An integer, required."
+    )
+    pods: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(3), ATOMIC] = Field(
+        default_factory=tuple, description="The first of these pods, as namespace/name. A list of at most 3."
+    )
+    daemon_sets: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(16), ATOMIC] = Field(
+        default_factory=tuple,
+        description="DaemonSets whose pods are among them, as namespace/name. A list of at most 16.",
+    )
+
+
+class Plan(ApiModel):
+    """What the operator would do if `mode` were Active."""
+
+    total_nodes: Count = Field(
+        description="How many nodes would be written to, also where `steps` shows fewer. An integer, "
+        "required."
+    )
+    steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
+        default_factory=tuple, description="What would be done, in order. A list, the first 50."
+    )
+    preflight: Annotated[tuple[Preflight, ...], Clipped(MAX_PREFLIGHT), ATOMIC] = Field(
+        default_factory=tuple,
+        description="What the taints that are to be added or changed would meet, those that nothing is in "
+        "the way of left out. A list of at most 16.",
+    )

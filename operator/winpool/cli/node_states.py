@@ -1,0 +1,116 @@
+"""How the nodes of a pool are doing, each counted once: by the worst that its Node object shows.
+
+A help for the eye. What the operator has decided is in the pool's status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, RESERVED_MEMORY_TAINT
+from winpool.api.problems import InvalidSpecError
+from winpool.api.v1alpha1 import WindowsNodePool
+from winpool.cli.lenient import mapping
+from winpool.ownership.membership import selects
+from winpool.support.matrix import built_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
+    from winpool.objects.node import Node
+
+
+class NodeState(StrEnum):
+    """How a node is doing, in one word for programs; the order is from the worst to the best."""
+
+    TO_BE_RELEASED = "ToBeReleased"
+    NOT_READY = "NotReady"
+    CORDONED = "Cordoned"
+    KEYS_MISSING = "KeysMissing"
+    VALIDATING = "Validating"
+    UPGRADE_DUE = "UpgradeDue"
+    BUILD_UNKNOWN = "BuildUnknown"
+    MEMORY_MISMATCH = "MemoryMismatch"
+    NOT_WRITTEN = "NotWritten"
+    UP_TO_DATE = "UpToDate"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes in the same state. ``names`` are in order, empty where the nodes are known by number only."""
+
+    state: NodeState
+    count: int
+    names: tuple[str, ...] = ()
+
+
+def node_groups(pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int) -> tuple[NodeGroup, ...]:
+    """Fold the nodes that carry the label of ``pool``: those that are up to date first, then the worst.
+
+    ``counted`` is how many nodes the pool has by its status: those of them that do not carry the label are
+    not written to yet.
+    """
+    shows = _signs(pool)
+    found: dict[NodeState, list[str]] = {}
+    for node in nodes:
+        state = next((each for each, shown in shows if shown(node)), NodeState.UP_TO_DATE)
+        found.setdefault(state, []).append(node.name)
+    groups = {state: NodeGroup(state, len(names), tuple(sorted(names))) for state, names in found.items()}
+    if counted > len(nodes):
+        groups[NodeState.NOT_WRITTEN] = NodeGroup(NodeState.NOT_WRITTEN, counted - len(nodes))
+    order = (NodeState.UP_TO_DATE, *(each for each in NodeState if each is not NodeState.UP_TO_DATE))
+    return tuple(groups[state] for state in order if state in groups)
+
+
+_Sign = tuple[NodeState, "Callable[[Node], bool]"]
+
+_OF_ANY_POOL: Final[tuple[_Sign, ...]] = (
+    (NodeState.NOT_READY, lambda node: node.ready != "True"),
+    (NodeState.CORDONED, lambda node: node.unschedulable),
+)
+
+
+def _signs(pool: Mapping[str, Any]) -> tuple[_Sign, ...]:
+    """Return by what each state shows, the worst first."""
+    if mapping(pool.get("metadata")).get("deletionTimestamp"):
+        return ((NodeState.TO_BE_RELEASED, lambda _: True),)
+    try:
+        spec = WindowsNodePool.from_object(pool).spec
+    except InvalidSpecError:
+        return _OF_ANY_POOL
+    return (
+        (NodeState.TO_BE_RELEASED, lambda node: not selects(spec.node_selector, node.labels)),
+        *_OF_ANY_POOL,
+        *_of_spec(spec),
+    )
+
+
+def _of_spec(spec: WindowsNodePoolSpec) -> tuple[_Sign, ...]:
+    taints = {(each.key, each.effect, each.value) for each in spec.taints}
+    startup = {(each.key, each.effect) for each in spec.startup_taints}
+    release = built_in().judged_as(spec.os.version)
+
+    def lacks_keys(node: Node) -> bool:
+        there = {(each.key, each.effect, each.value) for each in node.taints}
+        return not taints <= there or any(node.labels.get(key) != value for key, value in spec.labels.items())
+
+    def is_behind(node: Node) -> bool:
+        runs, revision = node.labels.get(OS_VERSION_LABEL), node.labels.get(OS_REVISION_LABEL, "")
+        if runs is not None and runs != release:
+            return True
+        target = spec.os.target_revision
+        return target is not None and revision.isdecimal() and int(revision) < target
+
+    return (
+        (NodeState.KEYS_MISSING, lacks_keys),
+        (NodeState.VALIDATING, lambda node: any(each.identity in startup for each in node.taints)),
+        (NodeState.UPGRADE_DUE, is_behind),
+        (NodeState.BUILD_UNKNOWN, lambda node: OS_VERSION_LABEL not in node.labels),
+        (
+            NodeState.MEMORY_MISMATCH,
+            lambda node: any(each.key == RESERVED_MEMORY_TAINT for each in node.taints),
+        ),
+    )

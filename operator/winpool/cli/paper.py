@@ -1,0 +1,142 @@
+"""Text for a terminal: wrapped to its width, coloured or not, in its letters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PIPE_WIDTH: Final = 100
+"""Columns where nothing says how wide the terminal is, as in a pipe."""
+_NARROWEST: Final = 40
+_WIDEST: Final = 120
+"""Longer lines are hard to read, however wide the terminal is."""
+_HEIGHT: Final = 24
+
+
+class Ink(StrEnum):
+    """How a text is shown where there are colours: the parameter of the escape sequence SGR."""
+
+    PLAIN = ""
+    HEAD = "1"
+    GOOD = "32"
+    BUSY = "33"
+    BAD = "31"
+
+
+_MARKS: Final[Mapping[Ink, tuple[str, str]]] = {
+    Ink.BAD: ("✗", "!"),
+    Ink.BUSY: ("●", "*"),
+    Ink.GOOD: ("✓", "+"),
+}
+"""What stands before a line: where the terminal has such letters, and where it has ASCII only."""
+
+_CUT: Final = "…"
+"""Ends a text of the status that was cut to its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a terminal wants: columns, whether it has letters beyond ASCII, whether it shows colours."""
+
+    width: int = PIPE_WIDTH
+    unicode: bool = False
+    colour: bool = False
+
+    def plain(self, text: str) -> str:
+        """Return ``text`` in the letters of the terminal."""
+        if self.unicode or text.isascii():
+            return text
+        return text.replace(_CUT, "...").encode("ascii", "backslashreplace").decode("ascii")
+
+    def painted(self, text: str, ink: Ink) -> str:
+        """Return ``text`` in that colour, where there are colours."""
+        return f"\x1b[{ink}m{text}\x1b[0m" if self.colour and ink is not Ink.PLAIN else text
+
+    def mark(self, ink: Ink) -> str:
+        """Return the mark that stands for ``ink``, so that no meaning is in the colour alone."""
+        return _MARKS[ink][0 if self.unicode else 1]
+
+
+@dataclass(slots=True)
+class Paper:
+    """Lines that are written one after the other, as a terminal of that look wants them."""
+
+    look: Look
+    _lines: list[str] = field(default_factory=list)
+
+    def line(self, text: str = "", *, ink: Ink = Ink.PLAIN) -> None:
+        """Write one line as it is, however long."""
+        self._lines.append(self.look.painted(self.look.plain(text), ink))
+
+    def wrapped(self, text: str, *, first: str, rest: str = "", ink: Ink = Ink.PLAIN) -> None:
+        """Write ``text`` after ``first``, and further lines after as many blanks, or after ``rest``.
+
+        A word that is longer than a line stays whole, so that a command can be copied. ``ink`` is for
+        ``first``.
+        """
+        plain, begin = self.look.plain(text), self.look.plain(first)
+        after = rest or " " * len(begin)
+        lines = textwrap.wrap(
+            plain,
+            self.look.width,
+            initial_indent=begin,
+            subsequent_indent=after,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [begin.rstrip()]
+        head = begin.rstrip()
+        lines[0] = self.look.painted(head, ink) + lines[0][len(head) :]
+        self._lines.extend(lines)
+
+    def marked(self, text: str, *, ink: Ink) -> None:
+        """Write an entry of a list, after the mark for ``ink``."""
+        self.wrapped(text, first=f"  {self.look.mark(ink)} ", ink=ink)
+
+    def table(self, text: str, *, indent: str) -> None:
+        """Write the lines of a table, whose first is its head."""
+        head, *rows = text.splitlines()
+        self.line(f"{indent}{head}", ink=Ink.HEAD)
+        for row in rows:
+            self.line(f"{indent}{row}")
+
+    @property
+    def text(self) -> str:
+        """All that was written."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def look_of(stream: TextIO, *, environ: Mapping[str, str] = os.environ) -> Look:
+    """Return what the terminal behind ``stream`` wants, or what a pipe or a file gets.
+
+    Colours: https://no-color.org. Letters beyond ASCII where both the stream and the locale have them.
+    """
+    columns = shutil.get_terminal_size((PIPE_WIDTH, _HEIGHT)).columns
+    colour = is_terminal(stream) and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    return Look(max(_NARROWEST, min(columns, _WIDEST)), unicode=_has_unicode(stream, environ), colour=colour)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at ``stream``, and not a program or a file."""
+    return stream.isatty()
+
+
+def rows_of_terminal() -> int:
+    """Return how many lines the terminal shows at once."""
+    return shutil.get_terminal_size((PIPE_WIDTH, _HEIGHT)).lines
+
+
+def _has_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Ask the stream, and the locale: Python writes UTF-8 in the locale C too, where a terminal may not."""
+    encoding = (stream.encoding or "").lower().replace("-", "")
+    locale = next((each for name in ("LC_ALL", "LC_CTYPE", "LANG") if (each := environ.get(name))), "")
+    if sys.platform == "win32":
+        return encoding == "utf8"
+    return encoding == "utf8" and "utf8" in locale.lower().replace("-", "")

@@ -1,0 +1,242 @@
+"""The text of ``kubectl winpool status``: a function of what was read, the time, and the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.conditions import Reason
+from winpool.cli.ages import age
+from winpool.cli.columns import aligned
+from winpool.cli.node_states import NodeState
+from winpool.cli.paper import Ink, Paper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from winpool.cli.node_states import NodeGroup
+    from winpool.cli.paper import Look
+    from winpool.cli.pool_view import ConditionView, IssueView, PoolView, StepView
+
+NAMES_SHOWN: Final = 3
+"""Nodes that a line names: as many as an issue does."""
+
+_TITLE_WIDTH: Final = 9
+"""Of the column that begins the lines about the pool: after the longest, ``State:`` with its mark."""
+
+_DROPPED: Final = ("MODE", "OS", "READY", "AGE")
+_DROPPED_OF_BUILDS: Final = ("REVISIONS", "OS")
+"""Columns that go where the terminal is too narrow, in this order."""
+
+_SAID: Final[Mapping[NodeState, str]] = {
+    NodeState.UP_TO_DATE: "up to date",
+    NodeState.TO_BE_RELEASED: "to be released",
+    NodeState.NOT_READY: "not Ready",
+    NodeState.CORDONED: "cordoned",
+    NodeState.KEYS_MISSING: "labels or taints missing",
+    NodeState.VALIDATING: "with startup taints, until validation has passed",
+    NodeState.UPGRADE_DUE: "upgrade due",
+    NodeState.BUILD_UNKNOWN: "with an unknown build of Windows",
+    NodeState.MEMORY_MISMATCH: "tainted for another amount of reserved memory",
+    NodeState.NOT_WRITTEN: "not written to yet",
+}
+
+
+def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str:
+    """Return one line for each pool, with fewer columns where they do not fit."""
+    rows = [
+        {
+            "NAME": pool.name,
+            "OS": pool.os_version,
+            "MODE": pool.mode,
+            "NODES": str(pool.nodes),
+            "READY": str(pool.ready_nodes),
+            "UP-TO-DATE": str(pool.up_to_date_nodes),
+            "ISSUES": str(pool.issue_count),
+            "STATE": pool.state or "-",
+            "AGE": age(pool.created, now=now),
+        }
+        for pool in pools
+    ]
+    paper = Paper(look)
+    _table(paper, rows, dropped=_DROPPED, indent="")
+    return paper.text
+
+
+def render_pool(
+    pool: PoolView, groups: Sequence[NodeGroup], *, nodes_problem: str = "", now: datetime, look: Look
+) -> str:
+    """Return all about one pool; ``nodes_problem`` is why its nodes could not be listed."""
+    paper = Paper(look)
+    _header(paper, pool, now=now)
+    _conditions(paper, pool, now=now)
+    _issues(paper, pool, now=now)
+    _plan(paper, pool)
+    _builds(paper, pool)
+    _nodes(paper, groups, problem=nodes_problem)
+    return paper.text
+
+
+def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    target = f", revision {pool.target_revision} or later" if pool.target_revision is not None else ""
+    _field(paper, "Pool", f"{pool.name}, {age(pool.created, now=now)} old")
+    _field(paper, "OS", f"Windows Server {pool.os_version}{target}")
+    _field(paper, "Mode", pool.mode)
+    counts = (
+        f"{pool.ready_nodes} Ready",
+        f"{pool.available_nodes} available",
+        f"{pool.up_to_date_nodes} up to date",
+    )
+    misplaced = f"; {pool.misplaced_pods} pods that cannot run there" if pool.misplaced_pods else ""
+    _field(paper, "Nodes", f"{pool.nodes}: {', '.join(counts)}{misplaced}")
+    _state(paper, pool, now=now)
+
+
+def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    ready = pool.ready
+    if ready is None or not pool.is_observed:
+        said = (
+            "not known: the operator has not processed this pool yet. Check that it runs: kubectl -n "
+            "winpool-system get pods"
+        )
+        _field(paper, "State", said, ink=Ink.BUSY)
+        return
+    ink = Ink.BAD if ready.status != "True" else Ink.GOOD if ready.reason in _FINE else Ink.BUSY
+    since = f"(Ready={ready.status} for {age(ready.since, now=now)})"
+    _field(paper, "State", f"{pool.state} {since}", ink=ink)
+    if ready.message and ready.reason != Reason.UP_TO_DATE:
+        paper.wrapped(ready.message, first=" " * _TITLE_WIDTH)
+    if pool.observed_generation < pool.generation:
+        said = "The operator has not processed the newest spec yet: what follows is about an earlier one."
+        paper.wrapped(said, first=" " * _TITLE_WIDTH)
+
+
+_FINE: Final = (Reason.UP_TO_DATE, Reason.NO_NODES_SELECTED)
+
+
+def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
+    mark = "" if ink is Ink.PLAIN else paper.look.mark(ink)
+    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + (mark or " ") + " "
+    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
+
+
+def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    if not pool.notable:
+        return
+    _title(paper, "Conditions:")
+    told = {pool.ready.message} if pool.ready is not None else set()
+    for each in pool.notable:
+        paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
+        if each.message and each.message not in told:
+            paper.wrapped(each.message, first="    ")
+        told.add(each.message)
+
+
+def _told(condition: ConditionView, *, now: datetime) -> str:
+    since = f"for {age(condition.since, now=now)}"
+    return f"{condition.type}={condition.status}, {condition.reason}, {since}"
+
+
+def _issues(paper: Paper, pool: PoolView, *, now: datetime) -> None:
+    if not pool.issues:
+        if pool.is_observed:
+            _title(paper, "Issues: none")
+        return
+    shown, count = len(pool.issues), pool.issue_count
+    _title(paper, f"Issues: {count}" + (f", the worst {shown}:" if count > shown else ""))
+    for each in pool.issues:
+        paper.marked(f"{each.reason}, {_about(each)}, for {age(each.since, now=now)}", ink=Ink.BAD)
+        if each.message:
+            paper.wrapped(each.message, first="    ")
+        if each.fix:
+            paper.wrapped(each.fix, first="    Fix: ")
+
+
+def _about(issue: IssueView) -> str:
+    if not issue.node_count:
+        return "the pool as a whole"
+    return f"{_count(issue.node_count, 'node')} ({_named(issue.nodes, issue.node_count)})"
+
+
+def _plan(paper: Paper, pool: PoolView) -> None:
+    if pool.planned_nodes is None:
+        return
+    _title(paper, f"Plan: {_count(pool.planned_nodes, 'node')} would be written to if mode were Active")
+    for changes, names in _folded(pool.plan).items():
+        said = f"{', '.join(changes)} on {_count(len(names), 'node')} ({_named(names, len(names))})"
+        paper.wrapped(said, first="  ", rest="    ")
+    if len(pool.plan) < pool.planned_nodes:
+        paper.line(f"  and {_count(pool.planned_nodes - len(pool.plan), 'node')} more")
+    for each in pool.preflight:
+        pods = f"{_count(each.intolerant_pods, 'pod')} ({_named(each.pods, each.intolerant_pods)})"
+        said = f"{each.taint}: not tolerated by {pods} on {_count(each.nodes, 'node')}"
+        agents = f", among them of the DaemonSets {', '.join(each.daemon_sets)}" if each.daemon_sets else ""
+        paper.marked(f"{said}{agents}", ink=Ink.BUSY)
+
+
+def _folded(steps: Iterable[StepView]) -> Mapping[tuple[str, ...], list[str]]:
+    """Return the nodes by what would be changed on them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for step in steps:
+        found.setdefault(step.changes, []).append(step.node)
+    return found
+
+
+def _builds(paper: Paper, pool: PoolView) -> None:
+    if not pool.builds:
+        return
+    _title(paper, "Builds:")
+    rows = [
+        {
+            "BUILD": each.build,
+            "OS": each.os_version or "-",
+            "REVISIONS": each.revisions or "-",
+            "NODES": str(each.nodes),
+            "VERDICT": each.verdict,
+            "END-OF-SUPPORT": each.end_of_support or "-",
+        }
+        for each in pool.builds
+    ]
+    _table(paper, rows, dropped=_DROPPED_OF_BUILDS, indent="  ")
+
+
+def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
+    if problem:
+        _title(paper, "Nodes by state: they cannot be listed")
+        paper.wrapped(problem, first="    ")
+        return
+    if not groups:
+        return
+    _title(paper, "Nodes by state:")
+    width = max(len(str(group.count)) for group in groups)
+    for group in groups:
+        # Which nodes are as they should be, nobody asks.
+        shown = group.names if group.state is not NodeState.UP_TO_DATE else ()
+        names = f": {_named(shown, group.count)}" if shown else ""
+        paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")
+
+
+def _table(paper: Paper, rows: Sequence[Mapping[str, str]], *, dropped: Sequence[str], indent: str) -> None:
+    """Write ``rows`` by the names of their columns, without as many of ``dropped`` as do not fit."""
+    for left_out in range(len(dropped) + 1):
+        head = tuple(name for name in rows[0] if name not in dropped[:left_out])
+        table = aligned(head, [tuple(row[name] for name in head) for row in rows])
+        if max(map(len, table.splitlines())) + len(indent) <= paper.look.width:
+            break
+    paper.table(table, indent=indent)
+
+
+def _title(paper: Paper, text: str) -> None:
+    paper.line()
+    paper.line(text, ink=Ink.HEAD)
+
+
+def _named(names: Sequence[str], count: int) -> str:
+    """Write the first names, and how many there are beside them."""
+    shown = names[:NAMES_SHOWN]
+    more = count - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 and shown else "")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

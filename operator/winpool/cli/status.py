@@ -1,0 +1,183 @@
+"""``kubectl winpool status``: how pools are doing, what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api.keys import KIND
+from winpool.api.text import printable
+from winpool.cli.node_states import node_groups
+from winpool.cli.paper import Ink, Paper, is_terminal, look_of, rows_of_terminal
+from winpool.cli.parsing import Exit, add_verb, pool_name
+from winpool.cli.pool_view import view_of
+from winpool.cli.render import render_pool, render_pools
+from winpool.cli.status_json import content_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from winpool.cli.live import Seen
+    from winpool.cli.node_states import NodeGroup
+    from winpool.cli.paper import Look
+    from winpool.cli.parsing import Subparsers
+    from winpool.cli.pool_view import PoolView
+    from winpool.objects.node import Node
+
+_DESCRIPTION: Final = f"""\
+Show how a pool is doing: its counts and its state, the conditions that are
+not as they should be, the issues with what to do about each, the builds of
+Windows, and the nodes by how they are doing.
+
+Without POOL there is one line for each {KIND} of the cluster. Where
+there is only one, all of it is shown. It needs the rights to list
+windowsnodepools and nodes, and with -w to watch windowsnodepools.
+
+exit codes:
+  0   it is shown, however the pool is doing
+  1   there is no such pool
+  2   the command line makes no sense, or the API server cannot be read
+  130 Ctrl-C ended it"""
+
+_EXAMPLES: Final = (
+    ("kubectl winpool status", "all pools, one line each"),
+    ("kubectl winpool status win-2022", "all about one pool"),
+    ("kubectl winpool status wnp/win-2022 -w", "again with every change, until Ctrl-C"),
+    ("kubectl winpool status win-2022 -o json", "for a program; with -w one line for each change"),
+)
+
+_CLEAR: Final = "\x1b[2J"
+_HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
+"""Escape sequences of ECMA-48. Lines are written over, not after a blank screen, which would flicker."""
+
+
+def add_to(subparsers: Subparsers) -> None:
+    """Add the verb to the command line."""
+    parser = add_verb(
+        subparsers,
+        "status",
+        summary="Show how pools are doing, what is wrong, and what to do.",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+    )
+    parser.add_argument(
+        "pool", type=pool_name, nargs="?", metavar="POOL", help="The name of the pool, or wnp/NAME."
+    )
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="Show it again with every change, until Ctrl-C."
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="How to print it (default: text)."
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Show it; return the exit code."""
+    # Imported here: what asks a server takes half a second to load, and --help does not need it.
+    from winpool.cli.live import look, watch
+    from winpool.cli.reasons import NoSuchPoolError, NotAskedError
+
+    where = {"kubeconfig": given.kubeconfig, "context": given.context}
+    try:
+        if given.watch:
+            watch(given.pool, draw=_Screen(given).draw, **where)
+            return Exit.DONE
+        seen = look(given.pool, **where)
+    except NoSuchPoolError as error:
+        _note(str(error))
+        return Exit.REFUSED
+    except NotAskedError as error:
+        _note(f"kubectl winpool status: {error}")
+        return Exit.USAGE
+    if given.output == "json":
+        sys.stdout.write(json.dumps(_content(seen), indent=2) + "\n")
+    elif seen.pools:
+        sys.stdout.write(_text(seen, now=datetime.now(UTC), look=look_of(sys.stdout)))
+    else:
+        _note(f"there is no {KIND} in this cluster")
+    return Exit.DONE
+
+
+def render(
+    pool: Mapping[str, Any],
+    nodes: Sequence[Node],
+    *,
+    nodes_problem: str = "",
+    now: datetime,
+    look: Look,
+) -> str:
+    """Return all about one pool, given the object and the nodes that carry its label."""
+    view = view_of(pool)
+    groups = _groups(view, nodes, problem=nodes_problem)
+    return render_pool(view, groups, nodes_problem=nodes_problem, now=now, look=look)
+
+
+def _groups(view: PoolView, nodes: Sequence[Node], *, problem: str) -> tuple[NodeGroup, ...]:
+    return () if problem else node_groups(view.content, nodes, counted=view.nodes)
+
+
+def _text(seen: Seen, *, now: datetime, look: Look) -> str:
+    if len(seen.pools) == 1:
+        return render(seen.pools[0], seen.nodes, nodes_problem=seen.nodes_problem, now=now, look=look)
+    return render_pools(map(view_of, seen.pools), now=now, look=look)
+
+
+def _content(seen: Seen) -> Mapping[str, Any]:
+    views = [view_of(pool) for pool in seen.pools]
+    if len(views) != 1:
+        return {"pools": [content_of(view) for view in views]}
+    groups = _groups(views[0], seen.nodes, problem=seen.nodes_problem)
+    return {"pools": [content_of(views[0], groups, nodes_problem=seen.nodes_problem)]}
+
+
+class _Screen:
+    """Draws what is seen: over what it drew before on a terminal, below it elsewhere."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        self._is_terminal = is_terminal(sys.stdout)
+        self._drawn = False
+
+    def draw(self, seen: Seen) -> None:
+        """Draw ``seen``; where nobody sees ages go on, only what is news."""
+        if self._given.output == "json":
+            if seen.is_news:
+                sys.stdout.write(json.dumps(_content(seen)) + "\n")
+        elif self._is_terminal:
+            self._draw_over(self._picture(seen))
+        elif seen.is_news:
+            sys.stdout.write(("\n" if self._drawn else "") + self._picture(seen))
+        self._drawn = True
+        sys.stdout.flush()
+
+    def _picture(self, seen: Seen) -> str:
+        now, look = datetime.now(UTC), look_of(sys.stdout)
+        paper = Paper(look)
+        paper.line(f"{now:%H:%M:%S} UTC, shown again with every change; Ctrl-C ends it", ink=Ink.HEAD)
+        if seen.trouble:
+            paper.marked(f"out of date: {seen.trouble}", ink=Ink.BAD)
+        paper.line()
+        if not seen.pools:
+            name = self._given.pool
+            paper.line(f'there is no {KIND} "{name}" any more' if name else f"there is no {KIND}")
+            return paper.text
+        return paper.text + _text(seen, now=now, look=look)
+
+    def _draw_over(self, picture: str) -> None:
+        lines, most = picture.splitlines(), max(1, rows_of_terminal() - 1)
+        if len(lines) > most:
+            lines = [
+                *lines[: most - 1],
+                f"({len(lines) - most + 1} more lines: a taller terminal shows them)",
+            ]
+        clear = "" if self._drawn else _CLEAR
+        text = "".join(f"{line}{_TO_LINE_END}\n" for line in lines)
+        sys.stdout.write(f"{clear}{_HOME}{text}{_TO_END}")
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"{printable(text)}\n")

@@ -1,0 +1,63 @@
+"""The CRD goes and comes back: /readyz says so within seconds, whether there was a pool or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from harness.waiting import eventually
+from harness.world import World
+from testbed.cluster import Testbed
+from winpool.api.keys import CRD_NAME
+
+CRDS: Final = Path(__file__).parents[3] / "crds"
+NOTICED_SECONDS: Final = 15.0
+BACK_SECONDS: Final = 15.0
+LABELS: Final[dict[str, Any]] = {"labels": {"example.com/team": "payments"}}
+
+
+@pytest.fixture
+def world(fragile: Testbed, tmp_path: Path) -> Iterator[World]:
+    mine = World(fragile, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        restore(mine)
+        mine.close()
+
+
+def restore(world: World) -> None:
+    world.kubectl("apply", "-k", str(CRDS))
+    world.kubectl("wait", "--for=condition=Established", "crd", CRD_NAME, "--timeout=60s")
+
+
+def is_unready(world: World) -> bool:
+    code, text = world.operator.get("/readyz")
+    return code == 503 and "is not installed: kubectl apply -k crds" in text
+
+
+@pytest.mark.parametrize("nodes", [0, 2], ids=["without a pool", "with a pool"])
+def test_readyz_fails_within_seconds_of_the_crd_s_disappearance_and_is_well_again_when_it_is_back(
+    world: World, nodes: int
+) -> None:
+    """The next regular list of pools is minutes away (P2), and the watch of pools is Kopf's."""
+    if nodes:
+        world.fleet(windows=nodes)
+    world.operator.start()
+    if nodes:
+        pool = world.apply(world.pool(**LABELS))
+        world.wait_up_to_date(pool, nodes=nodes)
+    world.kubectl("delete", "crd", CRD_NAME, "--timeout=60s")
+    eventually(lambda: is_unready(world), what="/readyz fails", seconds=NOTICED_SECONDS)
+    time.sleep(NOTICED_SECONDS)
+    assert is_unready(world), "and goes on to"
+    assert world.operator.get("/healthz")[0] == 200
+    eventually(lambda: "is not installed" in world.operator.log_text(), what="the log says so")
+    restore(world)
+    eventually(world.operator.ready, what="/readyz is well again", seconds=BACK_SECONDS)
+    if nodes:
+        world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=nodes)

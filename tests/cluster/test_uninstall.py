@@ -1,0 +1,120 @@
+"""The page on removing winpool: whichever way a reader takes, the nodes are as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.documents import ON_THEIR_OWN, ROOT, documents, sections_of
+from harness.nodes import carried, is_settled
+from harness.operator import Operator
+from harness.waiting import eventually
+from testbed.cluster import Testbed
+from winpool.api.keys import RELEASE_FINALIZER
+
+(PAGE,) = ON_THEIR_OWN
+SECTIONS = sections_of((ROOT / PAGE).read_text())
+IN_ORDER = ("1. Delete the pools", "2. Stop the operator", "3. Remove the installation")
+BY_HAND = (
+    "1. See what the pool added",
+    "2. Remove labels and taints",
+    "3. Remove the operator's own keys",
+    "4. Only now remove the finalizer",
+)
+
+
+def windows_nodes(testbed: Testbed) -> list[dict[str, Any]]:
+    listed = testbed.kubectl("get", "nodes", "-l", "kubernetes.io/os=windows", "-o", "json")
+    items: list[dict[str, Any]] = json.loads(listed.stdout)["items"]
+    return items
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster with a pool on all its nodes, and what these carried before."""
+
+    testbed: Testbed
+    operator: Operator
+    before: dict[str, Any]
+
+    def carried(self) -> dict[str, Any]:
+        """Return what the Windows nodes carry now."""
+        return {node["metadata"]["name"]: carried(node) for node in windows_nodes(self.testbed)}
+
+    def type(self, *headings: str) -> None:
+        """Type the commands of these sections, one after the other; each has to work."""
+        for command in (command for heading in headings for command in SECTIONS[heading]):
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-ec", command],
+                cwd=ROOT,
+                env={**os.environ, **self.testbed.environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Testbed.up(
+        directory=tmp_path / "testbed", apply=[ROOT / "crds", ROOT / "deploy" / "base"], windows=3
+    ) as testbed:
+        testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
+        operator = Operator(kubeconfig=testbed.kubeconfig("winpool"), log_file=tmp_path / "operator.log")
+        cluster = Cluster(testbed, operator, before={})
+        eventually(lambda: all(map(is_settled, windows_nodes(testbed))), what="nodes at rest")
+        cluster.before.update(cluster.carried())
+        operator.start()
+        try:
+            testbed.kubectl("apply", "-f", str(ROOT / "deploy" / "samples" / "win-2022.yaml"))
+            testbed.kubectl("wait", "--for=condition=NodesUpToDate", "--timeout=60s", "wnp/win-2022")
+            assert cluster.carried() != cluster.before
+            yield cluster
+        finally:
+            operator.close()
+
+
+def test_in_the_order_of_the_page_nothing_is_left(cluster: Cluster) -> None:
+    delete, stop, remove = IN_ORDER
+    cluster.type(delete)
+    assert cluster.carried() == cluster.before
+    cluster.type(stop)
+    cluster.operator.stop()
+    cluster.type(remove)
+    kinds = ("namespaces", "clusterroles", "clusterrolebindings", "crds", "validatingadmissionpolicies")
+    left = cluster.testbed.kubectl("get", ",".join(kinds), "-o", "name").stdout
+    assert "winpool" not in left
+
+
+def test_without_an_operator_the_nodes_are_released_by_hand(cluster: Cluster) -> None:
+    cluster.operator.kill()
+    cluster.testbed.kubectl("delete", "wnp", "win-2022", "--wait=false")
+    pool = json.loads(cluster.testbed.kubectl("get", "wnp", "win-2022", "-o", "json").stdout)
+    assert pool["metadata"]["finalizers"] == [RELEASE_FINALIZER]
+    cluster.type(*BY_HAND)
+    assert cluster.carried() == cluster.before
+    assert cluster.testbed.kubectl("get", "wnp", "-o", "name").stdout == ""
+
+
+def test_an_operator_that_comes_back_releases_what_waits_for_it(cluster: Cluster) -> None:
+    cluster.operator.kill()
+    cluster.testbed.kubectl("delete", "wnp", "win-2022", "--wait=false")
+    cluster.operator.start()
+    cluster.type(IN_ORDER[0])
+    assert cluster.carried() == cluster.before
+
+
+def test_every_command_of_the_page_is_typed() -> None:
+    (page,) = (document for document in documents() if document.path == PAGE)
+    typed = [command for heading in (*IN_ORDER, *BY_HAND) for command in SECTIONS[heading]]
+    assert sorted(typed) == sorted(page.commands)

@@ -1,0 +1,357 @@
+"""What ``status`` shows of a pool, on which terminal, and how it ends where it cannot show any."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.builders import NOON
+from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_troubles, members
+from winpool.api.conditions import ConditionType
+from winpool.cli.node_states import node_groups
+from winpool.cli.paper import Look, look_of
+from winpool.cli.pool_view import view_of
+from winpool.cli.render import render_pools
+from winpool.cli.status import render
+from winpool.cli.status_json import content_of
+
+if TYPE_CHECKING:
+    from unit.cli.conftest import Plugin
+    from winpool.objects.node import Node
+
+WIDE = Look(100)
+
+
+def shown(pool: Mapping[str, Any], nodes: list[Node] | None = None, *, look: Look = WIDE, **more: Any) -> str:
+    return render(pool, members(40) if nodes is None else nodes, now=NOON, look=look, **more)
+
+
+def section(text: str, title: str) -> list[str]:
+    """Return the lines of a section, from its title to the next empty line."""
+    lines = text.splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith(title))
+    after = lines[begin:]
+    return after[: after.index("")] if "" in after else after
+
+
+def squeezed(text: str) -> str:
+    """Return ``text`` without its line breaks."""
+    return " ".join(text.split())
+
+
+def test_a_pool_in_good_order_takes_a_few_lines_and_names_no_condition() -> None:
+    text = shown(a_pool())
+    header = squeezed("\n".join(section(text, "Pool:")))
+    for said in ("win-2022", "Windows Server 2022", "Active", "40 Ready", "40 available", "40 up to date"):
+        assert said in header
+    assert "UpToDate" in header
+    assert "5d3h" in header
+    assert "Conditions" not in text
+    assert section(text, "Issues") == ["Issues: none"]
+    assert [line.split() for line in section(text, "Nodes by state")[1:]] == [["40", "up", "to", "date"]]
+    assert len(text.splitlines()) < 20
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_forty_nodes_with_five_kinds_of_trouble_take_less_than_sixty_lines(width: int) -> None:
+    pool, nodes = five_troubles()
+    text = shown(pool, nodes, look=Look(width))
+    assert len(text.splitlines()) < 60
+    whole = squeezed(text)
+    for issue in pool["status"]["issues"]:
+        for said in (issue["reason"], squeezed(issue["message"]), squeezed(issue["fix"])):
+            assert said in whole
+    assert "TooFewNodesReady" in whole
+
+
+def test_no_line_is_wider_than_the_terminal() -> None:
+    pool, nodes = five_troubles()
+    for width in (60, 80, 120):
+        assert max(map(len, shown(pool, nodes, look=Look(width)).splitlines())) <= width
+
+
+def test_a_word_that_is_longer_than_a_line_stays_whole_for_who_copies_it() -> None:
+    command = f"kubectl-{'x' * 90}"
+    text = shown(a_pool(issues=[an_issue("KeysLeftAlone", "w1", fix=f"run {command}")]), look=Look(60))
+    assert command in text
+
+
+@pytest.mark.parametrize("type_", [each for each in ConditionType if each is not ConditionType.READY])
+def test_a_condition_is_shown_where_it_is_not_as_it_should_be(type_: ConditionType) -> None:
+    good, reason = GOOD[type_]
+    other = "False" if good == "True" else "True"
+    text = shown(a_pool(conditions=[a_condition(type_, other, "SomeReason", "the sentence")]))
+    lines = section(text, "Conditions")
+    assert len(lines) == 3
+    assert f"{type_}={other}, SomeReason, for 12m" in lines[1]
+    assert lines[2].strip() == "the sentence"
+    assert "Conditions" not in shown(a_pool(conditions=[a_condition(type_, good, reason)]))
+
+
+@pytest.mark.parametrize("type_", ["NodesUpToDate", "OSSupported", "Stalled"])
+def test_unknown_is_not_as_it_should_be(type_: str) -> None:
+    text = shown(a_pool(conditions=[a_condition(type_, "Unknown", "OwnerUnknown")]))
+    assert f"{type_}=Unknown" in text
+
+
+def test_a_condition_that_this_version_does_not_know_is_left_out() -> None:
+    pool = a_pool()
+    pool["status"]["conditions"].append(a_condition("MemoryHealthy", "False", "Pressure"))
+    assert "MemoryHealthy" not in shown(pool)
+
+
+def test_a_sentence_that_several_conditions_share_is_shown_once() -> None:
+    said = "9 nodes wait"
+    pool = a_pool(
+        conditions=[
+            a_condition("Ready", "True", "TaintsHeld", said),
+            a_condition("NodesUpToDate", "False", "TaintsHeld", said),
+            a_condition("Stalled", "True", "TaintsHeld", said),
+        ]
+    )
+    assert shown(pool).count(said) == 1
+
+
+def test_an_issue_says_how_many_nodes_the_first_names_since_when_and_what_to_do() -> None:
+    issue = an_issue("VersionSkew", "w1", "w2", "w3", count=12, message="too old", fix="upgrade it")
+    lines = section(shown(a_pool(issues=[issue])), "Issues")
+    assert lines[0] == "Issues: 1"
+    assert "VersionSkew, 12 nodes (w1, w2, w3 and 9 more), for 5h" in lines[1]
+    assert [line.strip() for line in lines[2:]] == ["too old", "Fix: upgrade it"]
+
+
+def test_an_issue_without_nodes_is_about_the_pool() -> None:
+    text = shown(a_pool(issues=[an_issue("GuardNotInForce")]))
+    assert "GuardNotInForce, the pool as a whole" in text
+
+
+def test_issues_beyond_those_that_are_listed_are_counted() -> None:
+    pool = a_pool(issues=[an_issue("VersionSkew", "w1")], status={"issueCount": 14})
+    assert section(shown(pool), "Issues")[0].startswith("Issues: 14")
+
+
+def test_builds_are_a_table_with_what_is_not_known_as_a_dash() -> None:
+    builds = [
+        {"build": "10.0.20348", "osVersion": "2022", "nodes": 39, "minRevision": 1607, "maxRevision": 4052,
+         "verdict": "Warned", "endOfSupport": "2031-10-14"},
+        {"build": "10.0.99999", "nodes": 1, "verdict": "Unknown"},
+    ]  # fmt: skip
+    lines = section(shown(a_pool(status={"builds": builds})), "Builds")
+    assert [line.split() for line in lines[1:]] == [
+        ["BUILD", "OS", "REVISIONS", "NODES", "VERDICT", "END-OF-SUPPORT"],
+        ["10.0.20348", "2022", "1607-4052", "39", "Warned", "2031-10-14"],
+        ["10.0.99999", "-", "-", "1", "Unknown", "-"],
+    ]
+
+
+def test_nodes_are_folded_by_state_and_those_in_trouble_are_named() -> None:
+    nodes = [*members(4), *(a_member(f"x{number}", release="2019") for number in range(1, 6))]
+    lines = [line.split(maxsplit=1) for line in section(shown(a_pool(nodes=9), nodes), "Nodes by")[1:]]
+    assert lines == [["4", "up to date"], ["5", "upgrade due: x1, x2, x3 and 2 more"]]
+
+
+def test_where_nodes_cannot_be_listed_the_reason_is_shown_and_the_rest_too() -> None:
+    text = shown(a_pool(), [], nodes_problem="the API server refuses: you may not")
+    assert "the API server refuses: you may not" in text
+    assert "40 Ready" in text
+
+
+def test_before_the_first_look_of_the_operator_the_state_says_so() -> None:
+    pool = a_pool()
+    for status in ({}, {"observedGeneration": -1, "nodes": 0}):
+        text = squeezed(shown(pool | {"status": status}, []))
+        assert "the operator has not processed this pool yet" in text
+        assert "Issues" not in text
+
+
+def test_a_status_that_is_behind_its_spec_says_so() -> None:
+    said = "The operator has not processed the newest spec yet"
+    assert said in shown(a_pool(metadata={"generation": 2}))
+    assert said not in shown(a_pool())
+
+
+def test_the_plan_of_a_dry_run_is_folded_by_what_would_be_changed() -> None:
+    def step(node: str, *changes: dict[str, str]) -> dict[str, Any]:
+        return {"node": node, "action": "Update", "reason": "Labels", "changes": list(changes)}
+
+    team = {"kind": "Label", "key": "team", "from": "payments", "to": "billing"}
+    tier = {"kind": "Label", "key": "tier", "to": "gold"}
+    taint = {"kind": "Taint", "key": "os:NoSchedule", "from": "windows"}
+    steps = [*(step(f"w{number}", team) for number in range(1, 5)), step("w5", tier, taint)]
+    pool = a_pool(spec={"mode": "DryRun"}, status={"plan": {"totalNodes": 60, "steps": steps}})
+    lines = section(shown(pool), "Plan")
+    assert "60 nodes" in lines[0]
+    assert lines[1].strip() == "change label team: payments -> billing on 4 nodes (w1, w2, w3 and 1 more)"
+    assert lines[2].strip() == "add label tier: gold, remove taint os:NoSchedule (windows) on 1 node (w5)"
+    assert "55 nodes more" in lines[-1]
+
+
+def test_what_a_taint_of_the_plan_would_meet_is_shown() -> None:
+    preflight = {
+        "taint": "os=windows:NoExecute", "nodes": 2, "intolerantPods": 5,
+        "pods": ["a/x", "a/y", "a/z"], "daemonSets": ["kube-system/csi"],
+    }  # fmt: skip
+    pool = a_pool(status={"plan": {"totalNodes": 0, "steps": [], "preflight": [preflight]}})
+    told = squeezed("\n".join(section(shown(pool), "Plan")))
+    assert "os=windows:NoExecute: not tolerated by 5 pods (a/x, a/y, a/z and 2 more) on 2 nodes" in told
+    assert "kube-system/csi" in told
+
+
+def test_pods_that_cannot_run_are_counted() -> None:
+    assert "3 pods that cannot run there" in shown(a_pool(status={"misplacedPods": 3}))
+
+
+def test_there_is_nothing_beyond_ascii_where_the_terminal_has_nothing_else() -> None:
+    pool, nodes = five_troubles()
+    pool["status"]["issues"][0]["message"] = "für Prüfer gesperrt, and so on…"
+    text = shown(pool, nodes)
+    assert text.isascii()
+    assert "and so on..." in text
+    assert not shown(pool, nodes, look=Look(100, unicode=True)).isascii()
+
+
+def test_a_pipe_gets_no_colours_and_a_terminal_the_same_words() -> None:
+    pool, nodes = five_troubles()
+    plain, painted = shown(pool, nodes), shown(pool, nodes, look=Look(100, colour=True))
+    assert "\x1b" not in plain
+    assert "\x1b[31m" in painted
+    for code in ("0", "1", "31", "32", "33"):
+        painted = painted.replace(f"\x1b[{code}m", "")
+    assert painted == plain
+
+
+def test_a_text_of_somebody_else_cannot_move_the_cursor() -> None:
+    evil = "a\x1b[2Jb\nforged: line\u202e"
+    pool = a_pool(
+        name=evil, issues=[an_issue(evil, evil, message=evil, fix=evil)],
+        conditions=[a_condition("Stalled", "True", evil, evil)],
+        spec={"mode": evil, "os": {"version": evil}},
+        status={"builds": [{"build": evil, "osVersion": evil, "nodes": 1, "verdict": evil}]},
+    )  # fmt: skip
+    text = shown(pool, [], look=Look(100, unicode=True))
+    assert all(line.isprintable() for line in text.splitlines())
+    assert not [line for line in text.splitlines() if line.startswith("forged")]
+
+
+def test_an_object_of_any_shape_is_shown_as_far_as_it_can_be_read() -> None:
+    strange: Any = {"metadata": [], "spec": "no", "status": {"conditions": [1], "issues": {}, "nodes": "x"}}
+    for pool in ({}, strange, {"metadata": {"name": "a"}, "status": {"issues": [None, {"nodes": "w1"}]}}):
+        assert shown(pool, [])
+
+
+class TestSeveralPools:
+    def test_each_is_one_line_in_the_order_given(self) -> None:
+        pools = [a_pool(name="a", nodes=2), a_pool(name="b", issues=[an_issue("VersionSkew", "w1")])]
+        lines = render_pools(map(view_of, pools), now=NOON, look=WIDE).splitlines()
+        assert [line.split() for line in lines] == [
+            ["NAME", "OS", "MODE", "NODES", "READY", "UP-TO-DATE", "ISSUES", "STATE", "AGE"],
+            ["a", "2022", "Active", "2", "2", "2", "0", "UpToDate", "5d3h"],
+            ["b", "2022", "Active", "40", "40", "40", "1", "UpToDate", "5d3h"],
+        ]
+
+    def test_columns_go_where_they_do_not_fit_but_name_and_state_stay(self) -> None:
+        pool = a_pool(
+            name="a-name-of-26-characters-abc",
+            conditions=[a_condition("Ready", "False", "TooFewNodesReady")],
+        )
+        for width in (120, 100, 80):
+            lines = render_pools([view_of(pool)], now=NOON, look=Look(width)).splitlines()
+            assert max(map(len, lines)) <= width
+            assert "TooFewNodesReady" in lines[1]
+            assert "a-name-of-26-characters-abc" in lines[1]
+
+
+class TestJson:
+    def test_it_has_what_the_text_has_under_the_names_of_the_api(self) -> None:
+        pool, nodes = five_troubles()
+        view = view_of(pool)
+        content = content_of(view, node_groups(pool, nodes, counted=view.nodes))
+        assert json.loads(json.dumps(content)) == content
+        assert content["name"] == "win-2022"
+        assert content["state"] == "TooFewNodesReady"
+        assert (content["nodes"], content["readyNodes"], content["upToDateNodes"]) == (40, 38, 26)
+        assert [each["type"] for each in content["conditions"]] == [
+            "Available", "NodesUpToDate", "OSSupported", "Stalled",
+        ]  # fmt: skip
+        assert content["issues"] == pool["status"]["issues"]
+        assert content["issueCount"] == 5
+        groups = {each["state"]: each for each in content["nodeGroups"]}
+        assert groups["UpgradeDue"] == {
+            "state": "UpgradeDue", "count": 4, "nodes": ["w13", "w14", "w15", "w16"],
+        }  # fmt: skip
+        assert sum(each["count"] for each in groups.values()) == 40
+
+    def test_without_nodes_it_does_not_say_that_there_are_none(self) -> None:
+        assert "nodeGroups" not in content_of(view_of(a_pool()))
+
+
+class _Stream(io.TextIOWrapper):
+    def __init__(self, *, encoding: str = "utf-8", terminal: bool = True) -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+UTF8 = {"LANG": "de_DE.UTF-8", "TERM": "xterm"}
+
+
+class TestTerminal:
+    @pytest.mark.parametrize(
+        ("environ", "terminal", "coloured"),
+        [
+            (UTF8, True, True),
+            (UTF8, False, False),
+            ({**UTF8, "NO_COLOR": "1"}, True, False),
+            ({**UTF8, "NO_COLOR": ""}, True, True),
+            ({**UTF8, "TERM": "dumb"}, True, False),
+            ({"LANG": "C.UTF-8"}, True, False),
+        ],
+    )
+    def test_colours_are_for_a_terminal_that_has_them_and_people_who_want_them(
+        self, environ: dict[str, str], *, terminal: bool, coloured: bool
+    ) -> None:
+        assert look_of(_Stream(terminal=terminal), environ=environ).colour is coloured
+
+    @pytest.mark.parametrize(
+        ("environ", "encoding", "has_unicode"),
+        [
+            ({"LANG": "en_US.UTF-8"}, "utf-8", True),
+            ({"LANG": "en_US.utf8"}, "utf-8", True),
+            ({"LANG": "en_US.UTF-8", "LC_ALL": "C"}, "utf-8", False),
+            ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, "utf-8", True),
+            ({"LANG": "en_US.UTF-8"}, "ascii", False),
+            ({"LANG": "en_US.UTF-8"}, "latin-1", False),
+            ({}, "utf-8", False),
+        ],
+    )
+    def test_letters_beyond_ascii_are_for_a_stream_and_a_locale_that_have_them(
+        self, environ: dict[str, str], encoding: str, *, has_unicode: bool
+    ) -> None:
+        assert look_of(_Stream(encoding=encoding), environ=environ).unicode is has_unicode
+
+    def test_the_width_is_that_of_the_terminal_within_bounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for columns, width in (("72", 72), ("400", 120), ("10", 40)):
+            monkeypatch.setenv("COLUMNS", columns)
+            assert look_of(_Stream(), environ={}).width == width
+
+
+@pytest.mark.parametrize("more", [(), ("-w",), ("win-2022",), ("win-2022", "-o", "json")])
+def test_without_credentials_it_ends_with_2_and_says_what_is_missing(
+    plugin: Plugin, more: tuple[str, ...]
+) -> None:
+    ended = plugin("status", *more)
+    assert (ended.code, ended.out) == (2, [])
+    (line,) = ended.err
+    assert line.startswith("kubectl winpool status: no credentials for the API server")
+
+
+def test_ages_are_counted_from_the_moment_of_the_picture() -> None:
+    later = render(a_pool(), members(40), now=NOON + timedelta(days=3), look=WIDE)
+    assert "8d" in section(later, "Pool:")[0]
