@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from cluster.truth import (
     expect_state,
     issue,
     read,
+    sentences,
     told_of_nodes,
 )
 from harness.asking import CLUSTER_SCOPED
@@ -137,6 +139,8 @@ def test_forty_nodes_with_five_kinds_of_trouble_are_told_shortly_and_once(
         shown = described_issues(lines)
         assert len(shown) == len(status["issues"])
         assert [each for each in shown if len(each) > ISSUE_LINES] == []
+        twice = [sentence for sentence, count in Counter(sentences(lines)).items() if count > 1]
+        assert twice == []
 
         table = world.kubectl("get", "wnp", pool)
         assert [line for line in table.splitlines() if len(line) > WIDTH] == []

@@ -210,14 +210,15 @@ def test_a_node_of_a_pool_deleted_by_force_is_taken_over_within_the_grace_and_a_
         second = world.apply(world.pool("second", labels={"example.com/tier": "web"}))
         eventually(lambda: world.condition(second, "Ready").get("reason") == "PoolOverlap", what="an overlap")
         start = world.now()
-        with proxy.add(on("patch", "nodes"), answer(503)):  # or it would be quick enough to release them
+        # Or the operator would be quick enough to release them, also with the repeat of a refused write.
+        with proxy.add(on("patch", "nodes"), answer(503)):
             delete_by_force(world, first)
-        gone = time.monotonic()
-        (issue,) = eventually(
-            lambda: issues(world.status(second), "OwnerUnknown")[:1],
-            what="the issue",
-            seconds=AT_ONCE_SECONDS,
-        )
+            gone = time.monotonic()
+            (issue,) = eventually(
+                lambda: issues(world.status(second), "OwnerUnknown")[:1],
+                what="the issue",
+                seconds=AT_ONCE_SECONDS,
+            )
         world.wait_up_to_date(second, nodes=2, seconds=GRACE_SECONDS + LIST_SECONDS)
         took, taken = time.monotonic() - gone, world.now()
         assert GRACE_SECONDS - 1 <= took <= GRACE_SECONDS + LIST_SECONDS

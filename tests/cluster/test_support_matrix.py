@@ -22,6 +22,7 @@ from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, cut_stream, on
 from testbed.pins import chosen_pins, minor_of
+from winpool.api.conditions import SEE_READY
 from winpool.api.issues import IssueReason
 from winpool.app import App
 from winpool.cli.__main__ import main
@@ -146,7 +147,9 @@ def tell_a_fleet_apart(world: World) -> None:
 
     condition = world.condition(pool, "OSSupported")
     assert (condition["status"], condition["reason"]) == ("False", "SupportEnded")
-    assert condition["message"].startswith(f"1 of 8 nodes ({sac}): ")
+    worst = f"1 of 8 nodes is not supported: {sac}. See the issue SupportEnded."
+    assert world.condition(pool, "Ready")["message"] == worst
+    assert condition["message"].endswith(SEE_READY)
     assert world.condition(pool, "Ready")["status"] == "True", "it is a matter of support, not of readiness"
 
     assert {name: os_labels(node) for name, node in world.nodes().items()} == {
@@ -308,7 +311,7 @@ def years_pass(world: World, calendar: Calendar) -> None:
 
     calendar.today = day(2031, 10, 15)
     message = expect_os_supported(world, pool, "False", "SupportEnded")
-    assert message.startswith(f"2 of 2 nodes ({first}, {second}): ")
+    assert f"2 of 2 nodes are not supported: {first}, {second}. " in message
     assert issues(world, pool) == [("SupportEnded", first), ("SupportEnded", second)]
     assert verdicts(world, pool) == {"2022": "Unsupported"}
     expect_events(world, pool, "RolloutCompleted", "SupportEnded", "SupportEnding")
@@ -378,14 +381,16 @@ def verdicts(world: World, pool: str) -> dict[str, str]:
 
 
 def expect_os_supported(world: World, pool: str, status: str, reason: str) -> str:
-    """Wait until the condition OSSupported says so; return its message."""
+    """Wait until the condition OSSupported says so; return all that its message refers to."""
 
     def check() -> dict[str, Any]:
         found = world.condition(pool, "OSSupported")
         assert (found.get("status"), found.get("reason")) == (status, reason)
         return found
 
-    return str(eventually(check, what=f"OSSupported {status} {reason}")["message"])
+    message = str(eventually(check, what=f"OSSupported {status} {reason}")["message"])
+    issues = [each["message"] for each in world.status(pool)["issues"] if each["reason"] == reason]
+    return " ".join([message, world.condition(pool, "Ready")["message"], *issues])
 
 
 def expect_events(world: World, pool: str, *reasons: str) -> None:

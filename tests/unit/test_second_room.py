@@ -717,7 +717,7 @@ def test_the_stage_that_a_room_names_decides_how_far_the_pool_is(
     assert {each.type: each.status for each in status.conditions}.items() >= {
         "NodesUpToDate": done, "Reconciling": reconciling, "Stalled": stalled,
     }.items()  # fmt: skip
-    [told] = [each for each in status.conditions if each.type == "NodesUpToDate"]
+    [told] = [each for each in status.conditions if each.type == "Ready"]
     assert told.message == "1 node where the second room is at work: w1"
 
 
@@ -733,8 +733,9 @@ def test_a_room_may_ask_for_looks_at_pods_and_for_another_pass() -> None:
 
 
 def up_to_date(decision: Decision) -> tuple[str, str, str]:
-    [told] = [each for each in decision.status.conditions if each.type == "NodesUpToDate"]
-    return told.status, told.reason, told.message
+    """Return status and reason of NodesUpToDate, and the message of Ready, which says it in full."""
+    [ready, told] = [each for each in decision.status.conditions if each.type in ("Ready", "NodesUpToDate")]
+    return told.status, told.reason, ready.message
 
 
 def accepted(house: House) -> str:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+SEE_READY: Final = "see Ready."
+"""The end of a message whose cause the condition Ready has in full."""
 
 
 class ConditionType(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import Reason
+from winpool.api.conditions import SEE_READY, Reason
 from winpool.cli.ages import age
 from winpool.cli.columns import aligned
 from winpool.cli.node_states import NodeState
@@ -127,7 +127,7 @@ def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     told = {pool.ready.message} if pool.ready is not None else set()
     for each in pool.notable:
         paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
-        if each.message and each.message not in told:
+        if each.message and each.message not in told and not each.message.endswith(SEE_READY):
             paper.wrapped(each.message, first="    ")
         told.add(each.message)
 

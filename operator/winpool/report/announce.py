@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.conditions import ConditionType, Reason
+from winpool.api.conditions import SEE_READY, ConditionType, Reason
 from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.report.os_support import ending_of
@@ -42,7 +42,7 @@ def on_transition(
         was, now = before.condition(type_), after.condition(type_)
         entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
         if now and entered and (was or event not in _NOT_AT_FIRST):
-            yield event, now.message
+            yield event, _note(now, after)
     if after.misplaced_pods and not before.misplaced_pods:
         yield EventReason.MISPLACED_PODS, _of_misplaced(after)
     if (issues := _issues(after, IssueReason.NO_NODES_SELECTED)) and not _issues(
@@ -55,6 +55,14 @@ def on_transition(
         if ending_of(issue.message) not in known:
             yield EventReason.SUPPORT_ENDING, counted(issue)
     yield from _of_rollouts(before, after, wrote=wrote)
+
+
+def _note(condition: Condition, after: WindowsNodePoolStatus) -> str:
+    """Return what is to be said of a condition by itself: an event is read without what it could refer to."""
+    if condition.type == ConditionType.OS_SUPPORTED and (found := _issues(after, condition.reason)):
+        return counted(found[0])
+    ready = after.condition(ConditionType.READY)
+    return ready.message if ready and condition.message.endswith(SEE_READY) else condition.message
 
 
 def released(number: int | None) -> str:

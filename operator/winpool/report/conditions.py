@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import ConditionType, Reason
+from winpool.api.conditions import SEE_READY, ConditionType, Reason
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.report.os_support import os_supported
 from winpool.report.progress import nodes_up_to_date, none_of_ours, reconciling, refused_message, stalled
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 MAX_UNAVAILABLE: Final = 1
 """Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it."""
 
+_IN_FULL: Final = (ConditionType.READY, ConditionType.ACCEPTED)
+"""The conditions that others refer to: what they say they say in full."""
+
 
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; a transition time moves only when the status of its condition does."""
@@ -37,7 +41,33 @@ def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
         ConditionType.PAUSED: _paused(view),
         ConditionType.DELETING: _deleting(view),
     }
-    return tuple(_condition(view.pool, type_, found, now=now) for type_, found in findings.items())
+    said = findings[ConditionType.READY].message
+    return tuple(
+        _condition(view.pool, type_, _once(type_, found, tally=view.tally, said=said), now=now)
+        for type_, found in findings.items()
+    )
+
+
+def _once(type_: ConditionType, found: Told, *, tally: Tally, said: str) -> Told:
+    """Refer to Ready for what it has ``said``: a person reads all conditions at once."""
+    if type_ in _IN_FULL or found.message != said:
+        return found
+    return replace(found, message=f"{_in_short(type_, tally)}: {SEE_READY}")
+
+
+def _in_short(type_: ConditionType, tally: Tally) -> str:
+    if type_ is ConditionType.STALLED:
+        return "Someone has to act"
+    if not tally.nodes:
+        return f"{type_} is about nodes, and the pool has none"
+    nodes = count_nodes(tally.nodes)
+    match type_:
+        case ConditionType.NODES_UP_TO_DATE:
+            return f"{tally.up_to_date} of {nodes} up to date"
+        case ConditionType.AVAILABLE:
+            return f"{tally.available} of {nodes} available"
+        case _:
+            return f"{type_} has the same cause as Ready"
 
 
 def _condition(pool: Pool, type_: ConditionType, found: Told, *, now: datetime) -> Condition:

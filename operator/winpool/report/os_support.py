@@ -172,26 +172,29 @@ def os_supported(
     """
     worst = max((group.judgement.verdict for group in groups), key=_WORST_LAST.index)
     if worst is Verdict.UNSUPPORTED:
-        return "False", Reason(found[0].reason), _told(found[0].reason, found, groups)
+        reason = found[0].reason
+        return "False", Reason(reason), _about(reason, found, groups, said="not supported")
     if worst is Verdict.UNKNOWN:
-        told = _told(IssueReason.BUILD_UNKNOWN, found, groups)
-        return "Unknown", Reason.BUILD_UNKNOWN, told
+        reason = IssueReason.BUILD_UNKNOWN
+        said = _about(reason, found, groups, said="not known to be supported")
+        return "Unknown", Reason.BUILD_UNKNOWN, said
     ends = [end for group in groups if (end := group.judgement.end_of_support)]
     if ends and support_ending(min(ends), today).level is EndingLevel.WARNING:
-        ending = next(each for each in found if each.reason is IssueReason.SUPPORT_ENDING)
-        return "True", Reason.SUPPORT_ENDING, ending.text
+        reason = IssueReason.SUPPORT_ENDING
+        said = _about(reason, found, groups, said="supported for some days only")
+        return "True", Reason.SUPPORT_ENDING, said
     if worst is Verdict.WARNED:
-        first = next(each for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
-        return "True", Reason.BUILD_WARNED, _told(first.reason, found, groups)
+        reason = next(each.reason for each in found if each.reason is not IssueReason.SUPPORT_ENDING)
+        return "True", Reason.BUILD_WARNED, _about(reason, found, groups, said="supported with a warning")
     releases = ", ".join(sorted({group.judgement.os_version for group in groups}))
     nodes = count_nodes(sum(len(group.nodes) for group in groups))
     said = f"{nodes} with Windows Server {releases}, which the support matrix allows"
     return "True", Reason.NODES_SUPPORTED, said
 
 
-def _told(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group]) -> str:
-    """Say how many nodes it is about, which, and the first finding of that reason in full."""
-    alike = [each for each in found if each.reason is reason]
-    names = sorted({name for each in alike for name in each.nodes})
-    nodes = sum(len(group.nodes) for group in groups)
-    return f"{len(names)} of {count_nodes(nodes)} ({enumerate_names(names)}): {alike[0].text}"
+def _about(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group], *, said: str) -> str:
+    """Say how many nodes it is about, and which. What is wrong with them, the issue says."""
+    names = sorted({name for each in found if each.reason is reason for name in each.nodes})
+    are = "is" if len(names) == 1 else "are"
+    nodes = count_nodes(sum(len(group.nodes) for group in groups))
+    return f"{len(names)} of {nodes} {are} {said}: {enumerate_names(names)}. See the issue {reason}."

@@ -9,13 +9,14 @@ import pytest
 
 from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status
-from winpool.api.conditions import ConditionType
+from winpool.api.conditions import SEE_READY, ConditionType
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_ISSUES,
     Build,
     Condition,
+    Issue,
     Verdict,
     WindowsNodePoolStatus,
     read_status,
@@ -47,6 +48,18 @@ def condition_of(status: WindowsNodePoolStatus) -> Condition:
     found = status.condition(ConditionType.OS_SUPPORTED)
     assert found is not None
     return found
+
+
+def issue_of(status: WindowsNodePoolStatus, reason: str) -> Issue:
+    [found] = [each for each in status.issues if each.reason == reason]
+    return found
+
+
+def said_of(status: WindowsNodePoolStatus) -> str:
+    """Return what OSSupported says, which may be that Ready says it."""
+    ready, message = status.condition(ConditionType.READY), condition_of(status).message
+    assert ready is not None
+    return ready.message if message.endswith(SEE_READY) else message
 
 
 def at(day: date) -> datetime:
@@ -117,16 +130,18 @@ def test_the_worst_node_decides_and_the_message_counts_and_names() -> None:
         running("w2", OLD),
         running("w4", "garbage"),
     )
-    found = condition_of(status_of(*nodes, now=OLD_DAY))
+    status = status_of(*nodes, now=OLD_DAY)
+    found = condition_of(status)
     assert (found.status, found.reason) == ("False", "BuildUnsupported")
-    assert found.message.startswith("2 of 4 nodes (w2, w3): ")
-    assert "2016" in found.message
+    assert said_of(status) == "2 of 4 nodes are not supported: w2, w3. See the issue BuildUnsupported."
+    assert "2016" in issue_of(status, found.reason).message
 
 
 def test_unknown_is_neither_true_nor_false() -> None:
-    found = condition_of(status_of(running("w1", "10.0.20348.4052"), running("w2", "garbage")))
+    status = status_of(running("w1", "10.0.20348.4052"), running("w2", "garbage"))
+    found = condition_of(status)
     assert (found.status, found.reason) == ("Unknown", "BuildUnknown")
-    assert "garbage" in found.message
+    assert "garbage" in issue_of(status, found.reason).message
 
 
 def test_a_build_that_is_not_known_is_unknown_and_not_unsupported() -> None:
@@ -141,7 +156,7 @@ def test_a_control_plane_of_unknown_version_is_unknown() -> None:
     status = decide(a_snapshot(a_pool(), [a_node()], control_plane="")).status
     found = condition_of(status)
     assert (found.status, found.reason) == ("Unknown", "BuildUnknown")
-    assert "/version" in found.message
+    assert "/version" in issue_of(status, found.reason).fix
 
 
 @pytest.mark.parametrize(

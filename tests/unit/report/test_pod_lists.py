@@ -9,6 +9,7 @@ import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled
+from winpool.api.conditions import SEE_READY
 from winpool.api.v1alpha1 import Condition, read_status
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
@@ -79,7 +80,7 @@ def test_nodes_that_wait_for_pods_that_cannot_be_listed_are_told_with_the_reason
         "Reconciling": ("True", FAILING),
         "Stalled": ("False", "NotStalled"),
     }
-    for kind in ("Ready", "NodesUpToDate", "Reconciling"):
+    for kind in ("Ready", "Reconciling"):
         assert DOWN in conditions(found)[kind].message
         assert "w1" in conditions(found)[kind].message
     [issue] = [each for each in found.status.issues if each.reason == FAILING]
@@ -101,7 +102,8 @@ def test_after_five_minutes_a_person_has_to_see_to_it(world: object) -> None:
         "Reconciling": ("False", "Settled"),
         "Stalled": ("True", FAILING),
     }
-    assert DOWN in conditions(found)["Stalled"].message
+    assert DOWN in conditions(found)["Ready"].message
+    assert conditions(found)["Stalled"].message.endswith(SEE_READY)
 
 
 @WAITERS
@@ -197,7 +199,7 @@ def test_a_node_whose_own_pods_cannot_be_listed_is_told_by_name_and_nothing_of_a
     found = decide(unlisted())
     [issue] = [each for each in found.status.issues if each.reason == FAILING]
     assert issue.nodes == ("w1",)
-    message = conditions(found)["NodesUpToDate"].message
+    message = conditions(found)["Ready"].message
     assert "w1" in message
     assert HUGE in message
     assert "w1" not in issue.message, "another node may wait for the same tomorrow"

@@ -305,4 +305,6 @@ def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None
     progress = found.status.condition("NodesUpToDate")
     assert progress is not None
     assert (progress.status, progress.reason) == ("False", "PodListFailing")
-    assert "list pods: 500" in progress.message
+    ready = found.status.condition("Ready")
+    assert ready is not None
+    assert "list pods: 500" in ready.message
