@@ -142,6 +142,7 @@ bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for eac
 generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages, alert rules
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.guard_file,deploy/base/guard.yaml)
+	@$(call generate,winpool.api.fence_file,deploy/base/fence.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)

@@ -11,13 +11,14 @@ from harness.asking import CLUSTER_SCOPED
 from harness.waiting import eventually
 from testbed.api import ApiError
 from testbed.cluster import Testbed
+from winpool.api.guard import GUARD_NAME
 from winpool.api.keys import APPLIED_ANNOTATION
 
 Object = dict[str, Any]
 
 POLICIES: Final = "validatingadmissionpolicies"
 BINDINGS: Final = "validatingadmissionpolicybindings"
-NAMES_BEGIN_WITH: Final = "winpool"
+NAMES_BEGIN_WITH: Final = GUARD_NAME
 PROBE: Final = "guard-probe"
 """A node without a machine; what its kubelet may write tells whether the API server has the guard by now."""
 REFUSAL: Final = "denied request"
@@ -25,7 +26,7 @@ REFUSAL: Final = "denied request"
 
 
 class Guard:
-    """Those policies and bindings of ``deploy/base`` that have winpool's name, in a cluster of their own."""
+    """The guard of ``deploy/base``, its policy and its binding, in a cluster of their own."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed

@@ -32,14 +32,18 @@ HEADER: Final = f"""\
 
 def documents() -> list[dict[str, Any]]:
     """Return the policy and its binding."""
-    return [_document(POLICY_KIND, policy_spec()), _document(BINDING_KIND, binding_spec())]
+    return [
+        policy_document(POLICY_KIND, name=GUARD_NAME, spec=policy_spec()),
+        policy_document(BINDING_KIND, name=GUARD_NAME, spec=binding_spec()),
+    ]
 
 
-def _document(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+def policy_document(kind: str, *, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a policy or of its binding."""
     return {
         "apiVersion": f"{API_GROUP}/{API_VERSION}",
         "kind": kind,
-        "metadata": {"name": GUARD_NAME, "labels": {"app.kubernetes.io/name": "winpool"}},
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "winpool"}},
         "spec": spec,
     }
 

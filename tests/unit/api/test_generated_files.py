@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from winpool.api import crd, guard_file, reference
+from winpool.api import crd, fence_file, guard_file, reference
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
     ("file", "command", "render"),
     [
         pytest.param(crd.FILE, crd.COMMAND, crd.render, id="crd"),
+        pytest.param(fence_file.FILE, fence_file.COMMAND, fence_file.render, id="fence"),
         pytest.param(guard_file.FILE, guard_file.COMMAND, guard_file.render, id="guard"),
         pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
     ],
@@ -33,6 +34,7 @@ def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[
 def test_yaml_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(crd.render()) == crd.definition()
     assert list(yaml.safe_load_all(guard_file.render())) == guard_file.documents()
+    assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
 
 
 @pytest.mark.parametrize("place", ["crds", "deploy/base"])

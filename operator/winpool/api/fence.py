@@ -1,0 +1,262 @@
+"""The fence: admission policies that keep the operator's own account within what winpool is for.
+
+RBAC knows verbs and resources: who may patch nodes may patch anything on them. The fence says which parts of
+a node and of a pool the operator may change, so that neither a fault of the operator nor a stolen token does
+more. It is rendered from the tables that the operator itself goes by: ``node_keys`` and the keys that a spec
+may name (``syntax``).
+
+What a rule does not name stays as it was: the rules compare all other fields of metadata, spec and status
+with the old object, also those that a later Kubernetes adds. They go over the labels and annotations of a
+node, which the guard must not do: only the operator's own writes pay for that, and the operator paces
+writes that it repeats. A new kind of write is one line here, and the feature that needs it.
+
+None of the expressions can fail on any object, since one that fails refuses the request. Their objects are
+``dyn``: a list of the fields that each Kubernetes knows would be out of date with the next.
+
+Sources: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/,
+https://kubernetes.io/docs/reference/using-api/cel/.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from winpool.api import syntax
+from winpool.api.fields import under
+from winpool.api.guard import DENY, OPERATOR_USER
+from winpool.api.keys import GROUP, OS_LABEL, PLURAL, RELEASE_FINALIZER, UPGRADE_REQUESTED_ANNOTATION, VERSION
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
+from winpool.api.rules import cel_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NODE_FENCE: Final = "winpool-fence-nodes"
+"""Name of the policy about nodes, and of its binding."""
+POOL_FENCE: Final = "winpool-fence-pools"
+"""Name of the policy about pools, and of its binding."""
+NO_EXECUTE_FENCE: Final = "winpool-fence-noexecute"
+"""Name of the policy about NoExecute taints, and of its binding."""
+
+PARAMETERS: Final = "winpool-fence"
+"""Name of the ConfigMap, in the operator's namespace, that an admin sets the fence by."""
+ALLOW_NO_EXECUTE: Final = "allowNoExecute"
+"""Its key that says whether the operator may add NoExecute taints: everything but "false" means yes."""
+NAMESPACE: Final = "winpool-system"
+
+ANNOTATIONS: Final = (*OWN_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION, *BORROWED_ANNOTATIONS)
+"""What the operator writes of annotations. ``winpool.dev/hold`` is for people: it keeps the operator away."""
+
+_LABELS: Final = (*OWN_LABELS, *syntax.ALLOWED_LABEL_KEYS)
+_ALLOWED_DOMAINS: Final = (
+    f"^{syntax.NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((syntax.NODE_RESTRICTION_DOMAIN,))}"
+)
+_TAINT_KEYS: Final = tuple(sorted({key for key, _ in OWN_TAINTS}))
+
+_SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
+"""Fields of metadata that the API server sets, whatever is sent."""
+
+
+def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
+    yield NODE_FENCE, node_policy(), _binding(NODE_FENCE)
+    yield POOL_FENCE, pool_policy(), _binding(POOL_FENCE)
+    # Where the ConfigMap is missing, nothing is forbidden: its default is yes.
+    parameters = {"name": PARAMETERS, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"}
+    yield NO_EXECUTE_FENCE, no_execute_policy(), _binding(NO_EXECUTE_FENCE) | {"paramRef": parameters}
+
+
+def node_policy() -> dict[str, Any]:
+    """Return the policy that says what of a node the operator may change."""
+    label_is_open = (
+        f"key in {cel_list(_LABELS)} || key.matches('{_ALLOWED_DOMAINS}')"
+        f" || !key.matches('{under(syntax.RESERVED_LABEL_DOMAINS)}')"
+    )
+    taint_is_open = (
+        f"taint.key in {cel_list(_TAINT_KEYS)} || (!(taint.key in {cel_list(syntax.RESERVED_TAINT_KEYS)})"
+        f" && !taint.key.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}'))"
+    )
+    return _policy(
+        resources=("nodes", "nodes/status"),
+        api_group="",
+        version="v1",
+        variables=(
+            *_old_and_new("labels", "metadata.?labels.orValue({})"),
+            *_old_and_new("annotations", "metadata.?annotations.orValue({})"),
+            *_old_and_new("taints", "?spec.?taints.orValue([])"),
+            *_old_and_new("unschedulable", "?spec.?unschedulable.orValue(false)"),
+            *_old_and_new("conditions", "?status.?conditions.orValue([])"),
+            *_old_and_new("spec", "?spec.orValue({})"),
+            *_old_and_new("status", "?status.orValue({})"),
+            _variable("isWindows", f"variables.oldLabels[?'{OS_LABEL}'].orValue('') == 'windows'"),
+        ),
+        validations=(
+            _rule("request.operation == 'UPDATE'", "the operator neither creates nor deletes nodes"),
+            _same("metadata", but=("labels", "annotations", *_SERVER_SET)),
+            _same("spec", but=("taints", "unschedulable")),
+            _same("status", but=("conditions",)),
+            _rule(
+                _only_open_entries("labels", label_is_open),
+                "of labels the operator writes its own and those that a WindowsNodePool may set",
+            ),
+            _rule(
+                _only_open_entries("annotations", f"key in {cel_list(ANNOTATIONS)}"),
+                f"of annotations the operator writes only {', '.join(ANNOTATIONS)}",
+            ),
+            _rule(
+                _only_open_items("taints", "taint", taint_is_open),
+                "of taints the operator writes its own and those that a WindowsNodePool may set",
+            ),
+            _rule(
+                _only_open_items("conditions", "condition", f"condition.type in {cel_list(CONDITIONS)}"),
+                f"of conditions the operator writes only {', '.join(CONDITIONS)}",
+            ),
+            _rule(
+                "variables.isWindows || ("
+                "variables.labels.all(key, key in variables.oldLabels)"
+                " && variables.annotations.all(key, key in variables.oldAnnotations)"
+                f" && {_no_new_taints('true')}"
+                " && (!variables.unschedulable || variables.oldUnschedulable))",
+                f"on a node without the label {OS_LABEL}=windows the operator adds nothing",
+            ),
+        ),
+    )
+
+
+def pool_policy() -> dict[str, Any]:
+    """Return the policy that says what of a pool the operator may change: its finalizer and the status."""
+    others = f"filter(each, each != '{RELEASE_FINALIZER}')"
+    return _policy(
+        resources=(PLURAL, f"{PLURAL}/status"),
+        api_group=GROUP,
+        version=VERSION,
+        variables=(
+            *_old_and_new("finalizers", "metadata.?finalizers.orValue([])"),
+            *_old_and_new("spec", "?spec.orValue({})"),
+        ),
+        validations=(
+            _rule(
+                "request.operation == 'UPDATE'", "the operator neither creates nor deletes WindowsNodePools"
+            ),
+            _same("metadata", but=("finalizers", *_SERVER_SET)),
+            _rule("variables.spec == variables.oldSpec", "the operator does not change the spec of a pool"),
+            _rule(
+                f"variables.finalizers.{others} == variables.oldFinalizers.{others}",
+                f"of finalizers the operator writes only {RELEASE_FINALIZER}",
+            ),
+        ),
+    )
+
+
+def no_execute_policy() -> dict[str, Any]:
+    """Return the policy by which an admin forbids the operator to add NoExecute taints."""
+    allowed = f"params.?data.?{ALLOW_NO_EXECUTE}.orValue('') != 'false'"
+    no_new = _no_new_taints("taint.effect == 'NoExecute'")
+    policy = _policy(
+        resources=("nodes",),
+        api_group="",
+        version="v1",
+        variables=_old_and_new("taints", "?spec.?taints.orValue([])"),
+        validations=(
+            _rule(
+                f"{allowed} || {no_new}",
+                f"ConfigMap {NAMESPACE}/{PARAMETERS} forbids the operator to add NoExecute taints"
+                f" ({ALLOW_NO_EXECUTE} is false)",
+            ),
+        ),
+    )
+    return policy | {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+
+
+def _policy(
+    *,
+    resources: Iterable[str],
+    api_group: str,
+    version: str,
+    variables: Iterable[dict[str, str]],
+    validations: Iterable[dict[str, str]],
+) -> dict[str, Any]:
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "resourceRules": [
+                {
+                    "apiGroups": [api_group],
+                    "apiVersions": [version],
+                    "operations": ["CREATE", "UPDATE", "DELETE"],
+                    "resources": list(resources),
+                    "scope": "*",
+                }
+            ],
+        },
+        "matchConditions": [
+            {
+                "name": "the-operator",
+                "expression": f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"',
+            }
+        ],
+        "variables": list(variables),
+        "validations": list(validations),
+    }
+
+
+def _binding(name: str) -> dict[str, Any]:
+    return {"policyName": name, "validationActions": [DENY]}
+
+
+def _variable(name: str, expression: str) -> dict[str, str]:
+    return {"name": name, "expression": expression}
+
+
+def _old_and_new(name: str, path: str) -> tuple[dict[str, str], ...]:
+    """Return the variables ``name`` and ``oldName``: what is at ``path``, sent and before."""
+    old = f"old{name[0].upper()}{name[1:]}"
+    return _variable(name, f"dyn(object).{path}"), _variable(old, f"dyn(oldObject).{path}")
+
+
+def _rule(expression: str, message: str) -> dict[str, str]:
+    """Return a rule about updates. What is created or deleted, the first rule of each policy refuses."""
+    if "request.operation" not in expression:
+        expression = f"request.operation != 'UPDATE' || ({expression})"
+    return {"expression": expression, "message": message, "reason": "Forbidden"}
+
+
+def _same(part: str, *, but: tuple[str, ...]) -> dict[str, str]:
+    """Return the rule that of ``part`` of the object only the fields in ``but`` change."""
+    now, before = f"dyn(object).?{part}.orValue({{}})", f"dyn(oldObject).?{part}.orValue({{}})"
+    changed = (
+        f"{now}.all(field, field in {cel_list(but)} || {now}[?field] == {before}[?field])"
+        f" && {before}.all(field, field in {cel_list(but)} || field in {now})"
+    )
+    allowed = [each for each in but if each not in _SERVER_SET]
+    return _rule(changed, f"of {part} the operator writes only {', '.join(allowed)}")
+
+
+def _only_open_entries(name: str, is_open: str) -> str:
+    """Return that two maps differ only in keys for which ``is_open`` holds, which names ``key``."""
+    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
+    return (
+        f"{now} == {before}"
+        f" || ({now}.all(key, {now}[?key] == {before}[?key] || {is_open})"
+        f" && {before}.all(key, key in {now} || {is_open}))"
+    )
+
+
+def _only_open_items(name: str, item: str, is_open: str) -> str:
+    """Return that two lists differ only in items for which ``is_open`` holds, which names ``item``."""
+    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
+    return (
+        f"{now}.all({item}, {item} in {before} || {is_open})"
+        f" && {before}.all({item}, {item} in {now} || {is_open})"
+    )
+
+
+def _no_new_taints(which: str) -> str:
+    """Return that no taint was added for which ``which`` holds, which names ``taint``."""
+    return (
+        f"variables.taints.all(taint, !({which}) || variables.oldTaints.exists(old,"
+        " old.key == taint.key && old.effect == taint.effect))"
+    )
