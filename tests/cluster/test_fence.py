@@ -18,9 +18,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from cluster.truth import await_issue
 from harness.identity import Caller
+from harness.nodes import taints_of
 from harness.operator import USER
 from harness.waiting import eventually
+from harness.world import World
 from testbed.cluster import Testbed
 from winpool.api.fence import ALLOW_NO_EXECUTE, NO_EXECUTE_FENCE, NODE_FENCE, PARAMETERS, POOL_FENCE
 from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, POOL_LABEL, RELEASE_FINALIZER
@@ -395,25 +398,31 @@ def test_others_may_write_what_the_operator_may_not(ground: Ground, harm: str) -
         assert Ground(ground.testbed, alice, ground.paths).send(write)[0] == HTTPStatus.OK
 
 
-def test_an_admin_forbids_noexecute_taints_and_allows_them_again(ground: Ground) -> None:
+def allow_no_execute(testbed: Testbed, value: str) -> None:
+    patch = json.dumps({"data": {ALLOW_NO_EXECUTE: value}})
+    testbed.kubectl("patch", "configmap", PARAMETERS, "-n", "winpool-system", "--type=merge", "-p", patch)
+
+
+def test_an_admin_forbids_noexecute_taints_and_allows_them_again(ground: Ground, world: World) -> None:
     hard = NEEDED["a NoExecute taint"]
-
-    def allow(value: str) -> None:
-        patch = json.dumps({"data": {ALLOW_NO_EXECUTE: value}})
-        ground.testbed.kubectl(
-            "patch", "configmap", PARAMETERS, "-n", "winpool-system", "--type=merge", "-p", patch
-        )
-
+    names = world.fleet(windows=2)
+    taints = [{"key": "os", "value": "windows", "effect": "NoExecute"}]
     try:
-        allow("false")
+        allow_no_execute(ground.testbed, "false")
         eventually(lambda: is_refused(ground.send(hard)), what="NoExecute taints are refused")
-        _, said = ground.send(hard)
-        assert f"ValidatingAdmissionPolicy '{NO_EXECUTE_FENCE}'" in said["message"]
-        assert "winpool-system/winpool-fence forbids the operator to add NoExecute taints" in said["message"]
+        assert f"ValidatingAdmissionPolicy '{NO_EXECUTE_FENCE}'" in ground.send(hard)[1]["message"]
         assert ground.send(NEEDED["a taint of the spec"])[0] == HTTPStatus.OK
+        pool = world.apply(world.pool(taints=taints))
+        world.operator.start()
+        refused = await_issue(world, pool, "WriteRefused", nodes=2)
+        assert (
+            "winpool-system/winpool-fence forbids the operator to add NoExecute taints" in refused["message"]
+        )
+        assert {str(taints_of(world.node(name))) for name in names} == {"set()"}
     finally:
-        allow("true")
+        allow_no_execute(ground.testbed, "true")
     eventually(lambda: ground.send(hard)[0] == HTTPStatus.OK, what="NoExecute taints are allowed")
+    world.wait_up_to_date(pool, nodes=2)
 
 
 def test_the_server_has_what_was_shipped_word_by_word_and_finds_no_fault(testbed: Testbed) -> None:
