@@ -35,13 +35,13 @@ install: $(INSTALLED) ## Install everything for Python into .venv
 
 $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "winpool needs Python 3.11 or newer; say which with: make PYTHON=python3.12 …" >&2; exit 1; }
+	  { echo "winpool needs Python 3.11 or newer; select one with: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@command -v git >/dev/null || { echo "winpool's tests need git; install the package git" >&2; exit 1; }
 	@echo "Installing Python packages into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt || \
-	  { echo "pip could not install the packages: check the network, or name an index with PIP_INDEX_URL" >&2; exit 1; }
+	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 	  -e . -e tests/testbed
 	@touch $@
@@ -71,7 +71,7 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 # The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
 OLDEST := 1.32
 test-oldest: export WINPOOL_KUBERNETES := $(OLDEST)
-test-oldest: $(INSTALLED) ## The tests on a control plane once more, on the oldest Kubernetes that is supported
+test-oldest: $(INSTALLED) ## The tests on a control plane, with the oldest supported Kubernetes
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup tests/cluster
 
@@ -83,7 +83,7 @@ test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, 
 # A seed that was printed, and how many worlds: make explore SEED=4711 WORLDS=1000.
 SEED ?=
 WORLDS ?= 100000
-explore: $(INSTALLED) ## Property tests and quiet worlds from a random seed, ten times as many; what fails is kept
+explore: $(INSTALLED) ## Property tests and quiet worlds from a random seed, ten times as many; failing examples are kept
 	@$(BIN)/python tests/nightly/explore.py --seed "$(SEED)" --worlds $(WORLDS)
 
 test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run, and miss no count
@@ -92,21 +92,21 @@ test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run,
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## What takes an hour and more: test-crash, breaks, test-oldest, explore, test-benches; all, though one fails
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches; all run, even if one fails
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
-breaks: $(INSTALLED) ## Break each promise on purpose, and see its test notice
+breaks: $(INSTALLED) ## Break each promise on purpose, and check that its test fails
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python tests/breaks/__main__.py --workers $(WORKERS)
 
 # 130: Ctrl-C ended it, and it has said so. That is no failure to make.
-demo: $(INSTALLED) ## The whole story on a real control plane, step by step; ends by itself
+demo: $(INSTALLED) ## Show every feature on a real control plane, step by step, then stop
 	@$(BIN)/python -m demo || test $$? -eq 130
 
-up: $(INSTALLED) ## A cluster with Windows nodes, and the operator; leaves both running
+up: $(INSTALLED) ## Start a cluster with Windows nodes and the operator, and leave both running
 	@$(BIN)/python -m demo up --dir $(DEMO_DIR) || test $$? -eq 130
 
-down: $(INSTALLED) ## End what `make up` started
+down: $(INSTALLED) ## Stop what `make up` started
 	@$(BIN)/python -m demo down --dir $(DEMO_DIR) || test $$? -eq 130
 
 # Further choices of a bench as variables: make bench-contract N=5000 STEADY_SECONDS=60. See docs/benchmarks.md.
@@ -131,15 +131,15 @@ bench-storm: $(INSTALLED) ## All N nodes change at once: events, status writes a
 	@$(BIN)/python -m testbed build
 	@$(bench) storm --nodes $(N)
 
-bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they stand open
+bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they are open to pods
 	@$(BIN)/python -m testbed build
 	@$(bench) join --nodes $(N) --pods $(PODS)
 
-bench-testbed: $(INSTALLED) ## What the simulated nodes themselves cost, for each of SIZES
+bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for each of SIZES
 	@$(BIN)/python -m testbed build
 	@$(bench) testbed --sizes $(SIZES) --idle-seconds $(IDLE_SECONDS)
 
-generate: $(INSTALLED) ## Write all generated files anew: CRD, reference pages, alert rules
+generate: $(INSTALLED) ## Write all generated files again: CRD, guard, reference pages, alert rules
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.guard_file,deploy/base/guard.yaml)
 	@$(call generate,winpool.api.fence_file,deploy/base/fence.yaml)
@@ -156,7 +156,7 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-lock: $(INSTALLED) ## Resolve the exact pins of all dependencies anew, with hashes
+lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
 	@for out in run dev; do \
 	  extra=""; [ $$out = run ] || extra="tests/testbed/pyproject.toml --extra dev"; \
 	  $(BIN)/uv pip compile --quiet pyproject.toml $$extra --universal --python-version 3.11 \

@@ -19,9 +19,9 @@ INTERRUPTED = 130
 """What a shell reports for a command that Ctrl-C ended; the Makefile takes it for a good end."""
 
 _AFTER_INTERRUPT = {
-    "up": "interrupted: nothing was left running; make up starts anew",
-    "down": "interrupted: something may still run; make down ends it",
-    None: "interrupted: nothing was left running; make demo starts anew",
+    "up": "interrupted: nothing is left running; run make up to start again",
+    "down": "interrupted: something may still run; run make down to stop it",
+    None: "interrupted: nothing is left running; run make demo to start again",
 }
 
 
@@ -45,14 +45,14 @@ def demo() -> None:
     with tempfile.TemporaryDirectory(prefix="winpool-demo-") as directory:
         with _start(Path(directory), die_with_parent=True) as testbed:
             tell(testbed)
-        _report("\nThe cluster is gone; nothing is left running.")
+        _report("\nThe cluster is stopped; nothing is left running.")
 
 
 def up(directory: Path) -> None:
     """Leave a cluster with nodes and the operator running; one that runs already goes on."""
     running = attached(directory)
     if running is not None:
-        _report(f"a cluster runs in {directory} already; make down ends it")
+        _report(f"a cluster already runs in {directory}; run make down to stop it")
         furnish(running, report=_report)
         return
     testbed = _start(directory, die_with_parent=False)
@@ -67,10 +67,10 @@ def down(directory: Path) -> None:
     """End what ``up`` left, if it still runs."""
     running = attached(directory)
     if running is None:
-        _report(f"no cluster runs in {directory}; make up starts one")
+        _report(f"no cluster runs in {directory}; run make up to start one")
         return
     running.down()
-    _report("the cluster and the operator have ended; make up starts them anew")
+    _report("the cluster and the operator are stopped; run make up to start them again")
 
 
 def main() -> int:

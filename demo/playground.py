@@ -39,14 +39,14 @@ def furnish(testbed: Testbed, *, report: Report) -> None:
     """Label the nodes for the sample, have the operator run, and say how to use both."""
     testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22", "--overwrite")
     port = _start_operator(testbed)
-    report("the operator runs under its own ServiceAccount, with the defaults of docs/operator.md")
+    report("the operator runs with its own ServiceAccount and default settings (see docs/operator.md)")
     report(f"metrics: http://{HOST}:{port}/metrics")
-    report("\nfor your shell:\n")
+    report("\nrun this in your shell:\n")
     for line in exports(testbed):
         report(line)
     report(
-        "\nnow try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl winpool status -w\n"
-        "end it with: make down"
+        "\nthen try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl winpool status -w\n"
+        "stop everything with: make down"
     )
 
 

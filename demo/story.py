@@ -55,15 +55,15 @@ def _before(narrator: Narrator) -> None:
 
 
 def _start_operator(narrator: Narrator, testbed: Testbed) -> None:
-    narrator.chapter("The operator, under its own ServiceAccount")
+    narrator.chapter("The operator starts, with its own ServiceAccount")
     # Pods are looked at every ten minutes by default. Nobody waits for that long before a demo.
     command = operator_command(testbed, "--port", "0", "--pod-pass-seconds", "5")
-    narrator.say(f"started in the background: {shell_words(command)}")
+    narrator.say(f"running in the background: {shell_words(command)}")
     testbed.run("operator", command)
 
 
 def _apply(narrator: Narrator) -> None:
-    narrator.chapter("One object says what the nodes are to be")
+    narrator.chapter("One WindowsNodePool says what the nodes must be")
     narrator.run(f"cat {SAMPLE}")
     narrator.run(f"kubectl apply -f {SAMPLE}")
     narrator.run(f"kubectl wait --for=condition=NodesUpToDate --timeout=60s wnp/{POOL}")
@@ -73,16 +73,18 @@ def _apply(narrator: Narrator) -> None:
 
 
 def _support(narrator: Narrator, testbed: Testbed) -> None:
-    narrator.chapter("A node with Windows Server 2025 joins: whether that is supported, until when, and why")
+    narrator.chapter(
+        "A node with Windows Server 2025 joins: the status says whether it is supported, until when, and why"
+    )
     extra = ("--prefix=win25", "--label=agentpool=win22", "--windows-sample=2025@v1.34.1")
     testbed.run("winsim-2025", testbed.winsim_command(windows=1, extra=extra))
-    narrator.say("its kubelet is of Kubernetes 1.34")
+    narrator.say("its kubelet has version 1.34")
     narrator.wait(STATUS, until=lambda output: "10.0.26100" in output)
     narrator.run("kubectl winpool matrix --os 2025")
 
 
 def _drift(narrator: Narrator) -> None:
-    narrator.chapter("Somebody removes a label and a taint by hand: they are put back")
+    narrator.chapter("A person removes a label and a taint by hand: the operator restores them")
     node = json.loads(narrator.quiet("kubectl get nodes -l agentpool=win22 -o json"))["items"][0]
     name = node["metadata"]["name"]
     narrator.run(f"kubectl label node {name} team-")
@@ -96,7 +98,9 @@ def _drift(narrator: Narrator) -> None:
 
 
 def _brake(narrator: Narrator) -> None:
-    narrator.chapter("NoExecute would delete a pod: the taint is held back there, and the issue says why")
+    narrator.chapter(
+        "A NoExecute taint would delete a pod: the operator holds the taint, and an issue says why"
+    )
     node = json.loads(narrator.quiet("kubectl get nodes -l agentpool=win22 -o json"))["items"][0]
     name = node["metadata"]["name"]
     overrides = json.dumps({"spec": {"nodeName": name}})
@@ -119,7 +123,7 @@ def _brake(narrator: Narrator) -> None:
 
 def _memory(narrator: Narrator) -> None:
     narrator.chapter(
-        "Is the reserved memory real? What the pool declares, against what the kubelets hold back"
+        "Reserved memory: the operator compares what the pool declares with what the kubelets reserve"
     )
     patch = json.dumps({"spec": {"reservedMemory": {"systemReserved": "2Gi", "kubeReserved": "512Mi"}}})
     narrator.run(f"kubectl patch wnp {POOL} --type=merge -p '{patch}'")
@@ -129,12 +133,12 @@ def _memory(narrator: Narrator) -> None:
 
 
 def _refuse(narrator: Narrator) -> None:
-    narrator.chapter("A manifest that asks for what a pool must not do is refused, with the reason")
+    narrator.chapter("The API server refuses a pool with a forbidden label, and says why")
     narrator.run(f"kubectl apply -f - <<'EOF'\n{BAD_MANIFEST}EOF", refused=True)
 
 
 def _dry_run(narrator: Narrator) -> None:
-    narrator.chapter("What would a change do? DryRun shows it and writes to no node")
+    narrator.chapter("DryRun shows what a change would do, and writes to no node")
     patch = json.dumps({"spec": {"mode": "DryRun", "labels": {"team": "billing"}}})
     narrator.run(f"kubectl patch wnp {POOL} --type=merge -p '{patch}'")
     narrator.wait("kubectl get wnp -o wide", until=lambda output: output.count("DryRun") > 1)
@@ -142,6 +146,6 @@ def _dry_run(narrator: Narrator) -> None:
 
 
 def _delete(narrator: Narrator) -> None:
-    narrator.chapter("Deleted: every node is again as it was before")
+    narrator.chapter("The pool is deleted: every node is as it was before")
     narrator.run(f"kubectl delete wnp {POOL}")
     narrator.run(TAINTS)

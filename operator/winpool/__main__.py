@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _USAGE: Final = 2
-"""The exit code of a command line that makes no sense, as argparse has it."""
+"""The exit code for an invalid command line, as in argparse."""
 
 
 class Run(Settings):
@@ -40,7 +40,7 @@ class Run(Settings):
 
 
 class Crd(BaseSettings):
-    """Print the CustomResourceDefinition, as it stands in crds/."""
+    """Print the CustomResourceDefinition, as in crds/."""
 
     def execute(self) -> int:
         """Print; return the exit code."""
@@ -77,7 +77,7 @@ class Winpool(BaseSettings):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves out a default that is none: where there is no value, the description says what that means."""
+    """Omits a default of null: where there is no value, the description says what that means."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         return (action.help or "").replace(" (default: null)", "")
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = get_subcommand(given, is_required=False)
     if command is None:
         sys.stderr.write(
-            "winpool: give a command: run, crd or version; python -m winpool --help explains them\n"
+            "winpool: a command is required: run, crd or version; see python -m winpool --help\n"
         )
         return _USAGE
     assert isinstance(command, Run | Crd | Version)

@@ -1,7 +1,7 @@
-"""The composition root: makes every part, ties them together, runs them, and ends them.
+"""The composition root: makes every part, connects them, runs them, and ends them.
 
-Nothing here decides anything. ``App`` owns the tasks: if one of ours ends by itself that is a bug,
-and the process ends with it rather than go on half alive.
+It decides nothing. ``App`` owns the tasks: if one of them ends by itself, that is a bug, and the
+process ends too instead of continuing without that part.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class App:
         self._stop = asyncio.Event()
         self._own = OwnTasks()
         clock = clock or Clock()
-        # These tell of changes before there is a controller to be told: it is made of them.
+        # These report changes before the controller exists: it is made from them.
         self._pools = Pools(
             on_change=self._pool_changed,
             absences=Absences(
@@ -108,9 +108,9 @@ class App:
         self._telemetry = self._make_telemetry()
 
     async def run(self) -> int:
-        """Run until SIGTERM or SIGINT; return the exit code: 1 where a part of ours broke.
+        """Run until SIGTERM or SIGINT; return the exit code: 1 where a task has ended by itself.
 
-        Cancelled, it ends everything as after a signal.
+        When cancelled, it ends everything as after a signal.
         """
         loop = asyncio.get_running_loop()
         self._own.watch(loop)
@@ -143,7 +143,7 @@ class App:
         return 1 if broken else 0
 
     async def _serve(self, server: Server) -> bool:
-        """Listen, and say where; False, with a sentence in the log, where that cannot be."""
+        """Listen, and log where; False, with a message in the log, where that is not possible."""
         host, port, health_port = self._settings.host, self._settings.port, self._settings.health_port
         apart = health_port is not None
         try:
@@ -162,7 +162,7 @@ class App:
         return True
 
     async def _shut_down(self, tasks: list[asyncio.Task[Any]], server: Server) -> None:
-        """End everything, in well under the 2 s that a SIGTERM may take; a pass may be cut anywhere."""
+        """End everything, in much less than the 2 s that a SIGTERM may take; a pass may end at any point."""
         for task in tasks:
             task.cancel()
         await self._controller.stop()
@@ -241,7 +241,7 @@ class App:
 
     def _end_by(self, number: signal.Signals) -> None:
         if not self._stop.is_set():
-            log.info("%s received: ending", number.name)
+            log.info("%s received: the operator ends", number.name)
         self._stop.set()
 
 
@@ -250,7 +250,7 @@ def _error(task: asyncio.Task[Any]) -> BaseException | None:
 
 
 def read_cluster_rows(path: Path | None) -> tuple[Row, ...]:
-    """Read the rows that stand in the file of the operator's settings.
+    """Read the rows of the file that the operator's settings name.
 
     Raises DataError with all that is wrong with it, and OSError.
     """
@@ -262,7 +262,7 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
     try:
         rows = read_cluster_rows(settings.support_matrix_file)
     except (DataError, OSError, UnicodeDecodeError) as error:
-        # Not without the rows: a pool that relies on one would be told that its nodes are unsupported.
+        # It does not run without the rows: a pool that needs one would report its nodes as unsupported.
         log.error("--support-matrix-file %s: %s", settings.support_matrix_file, error)  # noqa: TRY400 - for people
         return 1
     try:

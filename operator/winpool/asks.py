@@ -1,4 +1,4 @@
-"""What a decision asks for: looks at pods, and when time alone may change its mind."""
+"""What a decision asks for: lists of pods, and when time alone may change it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Assessment, ...]:
-    """Return the nodes whose pods are to be looked at before they are written."""
+    """Return the nodes whose pods have to be listed before they are written."""
     attempts = snapshot.attempts
     return tuple(
         [
@@ -37,9 +37,9 @@ def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Asses
 def looks_of(
     snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]
 ) -> tuple[Node, ...]:
-    """Return the nodes to be looked at by themselves: all that ask where they are few.
+    """Return the nodes whose pods are listed for each node alone: all that ask, where they are few.
 
-    Of many the first, where a look at all pods takes too long to be of use.
+    Of many nodes, the first ones, where a list of all pods takes too long to be used.
     """
     also = [node for result in results if not isinstance(result, ContractResult) for node in result.looks]
     if len(asking) > OWN_LOOKS and not is_too_slow(current_survey(snapshot)):
@@ -48,9 +48,9 @@ def looks_of(
 
 
 def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]) -> bool:
-    """Whether all pods are to be looked at soon: a room needs it, or many nodes wait.
+    """Whether all pods have to be listed soon: a room needs it, or many nodes wait.
 
-    So are they where one waits whose own look goes on failing: a look at all pods has to do instead.
+    This is also so where a node waits whose own list keeps failing: a list of all pods is used instead.
     """
     if snapshot.pool.spec is None or snapshot.pool.deleting:
         return False
@@ -64,6 +64,6 @@ def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: It
 def look_again_at(
     results: Iterable[RoomResult], reported: WindowsNodePoolStatus, *, now: datetime
 ) -> datetime | None:
-    """Return the next moment that a rule names. One that has passed has had its say in this decision."""
+    """Return the next moment that a rule names. One that has passed was part of this decision."""
     moments = (*(result.requeue_at for result in results), overdue_at(reported.issues))
     return min((moment for moment in moments if moment and moment > now), default=None)

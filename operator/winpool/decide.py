@@ -1,7 +1,7 @@
-"""The whole pass in one function: from what is seen to what is to be done.
+"""The whole pass in one function: from the snapshot to the decision.
 
-No input but the snapshot, no output but the decision: the same picture always leads to the
-same writes, and a picture in which they have been made leads to none.
+The snapshot is the only input and the decision the only output: the same snapshot always leads
+to the same writes, and a snapshot in which they have been made leads to none.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
 from winpool.ownership.members import divide
 from winpool.pods.evidence import OWN_LOOKS
-from winpool.promise import Promise, keeps_status, promise_of, set_keys_of
+from winpool.promise import Promise, keeps_status, promise_of, set_keys_of, without_untold
 from winpool.report.announce import Announcement, on_transition, released
 from winpool.report.assessment import assessed
-from winpool.report.deletions import deletions_of, warnings
+from winpool.report.deletions import deletions_of
 from winpool.report.figures import Figures, figures_of
+from winpool.report.lost_keys import untold_nodes
 from winpool.report.node_events import NodeEvent, about_node, of_issues
 from winpool.report.status import status
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.acts import NodePatch
+    from winpool.objects.issues import KnownIssue
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
@@ -44,19 +46,20 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
 
 ROOMS: Final[tuple[Room, ...]] = (contract,)
-"""All rooms of the house. No two of them know each other, or name one key of a node."""
+"""All rooms. No two of them know each other, or name the same key of a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What one pass is to do: what ``promise`` says comes first, then ``acts``, then ``status``.
 
-    ``node_events`` are said, by node, once the patch of that node was written, and ``repaired`` names what
-    somebody had undone there; ``deletions`` knows which pods their taints have deleted. ``status`` is what
-    the pool is to report, ``pool_events`` are said once it was written; with ``keeps_status`` what stands
-    there is left until more is known. ``needs_pods`` asks for a look at all pods, soon, ``looks`` for one at
-    the pods of each of these nodes alone. At ``look_again`` time alone may lead to another decision.
-    ``figures`` are for the metrics.
+    ``node_events`` are emitted, by node, once the patch of that node was written, and ``repaired`` names what
+    someone had undone there; ``deletions`` knows which pods their taints have deleted, and what to warn of
+    before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
+    ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
+    is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
+    these nodes alone. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
+    metrics.
     """
 
     promise: Promise
@@ -65,6 +68,7 @@ class Decision:
     repaired: Mapping[str, tuple[str, ...]]
     deletions: Deletions
     status: WindowsNodePoolStatus
+    issues: tuple[KnownIssue, ...]
     pool_events: tuple[Announcement, ...]
     keeps_status: bool
     needs_pods: bool
@@ -79,7 +83,7 @@ class Decision:
 
     @property
     def finalizers(self) -> tuple[str, ...] | None:
-        """What ``promise`` says of them."""
+        """The finalizers to write, from ``promise``."""
         return self.promise.finalizers
 
     @property
@@ -89,7 +93,7 @@ class Decision:
 
     @property
     def releases_pool(self) -> bool:
-        """Whether the pool is let go: nothing of it is on any node, and the finalizer comes off."""
+        """Whether the pool is released: nothing of it is on any node, and the finalizer is removed."""
         return self.finalizers is not None and RELEASE_FINALIZER not in self.finalizers
 
 
@@ -107,7 +111,8 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     acts = _acts(
         snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
     )
-    reported = status(
+    deletions = deletions_of(snapshot, acts.patches, nodes.notable if mandate is Mandate.ACT else ())
+    reported, found = status(
         snapshot,
         nodes,
         results,
@@ -115,6 +120,10 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         missing_permission=snapshot.missing_permission or pods_permission,
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
+    untold: frozenset[str] = frozenset()
+    if mandate is Mandate.RELEASE and acts.patches:
+        untold = untold_nodes(nodes.notable, reported, pool.status, now=snapshot.now)
+        acts = without_untold(acts, untold) if untold else acts
     promise = promise_of(
         pool,
         members,
@@ -122,6 +131,8 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         acts,
         mandate=mandate,
         is_due=may_write and any(each.patch is not None for each in nodes.notable),
+        untold=untold,
+        deletes_pods=bool(deletions.on_nodes),
     )
     return Decision(
         promise=promise,
@@ -132,9 +143,10 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
             for each in nodes.notable
             if acts.patches and (each.drifted or each.undone)
         },
-        deletions=deletions_of(snapshot, acts.patches),
+        deletions=deletions,
         status=reported,
-        pool_events=_pool_events(snapshot, reported, nodes.all, finalizers=promise.finalizers),
+        issues=found.all,
+        pool_events=_pool_events(snapshot, reported, found.all, nodes.all, finalizers=promise.finalizers),
         keeps_status=keeps_status(snapshot, nodes.notable)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
@@ -153,9 +165,9 @@ def _acts(
     mandate: Mandate,
     looks_come: bool,
 ) -> Acts:
-    """Return what may be done now: of what is due, what waits for nothing and was not tried too lately.
+    """Return what may be done now: what is due, does not have to wait, and was not tried too recently.
 
-    With ``looks_come`` the nodes that want a look of their own wait for it.
+    With ``looks_come`` the nodes that need a list of their own pods wait for it.
     """
     attempts = snapshot.attempts
     if mandate is Mandate.FINISH:
@@ -179,7 +191,7 @@ def _acts(
 
 
 def _pods_permission(snapshot: Snapshot) -> str:
-    """Say which permission is missing to look at pods, where the spec has taints, which need that."""
+    """Return which permission to list pods is missing, where the spec has taints, which need it."""
     spec = snapshot.pool.spec
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
@@ -192,6 +204,7 @@ def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, NodeEvent
 def _pool_events(
     snapshot: Snapshot,
     reported: WindowsNodePoolStatus,
+    found: Sequence[KnownIssue],
     nodes: Sequence[Assessment],
     *,
     finalizers: tuple[str, ...] | None,
@@ -201,27 +214,35 @@ def _pool_events(
         note = released(_released_nodes(snapshot))
         return (Announcement(EventReason.NODES_RELEASED, note, pool.name, pool.uid),)
     if pool.status_problem:
-        return ()  # nobody knows what has been told
+        return ()  # it is not known which events were emitted
+    before = _with_all(pool.status, snapshot.known_issues)
+    after = _with_all(reported, found)
+    issues = of_issues(pool, before, after, nodes, known=(*snapshot.known_issues, *found))
     if pool.deleting:
-        return tuple(of_issues(pool, reported, nodes))
+        return tuple(issues)
     of_pool = (
         Announcement(reason, note, pool.name, pool.uid)
-        for reason, note in (
-            *warnings(snapshot, reported, nodes),
-            *on_transition(
-                before=pool.status,
-                after=reported,
-                wrote=snapshot.attempts.written_generation == pool.generation,
-            ),
+        for reason, note in on_transition(
+            before=before,
+            after=after,
+            wrote=snapshot.attempts.written_generation == pool.generation,
         )
     )
-    return (*of_pool, *of_issues(pool, reported, nodes))
+    return (*of_pool, *issues)
+
+
+def _with_all(status: WindowsNodePoolStatus, known: Iterable[KnownIssue]) -> WindowsNodePoolStatus:
+    """Return ``status`` with those issues too that it has no room for."""
+    shown = {(each.reason, each.message) for each in status.issues}
+    more = [each.issue for each in known if (each.issue.reason, each.issue.message) not in shown]
+    return status.model_copy(update={"issues": (*status.issues, *more)}) if more else status
 
 
 def _released_nodes(snapshot: Snapshot) -> int | None:
     """Return how many nodes the deletion has written, None where an earlier process may have written some.
 
-    None has where these are as many as belonged to the pool before anybody reported on its deletion.
+    No earlier process has, if these are as many as belonged to the pool before its deletion was first
+    reported.
     """
     pool, attempts = snapshot.pool, snapshot.attempts
     is_known = attempts.is_from_start or (

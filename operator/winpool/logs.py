@@ -1,7 +1,7 @@
 """Logs for people on a terminal, or one JSON object per line for programs.
 
-What is logged holds texts of others: of specs, kubelets, API servers and those who ask for metrics. None of
-them may end a line, begin one of its own, or move a terminal's cursor (CWE-117).
+Log messages contain texts of others: of specs, kubelets, API servers and clients that request metrics. None
+of these may end a line, begin one of its own, or move a terminal's cursor (CWE-117).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from winpool.settings import Settings
 
 KOPF_OBJECTS: Final = "kopf.objects"
-"""Where Kopf logs that a handler failed, which would be a bug of ours. All else it logs is about requests
-that it repeats and about its own end, at ERROR and with a page of text each time; what matters of that, that
-the feed ended and is started again, its supervisor says once."""
+"""Where Kopf logs that a handler failed, which would be a bug of ours. Its other messages are about requests
+that it repeats and about its own end, each at ERROR and with a page of text. What matters of these, that the
+feed ended and is started again, its supervisor logs once."""
 
 CONTINUED: Final = "  "
-"""Begins each line of a traceback: what an exception says can hold newlines, and a line of the log
-begins with its time."""
+"""The beginning of each line of a traceback: the text of an exception can have newlines, and every other line
+of the log begins with its time."""
 
 
 class TextFormatter(logging.Formatter):
@@ -34,7 +34,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of ``record``. What another handler made of its exception is not used."""
+        """Return the lines of ``record``. The text that another handler made of its exception is not used."""
         record.exc_text = None
         return super().format(record)
 
@@ -52,7 +52,7 @@ class TextFormatter(logging.Formatter):
 
 
 class OneLineJsonFormatter(JsonFormatter):
-    """One JSON object in one line for each message, in ASCII: what does not show as itself is escaped."""
+    """One JSON object in one line for each message, in ASCII: all other characters are escaped."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class OneLineJsonFormatter(JsonFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of ``record``."""
-        # JSON leaves DEL as it is. It can only stand inside a string.
+        # JSON does not escape DEL. It can only be inside a string.
         return super().format(record).replace("\x7f", r"\u007f")
 
 
@@ -73,7 +73,7 @@ def _indented(lines: str) -> str:
 
 
 def configure(settings: Settings) -> None:
-    """Send all logging to stderr in the wanted form. Called once, before anything is logged."""
+    """Send all logging to stderr in the configured format. Call it once, before anything is logged."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineJsonFormatter() if settings.log_format == "json" else TextFormatter())
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)

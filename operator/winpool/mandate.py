@@ -1,4 +1,4 @@
-"""What may be done for a pool now, and what of that which is due it permits."""
+"""What may be done for a pool now, and which of the due acts that permits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def mandate_of(pool: Pool, *, is_accepted: bool) -> Mandate:
-    """Return what may be done for ``pool``, whose spec can be acted on or not.
+    """Return what may be done for ``pool``; ``is_accepted`` says whether its spec can be acted on.
 
-    Deletion undoes in every mode. A mode in which nothing is written holds whatever else is wrong.
+    A deletion releases the nodes in every mode. A mode in which nothing is written has precedence over all
+    else.
     """
     if pool.deleting:
         return Mandate.RELEASE
@@ -35,7 +36,7 @@ def mandate_of(pool: Pool, *, is_accepted: bool) -> Mandate:
 
 
 def permitted(acts: Acts, attempts: Attempts) -> Acts:
-    """Return those of ``acts`` whose patches were not tried too lately."""
+    """Return those of ``acts`` whose patches were not tried too recently."""
     return Acts(
         patches=tuple([each for each in acts.patches if not attempts.holds_back(each)]),
         evictions=acts.evictions,
@@ -44,7 +45,7 @@ def permitted(acts: Acts, attempts: Attempts) -> Acts:
 
 
 def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult]) -> Acts:
-    """Return what rooms go on with although the spec cannot be acted on; all else stays as it stands."""
+    """Return what rooms continue although the spec cannot be acted on; all else stays as it is."""
     goals = [result.goals for result in results if result.finishes]
     if not goals:
         return NO_ACTS

@@ -1,6 +1,6 @@
-"""What has to stand on a pool before anything is done for it: its finalizer, and what its status tells.
+"""What a pool must have before anything is done for it: its finalizer, and what its status has to say.
 
-Each is written first, so that a crash anywhere leaves no obligation that nobody knows of (P8).
+Each is written first, so that a crash at any point leaves no unknown obligation (P8).
 """
 
 from __future__ import annotations
@@ -8,20 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winpool.api.conditions import ConditionType
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
+from winpool.objects.acts import Acts
 from winpool.ownership.record import Record
 from winpool.ownership.rights import asked_keys, keys_to_remember, remembered_keys
-from winpool.report.deletions import deletes_pods
-from winpool.report.lost_keys import are_untold
 from winpool.report.preflight import is_untold
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
-    from winpool.objects.acts import Acts
     from winpool.objects.keys import Keys
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What has to stand on the pool before anything is done for it.
+    """What the pool must have before anything is done for it.
 
-    ``finalizers`` is the list to put there before any node is written, or, where nothing is left to do, to
-    take our finalizer off; None leaves it. ``puts_back`` says that it was there and somebody has removed it.
-    With ``status_first`` the status is written before any node: it says what the taints will meet, and for
-    which keys records count.
+    ``finalizers`` is the list to write before any node is written, or, where nothing is left to do, the list
+    without our finalizer; None does not change it. ``puts_back`` says that our finalizer was there and
+    someone has removed it. With ``status_first`` the status is written before any node: it says which pods
+    the taints will affect, and for which keys records count.
     """
 
     finalizers: tuple[str, ...] | None
@@ -52,16 +51,23 @@ def promise_of(
     *,
     mandate: Mandate,
     is_due: bool,
+    untold: Collection[str] = (),
+    deletes_pods: bool,
 ) -> Promise:
-    """Return what has to stand on the pool first.
+    """Return what the pool must have first.
 
-    Our finalizer goes on before the first node is written, and off when nothing is left to undo. Where
-    somebody has removed it in between it goes on again, in every mode.
+    Our finalizer is added before the first node is written, and removed when nothing is left to undo. Where
+    someone has removed it in between, it is restored, in every mode. ``untold`` are nodes that wait for
+    the status of a deleted pool. ``deletes_pods`` says that a taint
+    has pods deleted.
     """
     is_lost = RELEASE_FINALIZER not in pool.finalizers and not pool.deleting and _is_on_nodes(pool, members)
     return Promise(
         finalizers=_finalizers(pool, is_due=is_due or is_lost or bool(acts.patches)),
-        status_first=bool(acts.patches) and _is_status_due(pool, reported, mandate),
+        status_first=(
+            bool(acts.patches) and _is_status_due(pool, reported, mandate, deletes_pods=deletes_pods)
+        )
+        or any(each.node.name in untold for each in acts.patches),
         puts_back=is_lost,
     )
 
@@ -85,39 +91,60 @@ def _is_on_nodes(pool: Pool, members: Members) -> bool:
     )
 
 
-def _is_status_due(pool: Pool, reported: WindowsNodePoolStatus, mandate: Mandate) -> bool:
+def _is_status_due(
+    pool: Pool, reported: WindowsNodePoolStatus, mandate: Mandate, *, deletes_pods: bool
+) -> bool:
     """Whether the status has to be written before any node.
 
-    The next pass goes by what stands there. It says what the taints will meet, and for which keys records
-    count that no guard vouches for: with the node first, a crash in between could leave a key there for ever
-    (P8). Of a deleted pool it says what stays behind: once the nodes are released nobody can tell.
+    The next pass uses what the status says. It says which pods the taints will affect, and for which keys
+    records count that were not written under the guard: if the node was written first, a crash in between
+    could leave a key there for ever (P8). For what stays on nodes of a deleted pool: ``without_untold``.
     """
     if pool.status_problem:
         return True
-    if mandate is Mandate.RELEASE:
-        return are_untold(reported, pool.status)
     if mandate is not Mandate.ACT:  # only then keys of the spec may be new
         return False
     return (
         bool(asked_keys(pool) - remembered_keys(pool))
         or is_untold(reported, pool.status)
-        or (deletes_pods(reported) and not deletes_pods(pool.status))
+        or (deletes_pods and not _says_that_nodes_are_written(pool.status))
     )
 
 
+def without_untold(acts: Acts, untold: Collection[str]) -> Acts:
+    """Return ``acts`` on the other nodes, if there are any: those wait for no status.
+
+    Nodes that are ``untold`` wait until the status says what stays behind there: once they are released
+    no one can tell.
+    """
+    rest = Acts(
+        patches=tuple([each for each in acts.patches if each.node.name not in untold]),
+        evictions=acts.evictions,
+        conditions=tuple([each for each in acts.conditions if each.node.name not in untold]),
+    )
+    return rest if rest.patches or rest.conditions else acts
+
+
+def _says_that_nodes_are_written(status: WindowsNodePoolStatus) -> bool:
+    """Whether people who read the status know that the operator acts on the spec."""
+    accepted, paused = status.condition(ConditionType.ACCEPTED), status.condition(ConditionType.PAUSED)
+    is_accepted = accepted is not None and accepted.status == "True"
+    return is_accepted and status.plan is None and not (paused is not None and paused.status == "True")
+
+
 def set_keys_of(pool: Pool, members: Members, *, may_write: bool) -> Keys:
-    """Return the keys that the status is to remember: those of the spec once nodes may be written for it."""
+    """Return the keys that the status has to remember: those of the spec once nodes may be written for it."""
     if pool.deleting or not may_write:
         return remembered_keys(pool)
     return keys_to_remember(pool, nodes=(each.node for each in members.all))
 
 
 def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment]) -> bool:
-    """Whether the first look at all pods is about to tell more, and the status can wait for it.
+    """Whether the first list of all pods is about to show more, and the status can wait for it.
 
-    One that tells of this very spec: each start of the operator would take back, for a moment, what is known
-    of pods that are in the way. And that of a dry run: its plan would leave out what waits for the look.
-    One that cannot be read is not rebuilt without it either: what it said of pods was not nothing.
+    A status for this very spec waits: otherwise each start of the operator would remove, for a moment, what
+    it says of pods that block taints. So does that of a dry run: its plan would omit what waits for the list.
+    One that cannot be read is not rebuilt without the list either: it may have reported pods.
     """
     pool = snapshot.pool
     is_coming = snapshot.pods.survey is None and not snapshot.pods.problem

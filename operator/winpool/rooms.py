@@ -1,9 +1,9 @@
-"""What a room is: one function, from what is seen to what it wants, with one signature for all of them.
+"""What a room is: one function, from the snapshot to what it wants, with one signature for all rooms.
 
 A room knows its own concern and no other room. It gets the snapshot, the nodes that concern the pool, and
-the mandate; it returns a ``RoomResult``. ``decide`` puts the results together into at most one patch for each
-node. A room never sees a patch, writes nothing, and reports nothing: it says what it wants and what it
-finds, and the rest follows for every room alike: release, drift, pauses, status.
+the mandate; it returns a ``RoomResult``. ``decide`` merges the results into at most one patch for each
+node. A room never sees a patch, writes nothing, and reports nothing: it returns what it wants and what it
+finds. Release, drift, pauses and status work the same for every room.
 """
 
 from __future__ import annotations
@@ -33,41 +33,42 @@ class Mandate(Enum):
 
     ACT = "act"
     NOTHING = "nothing"
-    """The pool is paused, or in a dry run: everything is judged and nothing is done."""
+    """The pool is paused, or in a dry run: everything is judged and nothing is written."""
     FINISH = "finish"
-    """The spec cannot be acted on: only rooms that say so (``RoomResult.finishes``) go on with what they have
-    begun, and all else stays as it stands."""
+    """The spec cannot be acted on: only rooms with ``RoomResult.finishes`` continue what they have begun, and
+    all else stays as it is."""
     RELEASE = "release"
-    """The pool is being deleted: all that it has put on nodes comes off."""
+    """The pool is being deleted: all that it has set on nodes is removed."""
 
 
 class Stage(Enum):
-    """How far a node is that is not as it is to be. What each means to people: ``report.progress``."""
+    """The stage of a node that is not at its target. How each is reported: ``report.progress``."""
 
     WRITING = "writing"
-    """A patch is due. No room says so: it follows from what they want."""
+    """A patch is due. No room returns this: it follows from what they want."""
     WAITING = "waiting"
     """Something has to be known first, and will be soon."""
     VALIDATING = "validating"
-    """It is written, and has to show something by itself."""
+    """It is written, and has to pass validation."""
     HELD = "held"
-    """The operator holds something back until a person has seen to it."""
+    """The operator holds a change until a person has fixed the cause."""
     TIMED_OUT = "timed out"
-    """It has not shown in time what it was to show."""
+    """It has not passed validation in time."""
     DUE = "due"
-    """It carries all that it is to carry and runs another Windows than it is to run: somebody else acts."""
+    """It has all that the operator sets, and runs another Windows than it is to run: someone else has to
+    act."""
     UNKNOWN = "unknown"
-    """Nobody can tell whether it is as it is to be."""
+    """It is not known whether it is at its target."""
     REFUSED = "refused"
-    """The API server does not let it be written. No room says so."""
+    """The API server refuses writes to it. No room returns this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Nodes that are at one stage, by their names.
 
-    ``reason`` is that of the condition, and ``said`` a sentence about them with "{nodes}" in the place of how
-    many they are; their names follow it.
+    ``reason`` is that of the condition, and ``said`` are sentences about them with "{nodes}" in the place of
+    how many they are and the first of their names.
     """
 
     stage: Stage
@@ -81,8 +82,8 @@ class Finding:
     """Something that is not as it should be, and what to do about it: one entry of ``status.issues``.
 
     ``nodes`` are the names of all nodes that it is about, in any order; empty where it is about the pool as a
-    whole. ``message`` and ``fix`` are sentences; ``message`` names and counts no nodes, since the entry does
-    so beside it. ``cause`` is what tells it from other findings of that reason for as long as it goes on: a
+    whole. ``message`` and ``fix`` are sentences; ``message`` neither names nor counts nodes, since the entry
+    has fields for them. ``cause`` distinguishes it from other findings of that reason as long as it lasts: a
     release, a taint, a DaemonSet. It is not published. Where it is empty the message is the cause.
     """
 
@@ -94,7 +95,7 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """What tells it from other findings of that reason."""
+        """What distinguishes it from other findings of that reason."""
         return self.cause or self.message
 
     @property
@@ -107,10 +108,10 @@ class Finding:
 class RoomResult:
     """What one room wants and finds.
 
-    ``goals`` are by the UIDs of the pool's nodes; on a node that is not among them nothing of the room's is
-    to stand. ``looks`` are nodes whose pods have to be looked at before the room can go on, and
-    ``needs_all_pods`` asks for a look at those of all. At ``requeue_at`` time alone may change the room's
-    mind. ``finishes`` says that its goals hold under the mandate FINISH.
+    ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
+    room. ``looks`` are nodes whose pods have to be listed before the room can continue, and
+    ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what the room
+    wants. ``finishes`` says that its goals hold under the mandate FINISH.
     """
 
     goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)

@@ -23,27 +23,31 @@ class Settings(BaseSettings):
     kubeconfig: Annotated[
         Path | None,
         Field(
-            description="Kubeconfig file. Default: $KUBECONFIG, then the Pod's own service account, "
-            "then ~/.kube/config."
+            description="Kubeconfig file. Default: $KUBECONFIG, then the Pod's service account, then "
+            "~/.kube/config."
         ),
     ] = None
     context: Annotated[
-        str | None, Field(description="Context of the kubeconfig. Default: its current one.")
+        str | None, Field(description="Context of the kubeconfig. Default: the current context.")
     ] = None
-    host: Annotated[str, Field(description="Address that /metrics, /healthz and /readyz are served on.")] = (
+    host: Annotated[str, Field(description="Address to listen on for /metrics, /healthz and /readyz.")] = (
         "0.0.0.0"  # noqa: S104 - in a Pod the kubelet and Prometheus come from outside
     )
     port: Annotated[
         int,
-        Field(ge=0, le=65535, description="Port for them; 0 takes a free one and logs it."),
+        Field(
+            ge=0,
+            le=65535,
+            description="Port for these paths. 0 chooses a free port and logs it.",
+        ),
     ] = 8080
     health_port: Annotated[
         int | None,
         Field(
             ge=0,
             le=65535,
-            description="Port for /healthz and /readyz alone, so that what goes on at the port of the "
-            "metrics does not reach the probes; 0 takes a free one and logs it. Default: the port of the "
+            description="Separate port for /healthz and /readyz, so that load on the port of the metrics "
+            "does not delay the probes. 0 chooses a free port and logs it. Default: the port of the "
             "metrics.",
         ),
     ] = None
@@ -52,8 +56,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=100,
-            description="Events that may be written per second, repetitions included, about all pools and "
-            "nodes together. New ones of a single pool are limited to one a second.",
+            description="Maximum number of events per second about all pools and nodes together, repetitions "
+            "included. New events of one pool are limited to one per second.",
         ),
     ] = 5
     pool_relist_seconds: Annotated[
@@ -61,8 +65,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=3600,
-            description="How often all pools are listed, beside being watched: a pool that went unnoticed is "
-            "dropped then.",
+            description="Seconds between two lists of all pools, in addition to the watch. A list finds "
+            "pools whose deletion the watch has missed.",
         ),
     ] = 300
     node_relist_seconds: Annotated[
@@ -70,8 +74,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=7200,
-            description="How often all Windows nodes are listed, beside being watched: what a watch lost is "
-            "found then.",
+            description="Seconds between two lists of all Windows nodes, in addition to the watch. A list "
+            "finds changes that the watch has missed.",
         ),
     ] = 600
     pod_pass_seconds: Annotated[
@@ -79,8 +83,9 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=86400,
-            description="How often all pods are listed, beside when a spec or a node asks for it: pods that "
-            "do not tolerate a taint of a pool, or cannot run where they are, are found then.",
+            description="Seconds between two lists of all pods. A changed spec or a joining node can cause a "
+            "list earlier. A list finds pods that do not tolerate a taint of a pool, or cannot run on their "
+            "node.",
         ),
     ] = 600
     orphan_grace_seconds: Annotated[
@@ -88,18 +93,19 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=3600,
-            description="Minimum time between the two lists that confirm a pool is gone. Then its nodes are "
-            "released.",
+            description="Minimum seconds between the two lists of pools that must both lack a pool before "
+            "the operator releases the nodes of that pool.",
         ),
     ] = 300
     support_matrix_file: Annotated[
         Path | None,
         Field(
-            description="File with rows of the support matrix for all pools: above the built-in data, below "
-            "the rows of a pool. Read at the start. Default: none."
+            description="File with rows of the support matrix for all pools. They override the built-in "
+            "data, and the rows of a pool override them. The operator reads the file when it starts. "
+            "Default: none."
         ),
     ] = None
-    log_format: Annotated[LogFormat, Field(description="How to log: text for people, json for programs.")] = (
-        "text"
-    )
-    log_level: Annotated[LogLevel, Field(description="The least severe messages to log.")] = "info"
+    log_format: Annotated[
+        LogFormat, Field(description="Format of the log: text for people, json for programs.")
+    ] = "text"
+    log_level: Annotated[LogLevel, Field(description="Lowest level of messages to log.")] = "info"

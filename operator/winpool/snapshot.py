@@ -1,4 +1,4 @@
-"""The frozen picture that a pass decides on: a pool, all nodes, and what is known beside them."""
+"""The snapshot that a pass decides on: a pool, all nodes, and what else is known."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from winpool.objects.issues import KnownIssue
     from winpool.objects.node import Node, NodeCondition
     from winpool.objects.pool import Pool
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 class Snapshot:
     """All that a pass of one pool decides on.
 
-    ``nodes`` are all Windows nodes. ``attempts`` is what came of earlier writes to nodes,
+    ``nodes`` are all Windows nodes. ``attempts`` is the outcome of earlier writes to nodes,
     ``written_conditions`` are the conditions that this process last wrote to a node, by its UID.
-    ``missing_permission`` says which right the API server says we lack, empty where we lack none.
+    ``missing_permission`` says which right the operator lacks according to the API server; empty for none.
+    ``known_issues`` are all that this process has found when it last wrote the status, the worst first.
     """
 
     pool: Pool
@@ -38,3 +40,4 @@ class Snapshot:
     attempts: Attempts = NOTHING_TRIED
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
     missing_permission: str = ""
+    known_issues: tuple[KnownIssue, ...] = ()

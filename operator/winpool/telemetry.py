@@ -1,6 +1,6 @@
-"""What the operator tells of itself: whether it is ready, and its own numbers for the metrics.
+"""What the operator reports of itself: whether it is ready, and its own numbers for the metrics.
 
-Both are read off the parts at the moment somebody asks; nothing is kept here.
+Both are read from the parts at each request; nothing is kept here.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from winpool.serve.definitions import Definition, Labels
 
 SILENCE_SECONDS: Final = 90.0
-"""Not ready when the node watch heard nothing for so long: it gives up a silent connection after 70 s
-and needs a moment to list anew."""
+"""The operator is not ready when nothing came on the node watch for so long: the watch ends a silent
+connection after 70 s, and needs a moment to list again."""
 
 
 class Telemetry:
@@ -64,7 +64,7 @@ class Telemetry:
         self._pod_passes = pod_passes
 
     def unready(self) -> list[str]:
-        """Return why the operator is not ready, for people; an empty list where it is."""
+        """Return why the operator is not ready, as texts for people; an empty list where it is."""
         reasons = []
         if pools := NOT_INSTALLED if self._pool_kind.is_missing else self._relister.problem:
             reasons.append(f"pools: {pools}")
@@ -126,7 +126,7 @@ def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float
 
 
 def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:
-    """Return the metrics about passes over all pods; each result from 0 on, so that its first one is seen."""
+    """Return the metrics about passes over all pods; each result starts at 0, so that its first one shows."""
     return {
         definitions.POD_PASSES: {
             (result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)

@@ -126,8 +126,8 @@ async def test_rights_that_come_late_are_enough(world: World, nobody: str) -> No
         error = await until(lambda: reflector.last_error, what="the refusal is told")
         assert isinstance(error, Forbidden)
         assert explain(error) == (
-            f"{nobody} may not list nodes in the whole cluster: add the rule"
-            ' {apiGroups: [""], resources: ["nodes"], verbs: ["list"]} to a ClusterRole that is bound to it'
+            f"{nobody} may not list nodes in the whole cluster. Add the rule"
+            ' {apiGroups: [""], resources: ["nodes"], verbs: ["list"]} to a ClusterRole that is bound to it.'
         )
         with pytest.raises(Forbidden, match="cannot list resource"):
             await Writer(transport).list_pools()

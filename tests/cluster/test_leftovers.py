@@ -87,7 +87,7 @@ def test_a_node_that_refuses_its_release_is_tried_later_and_later_and_keeps_no_o
         eventually(lambda: not _carries_ours(world.node(other)) or None, what="the other one is released")
         eventually(lambda: refused.hits >= 3, what="three tries")
         assert_pauses(proxy.writes(tries))
-        assert world.operator.log_text().count("cannot be taken off") == 1
+        assert world.operator.log_text().count("cannot remove") == 1
         assert _carries_ours(world.node(refusing))
     eventually(lambda: not _carries_ours(world.node(refusing)) or None, what="the node is released")
     world.kubectl("delete", "node", *names)

@@ -132,7 +132,7 @@ def test_the_finalizers_of_others_stay_where_they_are(world: World) -> None:
     world.kubectl("patch", "wnp", pool, "--type=merge", "-p", theirs)
     eventually(lambda: set(finalizers(world, pool)) == {THEIRS, RELEASE_FINALIZER}, what="it is back")
     eventually(
-        lambda: "put the finalizer" in world.operator.log_text(), what="the log says that it was put back"
+        lambda: "removed the finalizer" in world.operator.log_text(), what="the log says that it was restored"
     )
     ours = json.dumps({"metadata": {"finalizers": [RELEASE_FINALIZER]}})
     world.kubectl("patch", "wnp", pool, "--type=merge", "-p", ours)

@@ -25,6 +25,13 @@ AT_ONCE_SECONDS: Final = 3.0
 GUARDING: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 WATCHED: Final = [("watch", resource) for resource in ("nodes", "windowsnodepools", *GUARDING)]
 """What an operator asks for as soon as there is an API server again."""
+GROUPS: Final = {
+    "customresourcedefinitions": "apiextensions.k8s.io",
+    "validatingadmissionpolicies": "admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings": "admissionregistration.k8s.io",
+    "windowsnodepools": "winpool.dev",
+}
+"""The API group of each resource that is not of the core."""
 ASKED_AT_A_START: Final = [
     *WATCHED,
     ("list", "nodes"),
@@ -94,7 +101,10 @@ def test_a_deletion_that_a_policy_does_not_allow_says_so_and_ends_when_it_is_all
     with denying(world, denied):
         world.delete(pool, wait=False)
         eventually(lambda: denied in world.condition(pool, "Deleting").get("message", ""), what="it is named")
-        eventually(lambda: "see issues" in world.condition(pool, "Deleting")["message"], what="and why")
+        eventually(
+            lambda: "See the issue WriteRefused." in world.condition(pool, "Deleting")["message"],
+            what="and why",
+        )
         eventually(lambda: LABEL not in labels_of(world.node(other)), what="the other is released")
         assert pool in world.pools()
     eventually(lambda: pool not in world.pools(), what="the pool is gone")
@@ -179,5 +189,6 @@ def without_roles(verb: str, resource: str) -> str:
     """Return what an API server says of a request before it has read its roles and bindings."""
     return (
         f'{resource} is forbidden: User "{USER}" cannot {verb} resource "{resource}" in API group'
-        ' "" at the cluster scope: RBAC: [clusterrole.rbac.authorization.k8s.io "winpool" not found]'
+        f' "{GROUPS.get(resource, "")}" at the cluster scope: RBAC:'
+        ' [clusterrole.rbac.authorization.k8s.io "winpool" not found]'
     )

@@ -22,7 +22,7 @@ from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, cut_stream, on
 from testbed.pins import chosen_pins, minor_of
-from winpool.api.conditions import SEE_READY
+from winpool.api.conditions import ConditionType, refers_to
 from winpool.api.issues import IssueReason
 from winpool.app import App
 from winpool.cli.__main__ import main
@@ -137,8 +137,8 @@ def tell_a_fleet_apart(world: World) -> None:
     said = {
         (issue["reason"], name): issue["message"] for issue in status["issues"] for name in issue["nodes"]
     }
-    assert "ended with 2021-12-14" in said["SupportEnded", sac]
-    assert "The kubelet is of Kubernetes 1.19" in said["VersionSkew", server_2019]
+    assert "ended on 2021-12-14" in said["SupportEnded", sac]
+    assert "The kubelet has version 1.19" in said["VersionSkew", server_2019]
     assert "Build 10.0.22631 is no release of Windows Server" in said["BuildUnknown", windows_11]
     assert "'10.0.?'" in said["BuildUnknown", garbage]
     assert "'10.0.17763'" in said["BuildLabelDisagrees", mislabelled]
@@ -147,9 +147,9 @@ def tell_a_fleet_apart(world: World) -> None:
 
     condition = world.condition(pool, "OSSupported")
     assert (condition["status"], condition["reason"]) == ("False", "SupportEnded")
-    worst = f"1 of 8 nodes is not supported: {sac}. See the issue SupportEnded."
+    worst = f"1 of 8 nodes is not supported ({sac}). See the issue SupportEnded."
     assert world.condition(pool, "Ready")["message"] == worst
-    assert condition["message"].endswith(SEE_READY)
+    assert refers_to(condition["message"], ConditionType.READY)
     assert world.condition(pool, "Ready")["status"] == "True", "it is a matter of support, not of readiness"
 
     assert {name: os_labels(node) for name, node in world.nodes().items()} == {
@@ -242,7 +242,7 @@ def test_another_version_of_the_api_server_changes_the_verdict(world: World) -> 
         with proxy.add(on("get", path="^/version$"), upgraded):
             proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
             message = expect_os_supported(world, pool, "False", "VersionSkew")
-            assert "the control plane of 1.41" in message
+            assert "the control plane 1.41" in message
             assert issues(world, pool) == [("VersionSkew", name), ("BuildUnknown", name)]
         proxy.add(on("watch", "nodes"), cut_stream(), nth=1)
         expect_os_supported(world, pool, "True", "NodesSupported")
@@ -299,7 +299,7 @@ def years_pass(world: World, calendar: Calendar) -> None:
 
     calendar.today = day(2031, 7, 16)
     message = expect_os_supported(world, pool, "True", "SupportEnding")
-    assert "ends with 2031-10-14 (UTC)" in message
+    assert "ends on 2031-10-14 (UTC)" in message
     assert issues(world, pool) == ending
     assert verdicts(world, pool) == {"2022": "Supported"}
 
@@ -311,7 +311,7 @@ def years_pass(world: World, calendar: Calendar) -> None:
 
     calendar.today = day(2031, 10, 15)
     message = expect_os_supported(world, pool, "False", "SupportEnded")
-    assert f"2 of 2 nodes are not supported: {first}, {second}. " in message
+    assert f"2 of 2 nodes are not supported ({first}, {second}). " in message
     assert issues(world, pool) == [("SupportEnded", first), ("SupportEnded", second)]
     assert verdicts(world, pool) == {"2022": "Unsupported"}
     expect_events(world, pool, "RolloutCompleted", "SupportEnded", "SupportEnding")

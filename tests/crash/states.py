@@ -162,13 +162,13 @@ RIGHTS_TAKEN_AWAY: Final = State(
     name="ClusterRoleBinding deleted",
     enter=delete_binding,
     leave=restore_rights,
-    says=r'may not list windowsnodepools.*add the rule.*"windowsnodepools"',
+    says=r'may not list windowsnodepools.*Add the rule.*"windowsnodepools"',
 )
 NODES_MAY_NOT_BE_LISTED: Final = State(
     name="nodes may not be listed",
     enter=forbid_listing_nodes,
     leave=restore_rights,
-    says=r'may not list nodes.*add the rule.*"nodes"',
+    says=r'may not list nodes.*Add the rule.*"nodes"',
     hits_running=False,
 )
 CRD_DELETED: Final = State(

@@ -177,7 +177,7 @@ def edited(pool: Pool, spec: WindowsNodePoolSpec) -> Pool:
     return replace(pool, spec=spec, refusal="", generation=pool.generation + 1)
 
 
-def unreadable(pool: Pool, refusal: str = "spec.os: must be given") -> Pool:
+def unreadable(pool: Pool, refusal: str = "spec.os: must be given.") -> Pool:
     """Return the pool after an edit that the operator cannot read."""
     return replace(pool, spec=None, refusal=refusal, generation=pool.generation + 1)
 

@@ -28,13 +28,7 @@ ON_THEIR_OWN = ("docs/uninstall.md",)
 """Pages that remove what others need, or need an operator that has ended: ``cluster/test_uninstall.py``."""
 
 MAY_BE_SILENT: Final = {
-    "kubectl get wnp win-2022 -o jsonpath='{range .status.issues[*]}"
-    '{.reason}{"\\t"}{.nodeCount}{"\\t"}{.nodes}{"\\t"}{.message}{"\\n"}{end}\'': (
-        "nothing is wrong with the pool of the pages"
-    ),
     "kubectl get nodes -l winpool.dev/pool=win-2022": "the pool was deleted just before",
-    "kubectl get wnp -o jsonpath='{range .items[*]}"
-    '{.status.issues[?(@.reason=="GuardNotInForce")].message}{"\\n"}{end}\'': "the guard is in force",
     "kubectl diff -f deploy/base/guard.yaml": "the guard is as it was applied",
     "kubectl -n winpool-system get pods -o wide": "the operator runs beside the cluster",
     "kubectl -n winpool-system get events": "the operator runs beside the cluster",

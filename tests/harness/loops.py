@@ -24,7 +24,6 @@ from winpool.cluster.pod_lister import ListedPods
 from winpool.cluster.reflector import NodeReflector
 from winpool.cluster.store import NodeStore
 from winpool.cluster.writer import PoolList, Writer
-from winpool.contract.questions import question_of
 from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
 from winpool.control.act.evictions import EvictionLane
@@ -35,6 +34,7 @@ from winpool.control.loops.pool_loops import PoolLoops
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.pod_survey.questions import Questions
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.absences import Absences
@@ -331,6 +331,7 @@ class MemoryOperator:
             ),
             evictions=EvictionLane(writer=self._writer, monotonic=loop.time),
         )
+        self._asked = Questions()
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
             questions=self._questions,
@@ -469,8 +470,7 @@ class MemoryOperator:
         if not self._observer.complete:
             return []
         nodes = tuple(self.store.nodes.values())
-        asked = (question_of(pool, nodes, now=self.cluster.now()) for pool in self.pools.all())
-        return [question for question in asked if question is not None]
+        return self._asked.of(self.pools.all(), nodes, now=self.cluster.now())
 
     def _soon(self, what: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(0.5, self.hear, lambda _: what())

@@ -33,6 +33,7 @@ from winpool.decide import Decision, decide
 from winpool.objects.acts import NodePatch
 from winpool.objects.keys import Keys
 from winpool.objects.node import Node, Taint
+from winpool.objects.others import PoolName
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import selects
@@ -56,7 +57,7 @@ class Model:
     nodes: Nodes = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     others: dict[str, Others] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)
+    missing: dict[str | PoolName, int] = field(default_factory=dict)
     guard: str = GUARD
     """The identity of the guard that is in force, empty where none is."""
     is_guard_steady: bool = True
@@ -140,9 +141,11 @@ class Model:
 
     def list_pools(self) -> None:
         """Read a complete list of pools."""
-        alive = {pool.uid for pool in self.pools.values()} | self.pools.keys()
-        named = {owner_of(node) for node in self.nodes.values()}
-        named |= {node.labels.get(POOL_LABEL) for node in self.nodes.values()}
+        alive = {pool.uid for pool in self.pools.values()} | {PoolName(name) for name in self.pools}
+        named: set[str | PoolName | None] = {owner_of(node) for node in self.nodes.values()}
+        named |= {
+            PoolName(node.labels[POOL_LABEL]) for node in self.nodes.values() if POOL_LABEL in node.labels
+        }
         self.missing = {each: self.missing.get(each, 0) + 1 for each in named - alive if each is not None}
 
     def restart(self) -> None:
@@ -163,8 +166,12 @@ class Model:
 
     @property
     def vanished(self) -> frozenset[str]:
-        """The UIDs and names of pools that are known to be gone."""
-        return frozenset(each for each, lists in self.missing.items() if lists >= LISTS)
+        """The UIDs of pools that are known to be gone."""
+        return frozenset(each for each in self.missing if isinstance(each, str) and self.is_vanished(each))
+
+    def is_vanished(self, identity: str | PoolName) -> bool:
+        """Whether no pool has that UID or name, for certain."""
+        return self.missing.get(identity, 0) >= LISTS
 
     def snapshot(self, name: str, *, held_back: Collection[str] = ()) -> Snapshot:
         """Return what a pass of the pool sees."""
@@ -220,7 +227,7 @@ class Model:
             if is_windows(node):
                 assert release_stray(node, rights=rights).patch is None
                 patch = release_orphan(
-                    node, pools=everything, is_vanished=self.vanished.__contains__, rights=rights
+                    node, pools=everything, is_vanished=self.is_vanished, rights=rights
                 ).patch
             else:
                 patch = release_stray(node, rights=rights).patch

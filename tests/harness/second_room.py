@@ -146,7 +146,7 @@ def _progress(asked_of: Mapping[str, Asked]) -> tuple[Progress, ...]:
         if asked.stage:
             at.setdefault(asked.stage, []).append(node)
     return tuple(
-        Progress(Stage[stage], nodes, _REASONS[Stage[stage]], "{nodes} where the second room is at work")
+        Progress(Stage[stage], nodes, _REASONS[Stage[stage]], "The second room is at work on {nodes}.")
         for stage, nodes in at.items()
     )
 

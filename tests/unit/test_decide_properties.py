@@ -40,9 +40,12 @@ def test_deciding_on_the_result_of_acting_gives_nothing(pool: Pool, fleet: Nodes
 
 
 @given(pools(), worlds)
-def test_releasing_ends_after_one_pass(pool: Pool, fleet: Nodes) -> None:
+def test_releasing_ends_after_one_pass_and_one_for_nodes_whose_losses_are_reported_first(
+    pool: Pool, fleet: Nodes
+) -> None:
     pool, after = settled(pool, fleet)
     pool, after = settled(deleted(pool), after)
+    pool, after = settled(pool, after)
     decision = decide(a_snapshot(pool, after))
     assert decision.patches == ()
     assert RELEASE_FINALIZER not in (pool.finalizers if decision.finalizers is None else decision.finalizers)

@@ -372,7 +372,7 @@ def test_without_leave_the_room_judges_and_nothing_is_done(mode: str) -> None:
     decision = house.decide()
     assert not decision.acts
     assert decision.finalizers is None
-    assert "the second room is at work" in up_to_date(decision)[2]
+    assert "The second room is at work" in up_to_date(decision)[2]
     assert [issue.message for issue in decision.status.issues] == ["w1 is odd"]
 
 
@@ -718,7 +718,7 @@ def test_the_stage_that_a_room_names_decides_how_far_the_pool_is(
         "NodesUpToDate": done, "Reconciling": reconciling, "Stalled": stalled,
     }.items()  # fmt: skip
     [told] = [each for each in status.conditions if each.type == "Ready"]
-    assert told.message == "1 node where the second room is at work: w1"
+    assert told.message == "The second room is at work on 1 node (w1)."
 
 
 def test_a_room_may_ask_for_looks_at_pods_and_for_another_pass() -> None:

@@ -12,8 +12,8 @@ CONDITIONS: Final = (
         ConditionType.READY,
         Polarity.GOOD,
         "The spec is accepted, the operator can change the pool's nodes, and enough of them are available. "
-        "Stays True during a rollout, and while nodes wait for an upgrade. Its reason, which `kubectl get` "
-        "shows as STATE, is the first of this table that is true.",
+        "Stays True during a rollout, and while nodes wait for an upgrade. `kubectl get` shows its reason as "
+        "STATE: the first of this table that is true.",
         STATES,
     ),
     ConditionKind(
@@ -22,103 +22,113 @@ CONDITIONS: Final = (
         "The operator can act on this spec. Depends on the spec, the operator's settings and permissions, "
         "never on single nodes.",
         (
-            Meaning("True", Reason.ACCEPTED, "The spec can be acted on."),
+            Meaning("True", Reason.ACCEPTED, "The operator can act on the spec."),
             Meaning(
                 "False",
                 Reason.SPEC_REJECTED,
-                "The operator cannot act on the spec; nothing new is written to nodes until it is corrected.",
+                "The operator cannot act on the spec. It writes nothing new to nodes until the spec is "
+                "corrected. The message names the field.",
             ),
             Meaning(
                 "False",
                 Reason.RESERVED_MEMORY_TOO_LARGE,
-                "What `reservedMemory` declares is more than half the memory of every node of the pool.",
+                "`reservedMemory` declares more than half of the memory of every node of the pool.",
             ),
             Meaning(
                 "False",
                 Reason.MISSING_PERMISSION,
-                "The operator lacks a permission; the message has the exact rule.",
+                "The operator lacks a permission. The message has the exact rule.",
             ),
         ),
     ),
     ConditionKind(
         ConditionType.AVAILABLE,
         Polarity.GOOD,
-        "All nodes but at most one are Ready and not cordoned.",
+        "All nodes but at most one are Ready and not cordoned, and at least one is.",
         (
             Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
             Meaning(
                 "Unknown",
                 Reason.OWNER_UNKNOWN,
-                "The nodes that match carry the record of a pool that is not known, nor known to be gone.",
+                "The ownership record on the nodes that match names a pool that the operator does not know.",
             ),
-            Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node is not Ready or is cordoned."),
+            Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node, or the only one, is missing."),
         ),
     ),
     ConditionKind(
         ConditionType.NODES_UP_TO_DATE,
         Polarity.GOOD,
         "Every node of the pool is as this generation of the spec asks: its labels and taints, its release "
-        "and revision of Windows. Of several reasons it has the worst, in the order of STATE.",
+        "and revision of Windows. Where several reasons are true, it has the first in the order of STATE.",
         (
             Meaning("True", Reason.UP_TO_DATE, "Every node is as the spec asks."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is behind."),
-            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
+            Meaning(
+                "Unknown",
+                Reason.OWNER_UNKNOWN,
+                "The ownership record on the nodes that match names a pool that the operator does not know.",
+            ),
             Meaning(
                 "Unknown",
                 Reason.BUILD_UNKNOWN,
-                "All that is left are nodes whose release is not known, or whose revision while "
-                "`os.targetRevision` is set: see status.issues.",
+                "Only nodes are left whose release is not known, or whose revision is not known while "
+                "`os.targetRevision` is set. See the issue BuildUnknown.",
             ),
             Meaning("False", Reason.RELEASING_NODES, "The pool is being deleted."),
             Meaning(
-                "False", Reason.SPEC_REJECTED, "The spec was not accepted, so nothing was compared with it."
+                "False",
+                Reason.SPEC_REJECTED,
+                "The spec is not accepted, so the operator compares no nodes with it.",
             ),
             Meaning(
                 "False",
                 Reason.MISSING_PERMISSION,
-                "The operator has to write to some nodes, and a permission is missing: see Accepted.",
+                "The operator has to write to some nodes and lacks a permission. See the condition Accepted.",
             ),
-            Meaning("False", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning("False", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
             Meaning(
                 "False",
                 Reason.WRITE_REFUSED,
-                "The API server, or a policy behind it, refuses to change some nodes: see status.issues.",
+                "The API server, a policy or a webhook refuses to change some nodes. See the issue "
+                "WriteRefused.",
             ),
-            Meaning("False", Reason.PAUSED, "The operator would write to some nodes, and `mode` is Paused."),
+            Meaning("False", Reason.PAUSED, "The operator would write to some nodes, but `mode` is Paused."),
             Meaning(
                 "False",
                 Reason.DRY_RUN,
-                "The operator would write to some nodes, and `mode` is DryRun: see status.plan.",
+                "The operator would write to some nodes, but `mode` is DryRun. `status.plan` has what it "
+                "would write.",
             ),
             Meaning(
                 "False",
                 Reason.TAINTS_HELD,
-                "Some nodes have pods that a NoExecute taint of the spec would delete: see status.issues.",
+                "The operator does not add a NoExecute taint to some nodes, because it would delete pods "
+                "there. See the issue IntolerantPods.",
             ),
             Meaning(
                 "False",
                 Reason.VALIDATION_TIMED_OUT,
-                "Some nodes have not passed validation in time: see status.issues.",
+                "Some nodes did not pass `validation` in time. See the issue ValidationTimedOut.",
             ),
             Meaning(
                 "False",
                 Reason.POD_LIST_FAILING,
-                "Some nodes wait for a look at their pods, and these cannot be listed: the message says why.",
+                "The operator cannot list pods, and some nodes wait for that. See the issue PodListFailing.",
             ),
             Meaning("False", Reason.ROLLOUT_IN_PROGRESS, "The operator still has to write to some nodes."),
             Meaning(
                 "False",
                 Reason.VALIDATING_NODES,
-                "All that is left are nodes that joined and have not passed validation yet.",
+                "Only nodes are left that joined and have not passed `validation` yet.",
             ),
             Meaning(
                 "False",
                 Reason.WAITING_FOR_ACTOR,
-                "All labels and taints are on the nodes, and some nodes run another release or an older "
-                "revision than `os` asks for. The operator does not replace or patch machines: see "
-                "status.issues.",
+                "All labels and taints are on the nodes, but some nodes run another release or an older "
+                "revision than `os` asks for. The operator does not replace or patch machines. See the "
+                "issues OSVersionMismatch and OSRevisionBehind.",
             ),
         ),
     ),
@@ -126,26 +136,34 @@ CONDITIONS: Final = (
         ConditionType.OS_SUPPORTED,
         Polarity.GOOD,
         "Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a "
-        "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst is "
-        "told.",
+        "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst one "
+        "counts.",
         (
             Meaning("True", Reason.NODES_SUPPORTED, "Every node is supported."),
             Meaning(
                 "True",
                 Reason.BUILD_WARNED,
-                "Every node is supported, some with a warning: see status.issues.",
+                "Every node is supported, some with a warning. See the issue BuildWarned.",
             ),
-            Meaning("True", Reason.SUPPORT_ENDING, "Support of a build that nodes run ends within 90 days."),
+            Meaning("True", Reason.SUPPORT_ENDING, "Support for a build that nodes run ends within 90 days."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is unsupported."),
-            Meaning("True", Reason.POOL_OVERLAP, "All nodes that match belong to other pools."),
+            Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
             Meaning(
                 "Unknown",
                 Reason.BUILD_UNKNOWN,
                 "The support matrix does not know a build that nodes run or this version of Kubernetes, or "
                 "what a node reports cannot be read.",
             ),
-            Meaning("Unknown", Reason.OWNER_UNKNOWN, "Nobody knows yet whose the nodes are that match."),
-            Meaning("Unknown", Reason.SPEC_REJECTED, "The spec was not accepted, so its rows are not known."),
+            Meaning(
+                "Unknown",
+                Reason.OWNER_UNKNOWN,
+                "The ownership record on the nodes that match names a pool that the operator does not know.",
+            ),
+            Meaning(
+                "Unknown",
+                Reason.SPEC_REJECTED,
+                "The spec is not accepted, so the operator judges no nodes by it.",
+            ),
             Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
             Meaning(
                 "False",
@@ -154,7 +172,9 @@ CONDITIONS: Final = (
                 "or denies.",
             ),
             Meaning(
-                "False", Reason.SUPPORT_ENDED, "The last day of support of a build that nodes run passed."
+                "False",
+                Reason.SUPPORT_ENDED,
+                "The last day of support for a build that nodes run has passed.",
             ),
             Meaning(
                 "False",
@@ -176,62 +196,75 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.RECONCILING,
         Polarity.BUSY,
-        "The operator itself is at work on the pool and will go on by itself.",
+        "The operator is working on the pool and needs no person to continue.",
         (
-            Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "Nodes are being brought to what the spec asks."),
-            Meaning("True", Reason.VALIDATING_NODES, "Nodes that joined are being validated."),
+            Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "The operator has to write to nodes."),
+            Meaning("True", Reason.VALIDATING_NODES, "The operator validates nodes that joined."),
             Meaning(
                 "True",
                 Reason.POD_LIST_FAILING,
-                "All that is left waits for a look at its pods, which fails; it is tried again.",
+                "All nodes that are left wait for a list of their pods. The list fails, and the operator "
+                "tries again.",
             ),
             Meaning(
                 "True",
                 Reason.RELEASING_NODES,
-                "The pool is being deleted and what it put on nodes is taken off.",
+                "The pool is being deleted, and the operator removes its labels and taints from nodes.",
             ),
             Meaning(
                 "False",
                 Reason.SETTLED,
-                "There is nothing left to do, or nothing that the operator may do now.",
+                "The operator has nothing to do, or may not do it now.",
             ),
         ),
     ),
     ConditionKind(
         ConditionType.STALLED,
         Polarity.BAD,
-        "The operator cannot go on until a person does something; status.issues says where and what.",
+        "The operator cannot continue until a person does something. `status.issues` says where and what.",
         (
             Meaning(
                 "True",
                 Reason.TAINTS_HELD,
-                "A NoExecute taint is held back from nodes with pods that do not tolerate it.",
+                "The operator holds a NoExecute taint, because pods on the nodes do not tolerate it.",
             ),
-            Meaning("True", Reason.VALIDATION_TIMED_OUT, "Nodes have not passed validation in time."),
+            Meaning("True", Reason.VALIDATION_TIMED_OUT, "Nodes did not pass `validation` in time."),
             Meaning(
                 "True",
                 Reason.POD_LIST_FAILING,
-                "All that is left has waited for five minutes for a look at its pods, and these cannot be "
-                "listed.",
+                "All nodes that are left have waited for five minutes for a list of their pods, which fails.",
             ),
             Meaning(
                 "True",
                 Reason.WRITE_REFUSED,
-                "All that is left are nodes that the API server, or a policy behind it, does not let be "
-                "changed.",
+                "Only nodes are left that the API server, a policy or a webhook refuses to change.",
             ),
-            Meaning("True", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."),
-            Meaning("True", Reason.SPEC_REJECTED, "Accepted is False because of the spec: see there."),
+            Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
             Meaning(
-                "True", Reason.RESERVED_MEMORY_TOO_LARGE, "Accepted is False for that reason: see there."
+                "True",
+                Reason.OWNER_UNKNOWN,
+                "The ownership record on nodes that match names a pool that does not exist, and a person has "
+                "to decide. See the issue OwnerUnknown.",
             ),
             Meaning(
-                "True", Reason.MISSING_PERMISSION, "Accepted is False because of a permission: see there."
+                "True",
+                Reason.SPEC_REJECTED,
+                "Accepted is False because of the spec. See the condition Accepted.",
+            ),
+            Meaning(
+                "True",
+                Reason.RESERVED_MEMORY_TOO_LARGE,
+                "Accepted is False for this reason. See the condition Accepted.",
+            ),
+            Meaning(
+                "True",
+                Reason.MISSING_PERMISSION,
+                "Accepted is False because of a permission. See the condition Accepted.",
             ),
             Meaning(
                 "False",
                 Reason.NOT_STALLED,
-                "Nothing is in the way, or the operator has other nodes to go on with.",
+                "Nothing keeps the operator from continuing, at least with other nodes.",
             ),
         ),
     ),
@@ -252,9 +285,10 @@ CONDITIONS: Final = (
             Meaning(
                 "True",
                 Reason.RELEASING_NODES,
-                "What the pool put on nodes is being taken off; the message counts them.",
+                "The operator removes the labels and taints of the pool. The message counts the nodes that "
+                "still have them.",
             ),
-            Meaning("False", Reason.NOT_DELETING, "Nobody has asked for deletion."),
+            Meaning("False", Reason.NOT_DELETING, "No one has deleted the pool."),
         ),
     ),
 )

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
-
-SEE_READY: Final = "see Ready."
-"""The end of a message whose cause the condition Ready has in full."""
 
 
 class ConditionType(StrEnum):
@@ -69,6 +65,16 @@ class Reason(StrEnum):
     WAITING_FOR_ACTOR = "WaitingForActor"
     WRITE_REFUSED = "WriteRefused"
     DELETING = "Deleting"
+
+
+def see_condition(type_: ConditionType) -> str:
+    """Return the end of a message whose cause another condition has in full."""
+    return f"See the condition {type_}."
+
+
+def refers_to(message: str, type_: ConditionType) -> bool:
+    """Whether a message refers to another condition, as a sentence or as the end of one."""
+    return message.casefold().endswith(see_condition(type_).casefold())
 
 
 class Polarity(StrEnum):

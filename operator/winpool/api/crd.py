@@ -44,7 +44,7 @@ def _column(name: str, kind: str, path: str, description: str, *, wide: bool = F
 
 # kubectl's own rules: the name comes first, the age last, no spaces in titles, 80 columns or fewer.
 COLUMNS: Final = (
-    _column("OS", "string", ".spec.os.version", "Windows Server release that the nodes are to run."),
+    _column("OS", "string", ".spec.os.version", "Windows Server release that the nodes must run."),
     _column("Nodes", "integer", ".status.nodes", "Nodes that belong to the pool."),
     _column("Ready", "integer", ".status.readyNodes", "Nodes whose kubelet reports Ready."),
     _column(
@@ -59,7 +59,7 @@ COLUMNS: Final = (
         "Available", "integer", ".status.availableNodes", "Nodes that are Ready and not cordoned.", wide=True
     ),
     _column("Supported", "string", _SUPPORTED, "Status of the condition OSSupported.", wide=True),
-    _column("Issues", "integer", ".status.issueCount", "Issues that a person should look at.", wide=True),
+    _column("Issues", "integer", ".status.issueCount", "Issues that need attention.", wide=True),
     _column("Age", "date", ".metadata.creationTimestamp", "Time since the pool was created."),
 )
 

@@ -28,7 +28,7 @@ _TABLE: Final = (
         "PausePool",
         EventType.NORMAL,
         Regarding.POOL,
-        "`mode` is Paused: the operator writes nothing to the nodes until somebody changes it.",
+        "`mode` is Paused. The operator writes to no node until `mode` is Active again.",
     ),
     EventKind(
         EventReason.POOL_RESUMED,
@@ -78,7 +78,7 @@ _TABLE: Final = (
         "ReleaseNodes",
         EventType.WARNING,
         Regarding.POOL,
-        "The pool no longer exists and did not release its nodes: somebody removed its finalizer. The event "
+        "The pool no longer exists and did not release its nodes. Someone removed its finalizer. The event "
         "says how many nodes still have its labels and taints, and when the operator removes them.",
     ),
     EventKind(
@@ -86,7 +86,7 @@ _TABLE: Final = (
         "RepairNode",
         EventType.NORMAL,
         Regarding.NODE,
-        "Somebody removed or changed a label or taint of the pool, and the operator restored it.",
+        "Someone removed or changed a label or taint of the pool, and the operator restored it.",
     ),
     EventKind(
         EventReason.OWNERSHIP_RECORD_UNREADABLE,
@@ -110,7 +110,7 @@ _TABLE: Final = (
         "UpdateNode",
         EventType.WARNING,
         Regarding.NODE,
-        "The API server, a policy or a webhook does not let the operator change the node.",
+        "The API server, a policy or a webhook refuses to change the node.",
     ),
     EventKind(
         EventReason.TAINTS_HELD,
@@ -149,7 +149,7 @@ _TABLE: Final = (
         "RepairNode",
         EventType.WARNING,
         Regarding.NODE,
-        "Somebody repeatedly undoes what the pool writes to the node. The operator repairs it at growing "
+        "Someone repeatedly undoes what the pool sets on the node. The operator repairs it at growing "
         "intervals.",
     ),
     EventKind(
@@ -179,7 +179,7 @@ _TABLE: Final = (
         EventType.WARNING,
         Regarding.POOL,
         "The support matrix does not allow the Windows build of some nodes with this version of "
-        "Kubernetes. The event counts the nodes and says why.",
+        "Kubernetes. The event counts the nodes; the issue of the same reason says why.",
     ),
     EventKind(
         EventReason.SUPPORT_ENDED,
@@ -221,7 +221,8 @@ _TABLE: Final = (
         "JudgeNodes",
         EventType.WARNING,
         Regarding.POOL,
-        "The support matrix allows some nodes with a warning. The event names the nodes and says why.",
+        "The support matrix allows some nodes with a warning. The event names the nodes; the issue of the "
+        "same reason says why.",
     ),
     EventKind(
         EventReason.SUPPORT_ENDING,

@@ -1,7 +1,7 @@
 """The reasons of the events that the operator emits, and what a kind of event is. All kinds: ``event_table``.
 
-An event tells of a change or of a failed attempt, once, with its result; never of something that
-merely goes on. What needs a person is in the status too. Nodes get events for exceptions only, so
+An event reports a change or a failed attempt, once, with its result; never something that
+merely lasts. What needs a person is in the status too. Nodes get events for exceptions only, so
 that the cold start of a large pool is one event and not thousands. Where many nodes share one cause,
 the pool gets one event that counts them.
 Source: Kubernetes' event style guide (sig-instrumentation).
@@ -80,5 +80,5 @@ class EventKind:
 
     @property
     def objects(self) -> tuple[Regarding, ...]:
-        """What such an event may stand on: one of nodes stands on their pool where many share its cause."""
+        """What such an event may be about: one of nodes is about their pool where many share its cause."""
         return (Regarding.NODE, Regarding.POOL) if self.regarding is Regarding.NODE else (Regarding.POOL,)

@@ -42,40 +42,40 @@ class IssueReason(StrEnum):
 
 
 ISSUES: Final = {
-    IssueReason.GUARD_NOT_IN_FORCE: "Of the pool: the admission policy that keeps kubelets from writing the "
-    "operator's keys on nodes is missing, was changed, or cannot be read; until it is in force, the operator "
-    "believes less of what stands on nodes.",
-    IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied is damaged, or was, so "
-    "labels and taints of the pool that stand there no longer belong to it. They stay when the pool is "
-    "deleted. The message names them, the fix removes them.",
-    IssueReason.WRITE_REFUSED: "The API server, or a policy or webhook behind it, does not let the operator "
-    "change the nodes; the operator tries again, at most five minutes apart.",
-    IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, and pods run there that do "
-    "not tolerate it. The operator does not put a NoExecute taint, which would have them deleted, until they "
-    "are gone, unless the taint says `onIntolerantPods: Delete`.",
-    IssueReason.VALIDATION_TIMED_OUT: "The nodes did not pass `validation` in time; their startup taints "
-    "stay until they do.",
-    IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the pods cannot be listed; the "
-    "operator tries again, at most half a minute apart.",
-    IssueReason.FOREIGN_TAINT_CONFLICT: "Somebody keeps undoing what the pool sets on the nodes: each was "
-    "repaired three times within ten minutes, and is repaired later and later.",
-    IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that is not known, and "
-    "not known to be gone either.",
+    IssueReason.GUARD_NOT_IN_FORCE: "About the pool: the admission policy that stops kubelets from writing "
+    "the operator's keys on nodes is missing, was changed, or cannot be read. Until it is in force, the "
+    "operator believes less of what nodes say.",
+    IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied is damaged, or was. "
+    "Existing labels and taints of the pool no longer belong to it, and stay when the pool is deleted. The "
+    "message names them, and the fix removes them.",
+    IssueReason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change the nodes. The "
+    "operator tries again after at most five minutes.",
+    IssueReason.INTOLERANT_PODS: "A taint of the spec is not on the nodes yet, and pods there do not "
+    "tolerate it. The operator does not add a NoExecute taint, which would delete them, until they are gone, "
+    "unless the taint has `onIntolerantPods: Delete`.",
+    IssueReason.VALIDATION_TIMED_OUT: "The nodes did not pass `validation` in time. They keep their startup "
+    "taints until they do.",
+    IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods. "
+    "It tries again after at most 30 seconds.",
+    IssueReason.FOREIGN_TAINT_CONFLICT: "Someone repeatedly undoes what the pool sets on the nodes. The "
+    "operator repaired each three times within ten minutes, and now repairs it at growing intervals.",
+    IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that the operator does not "
+    "know. It is not known to be gone either.",
     IssueReason.KEYS_LEFT_ALONE: "The ownership record on the nodes was written without the guard, so their "
-    "kubelets may have forged it, and it names labels or taints that the pool neither asks for nor has set "
-    "by `status.setKeys`. They stay; the commands of the fix remove them.",
-    IssueReason.POOL_OVERLAP: "Nodes are selected by this pool and by another one.",
-    IssueReason.SELECTOR_OPEN_TO_KUBELETS: "Of the pool: it sets labels that no kubelet may give itself "
-    "(node-restriction.kubernetes.io, node-role.kubernetes.io) on nodes that it selects only by labels that "
-    "any kubelet can give itself.",
+    "kubelets may have forged it. It names labels or taints that are neither in the spec nor in "
+    "`status.setKeys`. They stay. The commands of the fix remove them.",
+    IssueReason.POOL_OVERLAP: "This pool and another one select the same nodes.",
+    IssueReason.SELECTOR_OPEN_TO_KUBELETS: "About the pool: it sets labels that no kubelet may set on its "
+    "own node (node-restriction.kubernetes.io, node-role.kubernetes.io), and selects nodes only by labels "
+    "that any kubelet may set.",
     IssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the nodes' build of Windows "
     "under this version of Kubernetes, or denies it.",
-    IssueReason.SUPPORT_ENDED: "The last day of support of the nodes' build of Windows has passed.",
-    IssueReason.REVISION_BELOW_FLOOR: "The nodes' revision of Windows is below the lowest that is "
-    "supported: the highest of `os.minRevision` and the floors of the support matrix.",
+    IssueReason.SUPPORT_ENDED: "The last day of support for the nodes' build of Windows has passed.",
+    IssueReason.REVISION_BELOW_FLOOR: "The nodes' revision of Windows is below the lowest supported one: the "
+    "highest of `os.minRevision` and the floors of the support matrix.",
     IssueReason.VERSION_SKEW: "The nodes' kubelet is newer than the control plane, or older than it may be.",
     IssueReason.RUNTIME_TOO_OLD: "The nodes' container runtime is too old for their kubelet.",
-    IssueReason.OS_VERSION_UNKNOWN: "Of the pool: the support matrix does not know the release that "
+    IssueReason.OS_VERSION_UNKNOWN: "About the pool: the support matrix does not have the release that "
     "`os.version` names.",
     IssueReason.OS_VERSION_MISMATCH: "The nodes run another release of Windows Server than `os.version` asks "
     "for.",
@@ -84,21 +84,22 @@ ISSUES: Final = {
     IssueReason.RESERVED_MEMORY_TOO_LARGE: "`reservedMemory` declares more than half of the nodes' memory.",
     IssueReason.RESERVED_MEMORY_MISMATCH: "The kubelets reserve another amount of memory than "
     "`reservedMemory` declares.",
-    IssueReason.MISPLACED_PODS: "Pods are bound to the nodes that cannot run there: they are for Linux, or "
-    "no image of theirs is for Windows.",
+    IssueReason.MISPLACED_PODS: "Pods on the nodes cannot run there. They are for Linux, or none of their "
+    "images is for Windows.",
     IssueReason.INTOLERANT_NODE_AGENTS: "Pods of DaemonSets run on nodes of the pool and do not tolerate a "
-    "taint that the pool asks for: once they end, they do not come back.",
-    IssueReason.PODS_UNREADABLE: "Pods on the nodes cannot be read, so nothing that depends on them is "
-    "done there.",
-    IssueReason.BUILD_UNKNOWN: "The support matrix does not know the nodes' build of Windows or this "
-    "version of Kubernetes, or what the nodes report cannot be read; nothing is done to the nodes for it.",
-    IssueReason.NO_NODES_SELECTED: "Of the pool: no Windows node has the labels that `nodeSelector` "
+    "taint of the spec. Once they end, they do not come back.",
+    IssueReason.PODS_UNREADABLE: "The operator cannot read some pods on the nodes, so it adds no NoExecute "
+    "taint there.",
+    IssueReason.BUILD_UNKNOWN: "The support matrix does not have the nodes' build of Windows or this "
+    "version of Kubernetes, or the operator cannot read what the nodes report. The operator does nothing to "
+    "the nodes for it.",
+    IssueReason.NO_NODES_SELECTED: "About the pool: no Windows node has the labels that `nodeSelector` "
     "asks for.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "
-    "than the nodes report; the nodes are judged by what they report.",
-    IssueReason.SUPPORT_ENDING: "Support of the nodes' build of Windows ends within 180 days.",
-    IssueReason.BUILD_WARNED: "The nodes are supported with a warning; the message has the reason.",
-    IssueReason.RESERVED_MEMORY_LOW: "Of the pool: `reservedMemory` declares less than 2 GiB, the least that "
-    "is good practice on Windows.",
+    "than the nodes report. The operator judges the nodes by what they report.",
+    IssueReason.SUPPORT_ENDING: "Support for the nodes' build of Windows ends within 180 days.",
+    IssueReason.BUILD_WARNED: "The nodes are supported with a warning. The message has the reason.",
+    IssueReason.RESERVED_MEMORY_LOW: "About the pool: `reservedMemory` declares less than 2 GiB, the least "
+    "that is good practice on Windows.",
 }
 """What each reason means, for the reference page."""

@@ -29,8 +29,8 @@ KubernetesMinor = Annotated[
     Field(max_length=_WIDE_MINOR),
     Rule(
         f"self.matches('{syntax.KUBERNETES_MINOR_PATTERN}')",
-        "must be a Kubernetes minor version from '1.10' on, in quotes, such as '1.34': without them 1.30 is "
-        "the number 1.3",
+        "must be a Kubernetes minor version from '1.10' on, in quotes, such as '1.34': without quotes 1.30 "
+        "is the number 1.3",
         syntax.is_kubernetes_minor,
     ),
 ]
@@ -41,13 +41,13 @@ class KubernetesVersions(ApiModel):
 
     min: KubernetesMinor | None = Field(
         default=None,
-        description='The oldest minor version of the kubelet, such as "1.30". A string, so it needs '
-        "quotes; absent means that there is no oldest one.",
+        description='The oldest minor version of the kubelet, such as "1.30". A string, so it needs quotes. '
+        "If absent, there is no lower limit.",
     )
     max: KubernetesMinor | None = Field(
         default=None,
-        description='The newest minor version of the kubelet, such as "1.34". A string, so it needs '
-        "quotes; absent means that there is no newest one.",
+        description='The newest minor version of the kubelet, such as "1.34". A string, so it needs quotes. '
+        "If absent, there is no upper limit.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -74,11 +74,11 @@ class KubernetesVersions(ApiModel):
 
 
 class MatrixRow(ApiModel):
-    """What the pool says about one Windows Server release; what it leaves out is as built in."""
+    """A row of the support matrix about one Windows Server release; an absent field is as built in."""
 
     os_version: WindowsRelease = Field(
-        description='Windows Server release that the row is about, such as "2022" or "23H2". A string, so a '
-        "number needs quotes. Required, once per list."
+        description='Windows Server release of the row, such as "2022" or "23H2". A string, so a number '
+        "needs quotes. Required, once per list."
     )
     build: (
         Annotated[
@@ -93,20 +93,20 @@ class MatrixRow(ApiModel):
         | None
     ) = Field(
         default=None,
-        description="The build of the release, such as 10.0.26100, for a release that is newer than the "
-        "built-in data: nodes of this build are judged as this release. Must not contradict the built-in "
-        "data. A string, absent means as built in.",
+        description="The build of the release, such as 10.0.26100, if the release is newer than the built-in "
+        "data. Nodes of this build are judged as this release. Must not contradict the built-in data. A "
+        "string. If absent, the built-in value applies.",
     )
     kubernetes_versions: KubernetesVersions | None = Field(
         default=None,
-        description="Kubernetes minor versions, of the kubelet, that nodes of the release may run; outside "
-        "of them a node is unsupported. Absent means as built in.",
+        description="Kubernetes minor versions that the kubelets of this release may have. A node outside of "
+        "them is unsupported. If absent, the built-in value applies.",
     )
     min_revision: Revision | None = Field(
         default=None,
-        description="The lowest revision that is supported, the last number of 10.0.20348.681; a node below "
-        "it is unsupported. Of this, `os.minRevision` and the built-in one the highest holds. An integer, "
-        "absent means as built in.",
+        description="The lowest supported revision: the last number of 10.0.20348.681. A node below it is "
+        "unsupported. The highest of this value, `os.minRevision` and the built-in value applies. An "
+        "integer. If absent, the built-in value applies.",
     )
     end_of_support: (
         Annotated[
@@ -121,20 +121,20 @@ class MatrixRow(ApiModel):
         | None
     ) = Field(
         default=None,
-        description="The last day, in UTC, on which the release is supported, such as 2027-04-01. A "
-        "string of the form year-month-day, absent means as built in.",
+        description="The last day, in UTC, on which the release is supported, such as 2027-04-01. A string "
+        "of the form year-month-day. If absent, the built-in value applies.",
     )
     verdict: RowVerdict | None = Field(
         default=None,
-        description="What becomes of nodes of the release: Allow makes them supported, Warn supported with a "
-        "warning, Deny unsupported. Floors, dates and version skew are judged all the same. A string, absent "
-        "means as built in.",
+        description="How nodes of the release are judged. Allow: supported. Warn: supported with a warning. "
+        "Deny: unsupported. Floors, dates and version skew still apply. A string. If absent, the built-in "
+        "value applies.",
     )
     reason: str = Field(
         default_factory=str,
         max_length=256,
-        description="Why the row is there, for the people who read the verdict. A string of at most 256 "
-        "characters, empty where it is not given.",
+        description="Why the row exists, for people who read the verdict. A string of at most 256 "
+        "characters, empty if absent.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -142,7 +142,7 @@ class MatrixRow(ApiModel):
             "has(self.build) || has(self.kubernetesVersions) || has(self.minRevision) || "
             "has(self.endOfSupport) || has(self.verdict)",
             "must set at least one of `build`, `kubernetesVersions`, `minRevision`, `endOfSupport` and "
-            "`verdict`: a row without them says nothing",
+            "`verdict`: a row without them has no effect",
             lambda self: (
                 (self.build, self.kubernetes_versions, self.min_revision, self.end_of_support, self.verdict)
                 != (None,) * 5
@@ -150,8 +150,8 @@ class MatrixRow(ApiModel):
         ),
         Rule(
             "!has(self.kubernetesVersions) || !has(self.verdict) || self.verdict != 'Deny'",
-            "must be absent where `verdict` is Deny: a release that is denied runs under no version of "
-            "Kubernetes; to deny it outside a range write verdict Allow or Warn and the range",
+            "must be absent if `verdict` is Deny: a denied release is unsupported with every version of "
+            "Kubernetes; to deny it outside a range, set the range and verdict Allow or Warn",
             lambda self: self.kubernetes_versions is None or self.verdict is not RowVerdict.DENY,
             at=".kubernetesVersions",
         ),

@@ -25,6 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from winpool.api.moments import written_moment
 from winpool.api.rules import VALIDATIONS, Validation
 from winpool.api.text import printable
 
@@ -125,16 +126,15 @@ class Clipped:
 
 
 def _to_whole_second(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(microsecond=0)
-
-
-def _to_rfc3339(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0)
+    except OverflowError:
+        raise ValueError("must be a time between the years 1 and 9999 in UTC") from None
 
 
 Timestamp = Annotated[
     AwareDatetime,
     AfterValidator(_to_whole_second),
-    PlainSerializer(_to_rfc3339, return_type=str, when_used="json"),
+    PlainSerializer(written_moment, return_type=str, when_used="json"),
 ]
 """A time as the API server keeps it: UTC, whole seconds, so that what is read back compares equal."""

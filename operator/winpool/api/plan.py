@@ -40,11 +40,11 @@ class Change(ApiModel):
     from_: Annotated[str, Clipped(256)] | None = Field(
         default=None,
         alias="from",
-        description="The value on the node. A string, absent where it would be added.",
+        description="The value on the node. A string, absent if the operator would add it.",
     )
     to: Annotated[str, Clipped(256)] | None = Field(
         default=None,
-        description="The value that it would have. A string, absent where it would be removed.",
+        description="The new value. A string, absent if the operator would remove it.",
     )
 
 
@@ -53,18 +53,23 @@ class PlanStep(ApiModel):
 
     node: NodeName = Field(description="Name of the node. A string, required.")
     action: PlanAction = Field(
-        description="What would be done: Update writes labels and taints. A string, required."
+        description="What the operator would do: Update writes labels and taints. A string, required."
     )
     reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
     changes: Annotated[tuple[Change, ...], Clipped(MAX_CHANGES), ATOMIC] = Field(
         default_factory=tuple,
-        description="What would change on the node, the keys of the spec first. A list of at most 8, empty "
-        "where only the ownership record would be renewed.",
+        description="What would change on the node: taints first, those with NoExecute before all, then the "
+        "keys of the spec. A list of at most 8, empty if only the ownership record would be "
+        "written again; `changeCount` covers all.",
+    )
+    change_count: Count = Field(
+        default_factory=int,
+        description="How many changes there are, also if `changes` shows fewer. An integer.",
     )
 
 
 class Preflight(ApiModel):
-    """What a taint of the spec would meet on the nodes that do not carry it yet."""
+    """Pods that do not tolerate a taint of the spec, on nodes that do not have the taint yet."""
 
     taint: Annotated[str, Clipped(384)] = Field(
         description="The taint as kubectl writes it, such as os=windows:NoExecute. A string, required."
@@ -73,15 +78,15 @@ class Preflight(ApiModel):
         description="Nodes of the pool with pods that do not tolerate it. An integer, required."
     )
     intolerant_pods: Count = Field(
-        description="Pods on these nodes that do not tolerate it. They go on running, but do not come back; "
-        "of a NoExecute taint they are deleted. An integer, required."
+        description="Pods on these nodes that do not tolerate it. They continue to run, but cannot be "
+        "scheduled there again. A NoExecute taint deletes them. An integer, required."
     )
     pods: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(3), ATOMIC] = Field(
         default_factory=tuple, description="The first of these pods, as namespace/name. A list of at most 3."
     )
     daemon_sets: Annotated[tuple[Annotated[str, Clipped(317)], ...], Clipped(16), ATOMIC] = Field(
         default_factory=tuple,
-        description="DaemonSets whose pods are among them, as namespace/name. A list of at most 16.",
+        description="DaemonSets of these pods, as namespace/name. A list of at most 16.",
     )
 
 
@@ -89,14 +94,14 @@ class Plan(ApiModel):
     """What the operator would do if `mode` were Active."""
 
     total_nodes: Count = Field(
-        description="How many nodes would be written to, also where `steps` shows fewer. An integer, "
+        description="How many nodes the operator would write to, even if `steps` shows fewer. An integer, "
         "required."
     )
     steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
-        default_factory=tuple, description="What would be done, in order. A list, the first 50."
+        default_factory=tuple, description="What the operator would do, in order. A list, the first 50."
     )
     preflight: Annotated[tuple[Preflight, ...], Clipped(MAX_PREFLIGHT), ATOMIC] = Field(
         default_factory=tuple,
-        description="What the taints that are to be added or changed would meet, those that nothing is in "
-        "the way of left out. A list of at most 16.",
+        description="Pods that do not tolerate a taint that the operator would add or change, one entry for "
+        "each such taint. A list of at most 16.",
     )

@@ -13,7 +13,7 @@ MAX_PROBLEMS: Final = 10
 
 _SENTENCES: Final[Mapping[str, str]] = {
     "missing": "must be given",
-    "string_type": "must be a string; a number or a boolean needs quotes",
+    "string_type": "must be a string. Put a number or a boolean in quotes",
     "enum": "must be {expected}",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
@@ -33,7 +33,7 @@ class InvalidSpecError(ValueError):
     """A pool that the operator cannot act on. ``problems`` has a sentence with the path for each fault."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems))
+        super().__init__(" ".join(f"{each}." for each in problems))
         self.problems = problems
 
 
@@ -44,7 +44,7 @@ def describe(error: ValidationError, *, at: str = "") -> tuple[str, ...]:
         _sentence(fault["loc"], fault["type"], fault["msg"], fault.get("ctx", {}), at) for fault in faults
     )
     more = len(sentences) - MAX_PROBLEMS
-    return (*sentences[:MAX_PROBLEMS], f"and {more} more") if more > 0 else sentences
+    return (*sentences[:MAX_PROBLEMS], f"there are {more} more faults") if more > 0 else sentences
 
 
 def _sentence(loc: tuple[int | str, ...], kind: str, msg: str, ctx: Mapping[str, Any], at: str) -> str:

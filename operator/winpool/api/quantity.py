@@ -77,7 +77,7 @@ def _read(quantity: str) -> int:
     found = _QUANTITY.fullmatch(quantity)
     if found is None:
         raise ValueError(
-            f"{quantity[:64]!r} is no quantity: it must be a number with a unit such as Mi or Gi, or without"
+            f"{quantity[:64]!r} is not a quantity: write a number, with or without a unit such as Mi or Gi"
         )
     amount = (
         Fraction(found["number"]) * _UNITS[found["unit"] or ""] * Fraction(10) ** int(found["exponent"] or 0)

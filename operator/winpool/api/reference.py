@@ -168,7 +168,7 @@ def render() -> str:
         "## Status\n",
         _field_table(status, path="status"),
         "## Reasons of issues\n",
-        "The worst first, as they stand in `status.issues`: one entry per reason and cause.\n",
+        "The worst first, as in `status.issues`: one entry per reason and cause.\n",
         table(("Reason", "Meaning"), ((f"`{reason}`", meaning) for reason, meaning in ISSUES.items())),
         "## kubectl get\n",
         f"Field selectors: {selectable}.\n",

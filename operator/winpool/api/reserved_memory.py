@@ -1,4 +1,4 @@
-"""How much memory the kubelets of a pool are to hold back from pods, in the kubelet's own names.
+"""How much memory the kubelets of a pool must reserve, in the kubelet's own names.
 
 On Windows a reservation only makes a node's Allocatable smaller, so that fewer pods are scheduled there;
 nothing holds the memory free. It is a kubelet's setting, and the operator never sets it: it compares what
@@ -26,7 +26,7 @@ DEFAULT_EVICTION_HARD: Final = "500Mi"
 
 
 class OnMismatch(StrEnum):
-    """What becomes of a node whose kubelet holds back another amount than the pool declares."""
+    """What becomes of a node whose kubelet reserves another amount than the pool declares."""
 
     REPORT = "Report"
     TAINT = "Taint"
@@ -38,27 +38,27 @@ def _is_above_zero(field: str) -> str:
 
 
 class ReservedMemory(ApiModel):
-    """Memory that the kubelets of the pool hold back from pods, declared to be compared."""
+    """Memory that the kubelets of the pool must reserve, as the pool declares it."""
 
     system_reserved: Memory = Field(
         default_factory=lambda: DEFAULT_SYSTEM_RESERVED,
-        description="The kubelet's `systemReserved.memory`: for Windows itself and its services. An integer "
-        "of bytes or a string such as 2Gi, 2Gi where it is not given.",
+        description="The kubelet's `systemReserved.memory`, for Windows and its services. An integer of "
+        "bytes or a string such as 2Gi, 2Gi if absent.",
     )
     kube_reserved: Memory = Field(
         default_factory=lambda: DEFAULT_KUBE_RESERVED,
-        description="The kubelet's `kubeReserved.memory`: for the kubelet and the container runtime. An "
-        "integer of bytes or a string such as 512Mi, 0 where it is not given.",
+        description="The kubelet's `kubeReserved.memory`, for the kubelet and the container runtime. An "
+        "integer of bytes or a string such as 512Mi, 0 if absent.",
     )
     eviction_hard: Memory = Field(
         default_factory=lambda: DEFAULT_EVICTION_HARD,
-        description="The kubelet's `evictionHard` threshold for `memory.available`, which it takes off "
-        "Allocatable too. An integer of bytes or a string such as 500Mi, 500Mi where it is not given.",
+        description="The kubelet's `evictionHard` threshold for `memory.available`, which it also subtracts "
+        "from Allocatable. An integer of bytes or a string such as 500Mi, 500Mi if absent.",
     )
     on_mismatch: OnMismatch = Field(
         default=OnMismatch.REPORT,
-        description="What becomes of a node whose kubelet holds back another amount: Report makes it an "
-        "issue, Taint keeps new pods away from it as well. A string, default Report.",
+        description="What to do if the kubelet of a node reserves another amount. Report: the operator "
+        "reports an issue. Taint: it also adds a taint that keeps new pods away. A string, default Report.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -68,8 +68,8 @@ class ReservedMemory(ApiModel):
             f"!has(self.systemReserved) || {_is_above_zero('systemReserved')} || "
             f"!has(self.evictionHard) || {_is_above_zero('evictionHard')} || "
             f"(has(self.kubeReserved) && ({_is_above_zero('kubeReserved')}))",
-            "must have a sum of `systemReserved`, `kubeReserved` and `evictionHard` above 0; where nothing "
-            "is to be compared, leave `reservedMemory` out",
+            "must have a sum of `systemReserved`, `kubeReserved` and `evictionHard` above 0; to compare "
+            "nothing, remove `reservedMemory`",
             lambda self: self.declared_bytes > 0,
         ),
     )

@@ -14,7 +14,7 @@ from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 
 _OWN_KEY_SENTENCE: Final = (
     f"must not be under '{PREFIX}': this operator sets those labels itself; "
-    "choose labels that the node gets elsewhere, such as 'agentpool'"
+    "use other labels, such as 'agentpool'"
 )
 
 
@@ -44,15 +44,15 @@ class SelectorRequirement(ApiModel):
     key: Annotated[
         LabelKey,
         Rule(f"!self.startsWith('{PREFIX}')", _OWN_KEY_SENTENCE, lambda key: not syntax.is_own(key)),
-    ] = Field(description="Key of the label that the requirement is about. A string, required.")
+    ] = Field(description="Key of the label. A string, required.")
     operator: SelectorOperator = Field(
-        description="How the label is compared with `values`: In, NotIn, Exists or DoesNotExist. Required."
+        description="How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."
     )
     values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(
         default_factory=tuple,
         max_length=64,
-        description="Values to compare with, a list of at most 64 strings. Given for In and NotIn, absent "
-        "for Exists and DoesNotExist.",
+        description="Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. "
+        "A list of at most 64 strings.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -60,8 +60,8 @@ class SelectorRequirement(ApiModel):
         Rule(
             f"self.key != '{OS_LABEL}' || "
             f"(self.operator == 'In' && has(self.values) && self.values == ['{OS_WINDOWS}'])",
-            f"must be operator In with the one value '{OS_WINDOWS}' where `key` is '{OS_LABEL}': "
-            "a pool takes Windows nodes only",
+            f"must be operator In with the one value '{OS_WINDOWS}' if `key` is '{OS_LABEL}': "
+            "a pool has Windows nodes only",
             lambda self: self.key != OS_LABEL or (self.operator == "In" and self.values == (OS_WINDOWS,)),
         ),
     )
@@ -76,19 +76,19 @@ class NodeSelector(ApiModel):
         KeyRule(f"!k.startsWith('{PREFIX}')", _OWN_KEY_SENTENCE, lambda key: not syntax.is_own(key)),
         Rule(
             f"!('{OS_LABEL}' in self) || self['{OS_LABEL}'] == '{OS_WINDOWS}'",
-            f"label `{OS_LABEL}` must be '{OS_WINDOWS}' where it is given: a pool takes Windows nodes only",
+            f"label `{OS_LABEL}` must be '{OS_WINDOWS}': a pool has Windows nodes only",
             lambda labels: labels.get(OS_LABEL, OS_WINDOWS) == OS_WINDOWS,
         ),
     ] = Field(
         default_factory=dict,
         max_length=32,
-        description="Labels that a node must carry with exactly these values. A map of at most 32 strings.",
+        description="Labels that a node must have with exactly these values. A map of at most 32 strings.",
     )
     match_expressions: Annotated[tuple[SelectorRequirement, ...], ATOMIC] = Field(
         default_factory=tuple,
         max_length=16,
-        description="Further requirements on the labels of a node, all of which must hold. A list of at most "
-        "16.",
+        description="Further requirements on the labels of a node. A node must meet all of them. A list of "
+        "at most 16.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -96,7 +96,7 @@ class NodeSelector(ApiModel):
             "(has(self.matchLabels) && self.matchLabels.size() > 0) || "
             "(has(self.matchExpressions) && self.matchExpressions.size() > 0)",
             "must name at least one label in `matchLabels` or `matchExpressions`; "
-            f"to take all Windows nodes write matchLabels: {{{OS_LABEL}: {OS_WINDOWS}}}",
+            f"to select all Windows nodes, write matchLabels: {{{OS_LABEL}: {OS_WINDOWS}}}",
             lambda self: bool(self.match_labels or self.match_expressions),
         ),
     )

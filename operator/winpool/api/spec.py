@@ -27,29 +27,29 @@ class Mode(StrEnum):
 
 
 class OperatingSystem(ApiModel):
-    """The operating system that the nodes are to run."""
+    """The operating system that the nodes must run."""
 
     version: WindowsRelease = Field(
-        description='Windows Server release that the nodes are to run, such as "2022", "2025" or "23H2". '
-        "A node of another release is not up to date. A string, so a number needs quotes. Required."
+        description='Windows Server release that the nodes must run, such as "2022", "2025" or "23H2". '
+        "A node with another release is not up to date. A string, so a number needs quotes. Required."
     )
     target_revision: Revision | None = Field(
         default=None,
-        description="The revision of that release that the nodes are to have or to exceed, the last number "
-        "of 10.0.20348.4052; a node below it is not up to date, and due for an upgrade. An integer, absent "
-        "means that no revision is asked for.",
+        description="The revision of that release that the nodes must have or exceed: the last number of "
+        "10.0.20348.4052. A node below it is not up to date and needs an upgrade. An integer. If absent, no "
+        "revision is required.",
     )
     min_revision: Revision | None = Field(
         default=None,
-        description="The lowest revision of that release that is supported; a node below it is unsupported. "
-        "At most `targetRevision`. Of this and the floors of the support matrix the highest holds. An "
-        "integer, absent means that the support matrix alone decides.",
+        description="The lowest supported revision of that release. A node below it is unsupported. At most "
+        "`targetRevision`. The highest of this value and the floors of the support matrix applies. An "
+        "integer. If absent, only the support matrix applies.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
             "!has(self.minRevision) || !has(self.targetRevision) || self.minRevision <= self.targetRevision",
-            "must be at most `targetRevision`: a node that has what is asked for must not be unsupported",
+            "must be at most `targetRevision`: otherwise a node at that revision would be unsupported",
             lambda self: _is_within(self.min_revision, self.target_revision),
             at=".minRevision",
         ),
@@ -65,24 +65,25 @@ def _are_unique(builds: Sequence[str]) -> bool:
 
 
 class WindowsNodePoolSpec(ApiModel):
-    """What the nodes of the pool are to be."""
+    """What the nodes of the pool must be."""
 
     node_selector: NodeSelector = Field(
-        description="Which nodes belong to the pool. `kubernetes.io/os: windows` is implied, so that no "
-        "other node is ever touched. Required, and must name at least one label."
+        description="Which nodes belong to the pool. `kubernetes.io/os: windows` is implied, so the pool "
+        "never includes other nodes. Required, and must name at least one label."
     )
     mode: Mode = Field(
         default=Mode.ACTIVE,
-        description="What the operator does: Active keeps the nodes as the spec says; DryRun publishes in "
-        "`status.plan` what it would do; Paused does nothing. In DryRun and Paused nothing is written to any "
-        "node until the pool is deleted, which always releases its nodes. A string, default Active.",
+        description="What the operator does. Active: it keeps the nodes as the spec says. DryRun: it "
+        "reports in `status.plan` what it would do. Paused: it does nothing. In DryRun and Paused the "
+        "operator writes to no node until the pool is deleted, which always releases its nodes. A string, "
+        "default Active.",
     )
-    os: OperatingSystem = Field(description="The operating system that the nodes are to run. Required.")
+    os: OperatingSystem = Field(description="The operating system that the nodes must run. Required.")
     support_matrix: Annotated[tuple[MatrixRow, ...], list_map("osVersion")] = Field(
         default_factory=tuple,
         max_length=MAX_ROWS,
-        description="The pool's own rows of the support matrix: a field that is set replaces the built-in "
-        "one for that release. A list of at most 16, told apart by osVersion.",
+        description="Rows of the support matrix for this pool. A field that is set replaces the built-in one "
+        "for that release. A list of at most 16, one per osVersion.",
     )
     labels: Annotated[
         Mapping[str, LabelValue],
@@ -101,31 +102,31 @@ class WindowsNodePoolSpec(ApiModel):
     ] = Field(
         default_factory=dict,
         max_length=32,
-        description="Labels that every node of the pool carries. They are put back when removed or changed, "
-        "and taken off again when the node leaves the pool. A map of at most 32 strings.",
+        description="Labels that every node of the pool has. The operator restores them when they are "
+        "removed or changed, and removes them when the node leaves the pool. A map of at most 32 strings.",
     )
     taints: Annotated[tuple[PoolTaint, ...], list_map("key", "effect")] = Field(
         default_factory=tuple,
         max_length=16,
-        description="Taints that every node of the pool carries, kept and taken off again like `labels`. A "
-        "list of at most 16, told apart by key and effect.",
+        description="Taints that every node of the pool has. The operator restores and removes them like "
+        "`labels`. A list of at most 16, one per key and effect.",
     )
     startup_taints: Annotated[tuple[StartupTaint, ...], list_map("key", "effect")] = Field(
         default_factory=tuple,
         max_length=16,
-        description="Taints that a node carries from when it joins the cluster until it has passed "
-        "`validation` for the first time. A node that has pods already, or is ten minutes old, gets none. A "
-        "list of at most 16, told apart by key and effect.",
+        description="Taints that a node has from when it joins the cluster until it passes `validation` for "
+        "the first time. A node that already has pods, or is ten minutes old, gets none. A list of at most "
+        "16, one per key and effect.",
     )
     validation: NodeValidation | None = Field(
         default=None,
-        description="What a node has to show before it counts as fit for work and its startup taints come "
-        "off. Where absent, the defaults of its fields hold for nodes with startup taints.",
+        description="What a node must show before the operator removes its startup taints. If absent, the "
+        "defaults of its fields apply.",
     )
     reserved_memory: ReservedMemory | None = Field(
         default=None,
-        description="The memory that the kubelets are to hold back from pods, compared with Capacity minus "
-        "Allocatable of each node. Where absent, nothing is compared.",
+        description="The memory that the kubelets must reserve. The operator compares it with Capacity minus "
+        "Allocatable of each node. If absent, the operator compares nothing.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -141,8 +142,8 @@ class WindowsNodePoolSpec(ApiModel):
         Rule(
             "!has(self.supportMatrix) || !has(self.os.targetRevision) || !self.supportMatrix.exists(r, "
             "r.osVersion == self.os.version && has(r.minRevision) && r.minRevision > self.os.targetRevision)",
-            "must be at least the `minRevision` that `supportMatrix` has for this release: a node that has "
-            "what is asked for must not be unsupported",
+            "must be at least the `minRevision` that `supportMatrix` has for this release: otherwise a node "
+            "at that revision would be unsupported",
             lambda self: (
                 self.own_row is None or _is_within(self.own_row.min_revision, self.os.target_revision)
             ),
@@ -151,21 +152,21 @@ class WindowsNodePoolSpec(ApiModel):
         Rule(
             "!has(self.supportMatrix) || !self.supportMatrix.exists(r, "
             "r.osVersion == self.os.version && has(r.verdict) && r.verdict == 'Deny')",
-            "must not be a release that `supportMatrix` denies: no node could be as the spec asks",
+            "must not be a release that `supportMatrix` denies: all its nodes would be unsupported",
             lambda self: self.own_row is None or self.own_row.verdict is not RowVerdict.DENY,
             at=".os.version",
         ),
         Rule(
             "!has(self.supportMatrix) || self.supportMatrix.all(r, !has(r.build) || "
             "self.supportMatrix.exists_one(o, has(o.build) && o.build == r.build))",
-            "must name each `build` once: nodes of a build are judged as one release",
+            "must name each `build` only once: nodes of a build are judged as one release",
             lambda self: _are_unique([row.build for row in self.support_matrix if row.build is not None]),
             at=".supportMatrix",
         ),
         Rule(
             "!has(self.startupTaints) || !has(self.taints) || !self.startupTaints.exists(s, "
             "self.taints.exists(t, t.key == s.key && t.effect == s.effect))",
-            "must not repeat a key and effect of `taints`: it could not come off",
+            "must not repeat a key and effect of `taints`: the operator could not remove it",
             lambda self: {each.identity for each in self.taints}.isdisjoint(
                 each.identity for each in self.startup_taints
             ),

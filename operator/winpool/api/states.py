@@ -13,69 +13,93 @@ from winpool.api.conditions import Meaning, Reason
 STATES: Final = (
     Meaning("False", Reason.DELETING, "The pool is being deleted."),
     Meaning(
-        "False", Reason.SPEC_REJECTED, "Accepted is False because of the spec; the message has its reason."
+        "False", Reason.SPEC_REJECTED, "The operator cannot act on the spec. See the condition Accepted."
     ),
     Meaning(
         "False",
         Reason.MISSING_PERMISSION,
-        "Accepted is False because of a permission; the message has the rule.",
+        "The operator lacks a permission. See the condition Accepted.",
     ),
-    Meaning("False", Reason.POOL_OVERLAP, "Every node that the pool selects belongs to another pool."),
-    Meaning("False", Reason.OWNER_UNKNOWN, "Nobody knows yet which pool owns the nodes that it selects."),
-    Meaning("False", Reason.TOO_FEW_NODES_READY, "Available is False: see there."),
+    Meaning("False", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
+    Meaning(
+        "False",
+        Reason.OWNER_UNKNOWN,
+        "The ownership record on nodes that match names a pool that the operator does not know.",
+    ),
+    Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node, or the only one, is not available."),
     Meaning(
         "False",
         Reason.WRITE_REFUSED,
-        "The API server, or a policy behind it, refuses to change some nodes: see status.issues.",
+        "The API server, a policy or a webhook refuses to change some nodes. See the issue WriteRefused.",
     ),
     Meaning("True", Reason.PAUSED, "`mode` is Paused."),
-    Meaning("True", Reason.DRY_RUN, "`mode` is DryRun: see status.plan."),
+    Meaning("True", Reason.DRY_RUN, "`mode` is DryRun. `status.plan` has what the operator would write."),
     Meaning(
         "True",
         Reason.TAINTS_HELD,
-        "The operator holds a NoExecute taint back from some nodes, since it would delete pods there: see "
-        "status.issues.",
+        "The operator does not add a NoExecute taint to some nodes, because it would delete pods there. See "
+        "the issue IntolerantPods.",
     ),
     Meaning(
         "True",
         Reason.VALIDATION_TIMED_OUT,
-        "Some nodes have not passed `validation` in time: see status.issues.",
+        "Some nodes did not pass `validation` in time. See the issue ValidationTimedOut.",
     ),
     Meaning(
         "True",
         Reason.POD_LIST_FAILING,
-        "Some nodes wait for a look at their pods, and these cannot be listed: see status.issues.",
+        "The operator cannot list pods, and some nodes wait for that. See the issue PodListFailing.",
     ),
     Meaning("True", Reason.ROLLOUT_IN_PROGRESS, "The operator still has to write to some nodes."),
     Meaning(
         "True",
         Reason.VALIDATING_NODES,
-        "Some nodes carry startup taints until they have passed `validation`.",
+        "Some nodes keep their startup taints until they pass `validation`.",
     ),
-    Meaning("True", Reason.BUILD_UNSUPPORTED, "OSSupported is False for this reason: see there."),
-    Meaning("True", Reason.SUPPORT_ENDED, "OSSupported is False for this reason: see there."),
-    Meaning("True", Reason.REVISION_BELOW_FLOOR, "OSSupported is False for this reason: see there."),
-    Meaning("True", Reason.VERSION_SKEW, "OSSupported is False for this reason: see there."),
-    Meaning("True", Reason.RUNTIME_TOO_OLD, "OSSupported is False for this reason: see there."),
-    Meaning("True", Reason.PODS_UNREADABLE, "Pods on some nodes cannot be read: see status.issues."),
+    Meaning(
+        "True",
+        Reason.BUILD_UNSUPPORTED,
+        "OSSupported is False for this reason. See the condition OSSupported.",
+    ),
+    Meaning(
+        "True", Reason.SUPPORT_ENDED, "OSSupported is False for this reason. See the condition OSSupported."
+    ),
+    Meaning(
+        "True",
+        Reason.REVISION_BELOW_FLOOR,
+        "OSSupported is False for this reason. See the condition OSSupported.",
+    ),
+    Meaning(
+        "True", Reason.VERSION_SKEW, "OSSupported is False for this reason. See the condition OSSupported."
+    ),
+    Meaning(
+        "True", Reason.RUNTIME_TOO_OLD, "OSSupported is False for this reason. See the condition OSSupported."
+    ),
+    Meaning(
+        "True", Reason.PODS_UNREADABLE, "The operator cannot read some pods. See the issue PodsUnreadable."
+    ),
     Meaning(
         "True",
         Reason.MEMORY_MISMATCH,
-        "Some nodes do not reserve the memory that `reservedMemory` declares, and carry the taint of "
-        "`onMismatch` for it: see status.issues.",
+        "Some nodes do not reserve the memory that `reservedMemory` declares, and have a taint for it. See "
+        "the issue ReservedMemoryMismatch.",
     ),
     Meaning(
         "True",
         Reason.UPGRADE_DUE,
         "Some nodes run another release, or an older revision, than `os` asks for. A person has to replace "
-        "or patch them: see status.issues.",
+        "or patch them. See the issues OSVersionMismatch and OSRevisionBehind.",
     ),
     Meaning(
         "True",
         Reason.BUILD_UNKNOWN,
-        "What some nodes run is not known, or whether it is supported: see status.issues.",
+        "It is not known what some nodes run, or whether that is supported. See the issue BuildUnknown.",
     ),
-    Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, as in a pool that starts from zero."),
+    Meaning(
+        "True",
+        Reason.NO_NODES_SELECTED,
+        "`nodeSelector` matches no Windows node, as in a pool that starts from zero.",
+    ),
     Meaning("True", Reason.UP_TO_DATE, "All nodes are as the spec asks, and enough are available."),
 )
 """Every STATE with the status of Ready that goes with it, the worst first."""

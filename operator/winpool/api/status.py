@@ -33,16 +33,15 @@ class Condition(ApiModel):
     type: str = Field(
         max_length=316,
         pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-        description="Which aspect, such as Ready. A string, required.",
+        description="Type of the condition, such as Ready. A string, required.",
     )
     status: Literal["True", "False", "Unknown"] = Field(
-        description="Whether it is so: True, False or Unknown. A string, required."
+        description="Status of the condition: True, False or Unknown. A string, required."
     )
     observed_generation: int = Field(
         ge=0,
         le=MAX_SAFE_INT,
-        description="The metadata.generation that was looked at when the condition was set. An integer, "
-        "required.",
+        description="The metadata.generation that the condition is about. An integer, required.",
     )
     last_transition_time: Timestamp = Field(
         description="When `status` last changed. An RFC 3339 time, required."
@@ -58,64 +57,64 @@ class Condition(ApiModel):
 
 
 class Build(ApiModel):
-    """A build of Windows that nodes of the pool run, and what the support matrix says of it."""
+    """A Windows build that nodes of the pool run, and what the support matrix says about it."""
 
     build: Annotated[str, Clipped(64)] = Field(
         description="The build as the nodes report it, such as 10.0.20348. A string, required."
     )
     os_version: Annotated[str, Clipped(64)] | None = Field(
         default=None,
-        description='The Windows Server release of the build, such as "2022". A string, absent where the '
-        "build is not known.",
+        description='The Windows Server release of the build, such as "2022". A string, absent if the '
+        "build is unknown.",
     )
     nodes: Count = Field(description="Nodes of the pool that run the build. An integer, required.")
     min_revision: Count | None = Field(
         default=None,
-        description="The lowest revision among these nodes. An integer, absent where none reports one.",
+        description="The lowest revision of these nodes. An integer, absent if none reports one.",
     )
     max_revision: Count | None = Field(
         default=None,
-        description="The highest revision among these nodes. An integer, absent where none reports one.",
+        description="The highest revision of these nodes. An integer, absent if none reports one.",
     )
     verdict: Verdict = Field(
-        description="The worst verdict among these nodes: Supported, Warned, Unknown or Unsupported, in this "
+        description="The worst verdict of these nodes: Supported, Warned, Unknown or Unsupported, in this "
         "order. A string, required."
     )
     end_of_support: Annotated[str, Clipped(64)] | None = Field(
         default=None,
         description="The last day, in UTC, on which the build is supported, such as 2031-10-14. A string, "
-        "absent where it is not known.",
+        "absent if it is unknown.",
     )
 
 
 class Issue(ApiModel):
-    """Something that a person should look at: one entry per reason and cause, for all nodes that have it."""
+    """A problem that needs attention: one entry per reason and cause, for all nodes that have it."""
 
     reason: ReasonText = Field(
         description="What is wrong, in one word, such as OwnershipRecordUnreadable. A string, required."
     )
     node_count: Count = Field(
         default_factory=int,
-        description="How many nodes have it. An integer, 0 where it is about the pool as a whole.",
+        description="How many nodes have it. An integer, 0 if it is about the pool as a whole.",
     )
     nodes: Annotated[tuple[NodeName, ...], Clipped(MAX_ISSUE_NODES), ATOMIC] = Field(
         default_factory=tuple,
-        description="Names of the first of these nodes. A list of at most 3, empty where it is about the "
+        description="Names of the first of these nodes. A list of at most 3, empty if it is about the "
         "pool as a whole.",
     )
-    since: Timestamp = Field(description="Since when it is known. An RFC 3339 time, required.")
+    since: Timestamp = Field(description="When the operator found it. An RFC 3339 time, required.")
     message: Sentence = Field(
-        description="What is wrong, without names and numbers of nodes. A string, required."
+        description="What is wrong, without names and counts of nodes. A string, required."
     )
     fix: Sentence = Field(description="What to do about it. A string, required.")
 
 
 class TemplateTaint(ApiModel):
-    """A taint that a new node of the pool will carry."""
+    """A taint that a new node of the pool will have."""
 
     key: Annotated[str, Clipped(512)] = Field(description="Key of the taint. A string, required.")
     value: Annotated[str, Clipped(63)] = Field(
-        default_factory=str, description="Value of the taint. A string, empty where there is none."
+        default_factory=str, description="Value of the taint. A string, empty if there is none."
     )
     effect: Annotated[str, Clipped(64)] = Field(description="Effect of the taint. A string, required.")
 
@@ -133,31 +132,31 @@ class SetKeys(ApiModel):
 
 
 class NodeTemplate(ApiModel):
-    """What a new node of the pool will carry, for autoscalers that start from zero."""
+    """What a new node of the pool will have, for autoscalers that start from zero."""
 
     labels: Annotated[Mapping[str, Annotated[str, Clipped(63)]], Field(max_length=MAX_TEMPLATE_LABELS)] = (
         Field(
             default_factory=dict,
-            description="Labels that a node needs to belong to the pool, and those that the pool puts on it. "
+            description="Labels that a node needs to belong to the pool, and those that the operator sets. "
             "A map of strings.",
         )
     )
     taints: Annotated[tuple[TemplateTaint, ...], Clipped(16), ATOMIC] = Field(
         default_factory=tuple,
-        description="Taints that the pool puts on it for good; startup taints are not among them, since they "
-        "come off again. A list of at most 16.",
+        description="Taints that the operator sets. Startup taints are not included, because the operator "
+        "removes them. A list of at most 16.",
     )
 
 
 class WindowsNodePoolStatus(ApiModel):
-    """What the operator last saw, all from one moment. Written by the operator only."""
+    """What the operator last saw, all from one moment. Only the operator writes it."""
 
     observed_generation: int = Field(
         default=NOT_OBSERVED,
         ge=NOT_OBSERVED,
         le=MAX_SAFE_INT,
         description="The metadata.generation that this status is about. An integer, default -1, which means "
-        "that the operator has not looked yet.",
+        "that the operator has not processed the pool yet.",
     )
     nodes: Count = Field(default_factory=int, description="Nodes that belong to the pool. An integer.")
     ready_nodes: Count = Field(
@@ -170,44 +169,46 @@ class WindowsNodePoolStatus(ApiModel):
     )
     up_to_date_and_ready_nodes: Count = Field(
         default_factory=int,
-        description="Nodes of the pool that are up to date and Ready at once. An integer.",
+        description="Nodes of the pool that are both up to date and Ready. An integer.",
     )
     available_nodes: Count = Field(
         default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
     )
     misplaced_pods: Count = Field(
         default_factory=int,
-        description="Pods on nodes of the pool that cannot run there: they are for Linux, or no image of "
-        "theirs is for Windows. Counted with evidence only, at the last look at all pods. An integer.",
+        description="Pods on nodes of the pool that cannot run there: they are for Linux, or none of their "
+        "images is for Windows. Only pods with evidence of this count, as of the last list of all pods. An "
+        "integer.",
     )
     builds: Annotated[tuple[Build, ...], Clipped(MAX_BUILDS), list_map("build")] = Field(
         default_factory=tuple,
-        description="Which builds of Windows the nodes run and whether they are supported. A list of at most "
-        "16, told apart by build.",
+        description="Windows builds that the nodes run, and whether they are supported. A list of at most "
+        "16, one per build.",
     )
     issues: Annotated[tuple[Issue, ...], Clipped(MAX_ISSUES), ATOMIC] = Field(
         default_factory=tuple,
-        description="What a person should look at, worst first: one entry per reason and cause. A list of at "
-        "most 10; `issueCount` covers all.",
+        description="Problems that need attention, the worst first: one entry per reason and cause. A list "
+        "of at most 10; `issueCount` counts all.",
     )
     issue_count: Count = Field(
         default_factory=int,
-        description="How many issues there are, also where `issues` shows fewer. An integer.",
+        description="How many issues there are, even if `issues` shows fewer. An integer.",
     )
     set_keys: SetKeys | None = Field(
         default=None,
-        description="The label and taint keys that this pool has set, at most 64 of both together (128 while "
-        "nodes still carry those of an earlier spec), written before the first node. Ownership records that "
-        "were written without the guard count for these and for the keys of the spec only.",
+        description="The label and taint keys that this pool has set, written before the first node: at "
+        "most 64 of both together, or 128 while nodes still have those of an earlier spec. Ownership "
+        "records that were written without the guard are valid only for these keys and for the keys of the "
+        "spec.",
     )
     node_template: NodeTemplate | None = Field(
         default=None,
-        description="What a new node of the pool will carry, so that an autoscaler knows it before there is "
-        "one. Absent while the spec is not accepted.",
+        description="What a new node of the pool will have, for an autoscaler that has no such node yet. "
+        "Absent while the spec is not accepted.",
     )
     plan: Plan | None = Field(
         default=None,
-        description="What the operator would do if `mode` were Active. Present while `mode` is DryRun.",
+        description="What the operator would do if `mode` were Active. Present only while `mode` is DryRun.",
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
         default_factory=tuple,

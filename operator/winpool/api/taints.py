@@ -1,4 +1,4 @@
-"""The taints that a pool puts on its nodes: those that stay, and those of a node that has just joined."""
+"""The taints that a pool sets on its nodes: those that stay, and those of a node that has just joined."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -38,7 +38,7 @@ class _Taint(ApiModel):
     key: TaintKey = Field(description="Key of the taint, such as os. A string, required.")
     value: LabelValue = Field(
         default_factory=str,
-        description="Value of the taint, such as windows. A string, empty where it is not given.",
+        description="Value of the taint, such as windows. A string, empty if absent.",
     )
     effect: str
 
@@ -49,7 +49,7 @@ class _Taint(ApiModel):
 
 
 class PoolTaint(_Taint):
-    """A taint that every node of the pool carries."""
+    """A taint that every node of the pool has."""
 
     effect: Annotated[
         str,
@@ -60,15 +60,14 @@ class PoolTaint(_Taint):
             lambda effect: effect in syntax.TAINT_EFFECTS,
         ),
     ] = Field(
-        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new ones away, "
-        "PreferNoSchedule tries to, NoExecute deletes running ones too. A string, required."
+        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new pods away, "
+        "PreferNoSchedule tries to, NoExecute also deletes running pods. A string, required."
     )
     on_intolerant_pods: OnIntolerantPods | None = Field(
         default=None,
-        description="What to do with a NoExecute taint on a node where pods run that do not tolerate it: "
-        "Hold leaves the node without the taint and says which pods are in the way; Delete puts it there, "
-        "and Kubernetes deletes those pods without asking any PodDisruptionBudget. A string, Hold where it "
-        "is absent.",
+        description="What to do with a NoExecute taint if the node runs pods that do not tolerate it. Hold: "
+        "the operator does not add the taint, and reports the pods. Delete: the operator adds the taint, "
+        "and Kubernetes deletes the pods without asking any PodDisruptionBudget. A string, Hold if absent.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -87,7 +86,7 @@ class PoolTaint(_Taint):
 
 
 class StartupTaint(_Taint):
-    """A taint that a node of the pool carries from when it joins until it has passed validation."""
+    """A taint that a node of the pool has from when it joins until it passes validation."""
 
     effect: Annotated[
         str,

@@ -1,6 +1,6 @@
 """The kinds of text and number that the status is made of, with their limits."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -8,5 +8,6 @@ from winpool.api.model import MAX_INT32, Clipped
 
 NodeName = Annotated[str, Clipped(253)]
 ReasonText = Annotated[str, Clipped(128)]
-Sentence = Annotated[str, Clipped(1024)]
+SENTENCE: Final = Clipped(1024)
+Sentence = Annotated[str, SENTENCE]
 Count = Annotated[int, Field(ge=0, le=MAX_INT32)]

@@ -121,13 +121,13 @@ class ObjectMeta(ApiModel):
 
 
 class WindowsNodePool(ApiModel):
-    """Windows nodes that are kept alike: which they are, what they carry, and how they are doing."""
+    """A pool of Windows nodes: which nodes belong to it, what they must have, and their state."""
 
     metadata: ObjectMeta
-    spec: WindowsNodePoolSpec = Field(description="What the nodes of the pool are to be. Required.")
+    spec: WindowsNodePoolSpec = Field(description="What the nodes of the pool must be. Required.")
     status: WindowsNodePoolStatus = Field(
         default=WindowsNodePoolStatus(),
-        description="What the operator last saw. Written by the operator only.",
+        description="What the operator last saw. Only the operator writes it.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (

@@ -1,4 +1,4 @@
-"""What a node has to show before it counts as fit for work: when it joins, and when it comes back."""
+"""What a node must show before it counts as ready for work: when it joins, and when it comes back."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -34,15 +34,15 @@ class NodeAgents(StrEnum):
 class PodRequirement(ApiModel):
     """One requirement on the labels of a pod."""
 
-    key: LabelKey = Field(description="Key of the label that the requirement is about. A string, required.")
+    key: LabelKey = Field(description="Key of the label. A string, required.")
     operator: SelectorOperator = Field(
-        description="How the label is compared with `values`: In, NotIn, Exists or DoesNotExist. Required."
+        description="How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."
     )
     values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(
         default_factory=tuple,
         max_length=16,
-        description="Values to compare with, a list of at most 16 strings. Given for In and NotIn, absent "
-        "for Exists and DoesNotExist.",
+        description="Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. "
+        "A list of at most 16 strings.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (OPERATOR_NEEDS_VALUES,)
@@ -54,13 +54,13 @@ class PodSelector(ApiModel):
     match_labels: Annotated[Mapping[str, LabelValue], EACH_KEY_SYNTAX] = Field(
         default_factory=dict,
         max_length=16,
-        description="Labels that a pod must carry with exactly these values. A map of at most 16 strings.",
+        description="Labels that a pod must have with exactly these values. A map of at most 16 strings.",
     )
     match_expressions: Annotated[tuple[PodRequirement, ...], ATOMIC] = Field(
         default_factory=tuple,
         max_length=8,
-        description="Further requirements on the labels of a pod, all of which must hold. A list of at most "
-        "8.",
+        description="Further requirements on the labels of a pod. A pod must meet all of them. A list of at "
+        "most 8.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (
@@ -74,7 +74,7 @@ class PodSelector(ApiModel):
 
 
 class RequiredPods(ApiModel):
-    """Pods of which at least one has to run, Ready, on the node."""
+    """Pods of which at least one must be Ready on the node."""
 
     namespace: Annotated[
         str,
@@ -89,28 +89,29 @@ class RequiredPods(ApiModel):
 
 
 class NodeValidation(ApiModel):
-    """What a node of the pool has to show before it counts as fit for work."""
+    """What a node of the pool must show before the operator removes its startup taints."""
 
     ready_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = Field(
         default=None,
         description="How long the kubelet must have reported Ready without a break. Seconds, an integer, "
-        "120 where absent.",
+        "120 if absent.",
     )
     timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] | None = Field(
         default=None,
-        description="How long a node may take until it has passed, from the time when its startup taints "
-        "were added. A node that takes longer is reported and keeps them. A node that is older than this "
-        "when the operator first writes it gets no startup taints. Seconds, an integer, 600 where absent.",
+        description="How long a node may take to pass, from the time when its startup taints were added. If "
+        "it takes longer, the operator reports the node, which keeps its startup taints. A node that is "
+        "older than this when the operator first writes to it gets no startup taints. Seconds, an integer, "
+        "600 if absent.",
     )
     node_agents: NodeAgents | None = Field(
         default=None,
         description="Which DaemonSet pods on the node must be Ready: Critical (those of a system priority "
-        "class), All or None. A string, Critical where absent.",
+        "class), All or None. A string, Critical if absent.",
     )
     required_pods: Annotated[tuple[RequiredPods, ...], ATOMIC] = Field(
         default_factory=tuple,
         max_length=MAX_REQUIRED_PODS,
-        description="Pods of which one each must be Ready on the node. A list of at most 16.",
+        description="Pods that must be Ready on the node, at least one for each entry. A list of at most 16.",
     )
 
     @property

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 PROG: Final = "kubectl winpool"
 
 DESCRIPTION: Final = """\
-Look after the Windows nodes of a cluster.
+Show the pools of Windows nodes in a cluster, and check manifests and pods
+before you apply them.
 
-All verbs only read. What a pool of Windows nodes is to be is written in
-WindowsNodePool objects, with kubectl apply. A pool is named as for kubectl:
-NAME, wnp/NAME or windowsnodepools.winpool.dev/NAME."""
+No verb changes the cluster: use kubectl apply to create or change a
+WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
+windowsnodepools.winpool.dev/NAME."""
 
 _VERBS: Final = (check, join_config, matrix, status, validate)
 """In the order in which ``--help`` lists them."""

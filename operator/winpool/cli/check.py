@@ -25,27 +25,36 @@ if TYPE_CHECKING:
 _NAME: Final = "check"
 
 _DESCRIPTION: Final = f"""\
-Say whether the pods of some manifests run on hosts of a Windows, or on the
-nodes of a pool, by Microsoft's rules for images on hosts.
+Check whether pods can run on a Windows version or on the nodes of a pool, by
+Microsoft's rules for container images and hosts.
 
-Which Windows an image is made for is what --image-build says; else what the
-pod declares, by the annotation {BUILD_ANNOTATION} or by the build
-that it asks for; else what the tag gives away, which warns and never refuses.
-No registry is asked. With --host-build no cluster is asked either.
+The Windows version of an image is the first of these that is given:
+  1. --image-build
+  2. the annotation {BUILD_ANNOTATION} of the pod
+  3. the build in the node selector or the required node affinity of the pod
+  4. the tag of the image; a tag can be wrong, so it only causes a warning
 
-exit codes:
-  0   no pod is known not to run
-  1   one does not run, a document cannot be read, or there is no pod
-  2   the command line makes no sense, or a file or the API server cannot
-      be read"""
+It contacts no registry, and with --host-build no cluster."""
+
+_EXITS: Final = {
+    Exit.DONE: "every pod can run, or it is unknown whether it can",
+    Exit.REFUSED: "a pod cannot run, a document cannot be read, or there is no pod",
+    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+}
 
 _EXAMPLES: Final = (
-    ("kubectl winpool check -f deployment.yaml --host-build 10.0.26100", "before nodes of 2025 come"),
-    ("kubectl winpool check -f deployment.yaml --host-build 2022 --host-build 2025", "two kinds of hosts"),
-    ("kubectl winpool check -f deployment.yaml --pool win-2022", "on the nodes that are there"),
+    (
+        "kubectl winpool check -f deployment.yaml --host-build 10.0.26100",
+        "before you add nodes with this version",
+    ),
+    (
+        "kubectl winpool check -f deployment.yaml --host-build 2022 --host-build 2025",
+        "on two Windows versions",
+    ),
+    ("kubectl winpool check -f deployment.yaml --pool win-2022", "on the current nodes of a pool"),
     (
         "kubectl winpool check -f app.yaml --host-build 2025 --image-build ltsc2022",
-        "of an image that you know",
+        "with the Windows version of the images",
     ),
 )
 
@@ -60,8 +69,9 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         _NAME,
-        summary="Say whether pods run on hosts of a Windows, or on the nodes of a pool.",
+        summary="Check whether pods can run on a Windows version or on a pool.",
         description=_DESCRIPTION,
+        exits=_EXITS,
         examples=_EXAMPLES,
     )
     add_filename(parser)
@@ -71,32 +81,36 @@ def add_to(subparsers: Subparsers) -> None:
         type=_version,
         metavar="BUILD",
         action="append",
-        help="The Windows of a host: 10.0.20348.1607, 20348, 2022; can be given more than once.",
+        help="Check against hosts with this Windows version: 10.0.20348.1607, 20348 or 2022. Can be "
+        "repeated.",
     )
     where.add_argument(
-        "--pool", type=pool_name, metavar="POOL", help="Ask the cluster what the nodes of this pool run."
+        "--pool", type=pool_name, metavar="POOL", help="Check against the nodes of this pool in the cluster."
     )
     parser.add_argument(
-        "--image-build", type=_version, metavar="BUILD", help="The Windows that all images are made for."
+        "--image-build", type=_version, metavar="BUILD", help="Use this Windows version for all images."
     )
     parser.add_argument(
         "--runtime",
         metavar="RUNTIME",
         default="",
-        help="With --host-build: the hosts' runtime, such as containerd://1.7.24.",
+        help="With --host-build, use this runtime of the hosts, such as containerd://1.7.24.",
     )
     parser.add_argument(
-        "--isolation", choices=tuple(_ISOLATIONS), default="process", help="Default: process."
+        "--isolation",
+        choices=tuple(_ISOLATIONS),
+        default="process",
+        help="Use this isolation mode of containers. Default: process.",
     )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the pods; return the exit code."""
-    if given.pool is None and (note := offline_note(given, why="without --pool no cluster is asked")):
+    if given.pool is None and (note := offline_note(given, why="without --pool no cluster is contacted")):
         _note(note)
     if given.pool is not None and given.runtime:
-        return _usage("--runtime goes with --host-build: the nodes of a pool tell theirs")
+        return _usage("--runtime needs --host-build: the nodes of a pool report their runtime")
     try:
         found = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
     except UnreadableError as error:
@@ -110,7 +124,9 @@ def run(given: argparse.Namespace) -> int:
 def _version(text: str) -> str:
     found = version_named(text, matrix=built_in())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no Windows: write it as 10.0.20348, 20348 or 2022")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a Windows version: write it as 10.0.20348, 20348 or 2022"
+        )
     return found
 
 
@@ -131,9 +147,9 @@ def _of_pool(given: argparse.Namespace) -> dict[Host, list[str]] | Exit:
     except NotAskedError as error:
         return _usage(str(error))
     for each in found.unread:
-        _note(f"left out: {each}")
+        _note(f"skipped: {each}")
     if not found.hosts:
-        _note(f"no Windows node that can be read is selected by the pool {given.pool}")
+        _note(f"the pool {given.pool} selects no Windows node that can be read")
         return Exit.REFUSED
     return found.hosts
 
@@ -149,8 +165,8 @@ def _check(found: Sequence[tuple[str, str]], question: Question) -> int:
             workload = workload_of(each.content)
             where = f"{file}:{each.line}: "
             if workload is None or workload.is_linux:
-                what = "for Linux" if workload else "it makes no pods"
-                _note(f"{where}{workload.title if workload else 'an object'}: passed over, {what}")
+                what = "it is for Linux" if workload else "it creates no pods"
+                _note(f"{where}{workload.title if workload else 'an object'}: skipped, {what}")
                 continue
             pods += 1
             for problem in each.problems:
@@ -158,7 +174,7 @@ def _check(found: Sequence[tuple[str, str]], question: Question) -> int:
                 refused += 1
             refused += _workload(where, workload, question)
     if not pods:
-        _say("there are no pods for Windows in what was given")
+        _say("no pods for Windows found")
         return Exit.REFUSED
     return Exit.REFUSED if refused else Exit.DONE
 
@@ -170,12 +186,14 @@ def _workload(where: str, workload: Workload, question: Question) -> int:
     for container in workload.containers:
         for host, nodes in question.hosts.items():
             verdict, told = judged(container, workload, host, question)
-            away = "" if host in reached else f" It is not scheduled there: it asks for {_asked(workload)}."
+            away = (
+                "" if host in reached else f" The pod is not scheduled there: it selects {_asked(workload)}."
+            )
             fails = fails or (verdict is Verdict.UNSUPPORTED and not away)
             title = f"{where}{workload.title}, container {container.name} on {_host(host, nodes)}"
             _say(f"{title}: {verdict}: {told}{away}")
     if not reached:
-        _say(f"{where}{workload.title}: asks for {_asked(workload)}, and none of these hosts has it")
+        _say(f"{where}{workload.title}: selects {_asked(workload)}, and none of these hosts has it")
     return int(fails or not reached)
 
 
@@ -191,7 +209,7 @@ def _host(host: Host, nodes: Sequence[str]) -> str:
     if not nodes:
         return host.kernel_version
     more = f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else ""
-    return f"{host.kernel_version or 'an unknown Windows'} ({', '.join(nodes[:_NODES_NAMED])}{more})"
+    return f"{host.kernel_version or 'an unknown Windows version'} ({', '.join(nodes[:_NODES_NAMED])}{more})"
 
 
 def _say(text: str) -> None:

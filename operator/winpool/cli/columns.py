@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from winpool.cli.widths import padded, width_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,8 +16,8 @@ GAP: Final = "   "
 def aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return ``head`` and ``rows``, which have as many cells, as lines whose columns are aligned."""
     lines = [head, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    widths = [max(width_of(line[column]) for line in lines) for column in range(len(head))]
     return "".join(
-        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        GAP.join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
         for line in lines
     )

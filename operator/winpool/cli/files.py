@@ -30,9 +30,7 @@ def texts(name: str, *, recursive: bool = False) -> Iterator[tuple[str, str]]:
         yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
         return
     if _URL.match(name):
-        raise UnreadableError(
-            f"{name}: URLs are not fetched: download the file and name it, or pipe it in with -f -"
-        )
+        raise UnreadableError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
     path = Path(name)
     try:
         for file in _of_folder(path, recursive=recursive) if path.is_dir() else [path]:

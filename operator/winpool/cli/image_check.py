@@ -32,8 +32,8 @@ def judged(container: Container, workload: Workload, host: Host, question: Quest
     version, source, guessed = _image(container, workload, question)
     if not version and not container.host_process:
         return Verdict.UNKNOWN, (
-            f"it is not known which Windows {container.image or 'its image'} is made for. Say it by the "
-            f"annotation {BUILD_ANNOTATION} of the pod, or by --image-build."
+            f"the Windows version of {container.image or 'its image'} is unknown. Set the annotation "
+            f"{BUILD_ANNOTATION} of the pod, or use --image-build."
         )
     found = compatible(
         host.kernel_version,
@@ -45,9 +45,9 @@ def judged(container: Container, workload: Workload, host: Host, question: Quest
     )
     told = " ".join(reason.text for reason in found.reasons)
     if version and not container.host_process:
-        told = f"{told} The image is of {version} by {source}."
+        told = f"{told} The image is for {version}, according to {source}."
     if guessed and found.verdict is Verdict.UNSUPPORTED:
-        return Verdict.WARNED, f"{told} That is a guess: a tag may say anything."
+        return Verdict.WARNED, f"{told} This is a guess: a tag can be wrong."
     return found.verdict, told
 
 

@@ -29,21 +29,21 @@ _FLAGS: Final = "flags"
 """The output that any kubelet understands."""
 
 _DESCRIPTION: Final = """\
-Print the settings that the kubelet of a joining node of a pool must have:
-the memory that the pool declares as reserved, the taints and the labels.
+Print the kubelet settings that a node needs to join a pool.
 
-The operator never sets them, and a kubelet reads them only when it starts.
-What no setting can hold is said beside the output, on standard error.
+These are the reserved memory, the taints and the labels of the pool. Set them
+before the kubelet starts: the operator never changes settings of a kubelet.
+What the settings cannot include is printed to standard error."""
 
-exit codes:
-  0   the settings are printed
-  1   the pool is not there, or it is refused
-  2   the command line makes no sense, or a file or the API server cannot
-      be read"""
+_EXITS: Final = {
+    Exit.DONE: "the settings are printed",
+    Exit.REFUSED: "there is no such pool, or it is not valid",
+    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+}
 
 _EXAMPLES: Final = (
-    ("kubectl winpool join-config win-2022", "a part of a KubeletConfiguration"),
-    ("kubectl winpool join-config win-2022 -o flags", "arguments, one a line"),
+    ("kubectl winpool join-config win-2022", "part of a KubeletConfiguration"),
+    ("kubectl winpool join-config win-2022 -o flags", "flags of the kubelet, one per line"),
     ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
     ("kubectl winpool join-config win-2022 -f pool.yaml --kubelet-version 1.34", "without a cluster"),
 )
@@ -66,23 +66,26 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         _NAME,
-        summary="Print the kubelet settings that a joining node of a pool must have.",
+        summary="Print the kubelet settings that a node needs to join a pool.",
         description=_DESCRIPTION,
+        exits=_EXITS,
         examples=_EXAMPLES,
     )
-    parser.add_argument("pool", type=pool_name, metavar="POOL", help="The name of the pool, or wnp/NAME.")
+    parser.add_argument(
+        "pool", type=pool_name, metavar="POOL", help="Print the settings for this pool: NAME or wnp/NAME."
+    )
     parser.add_argument(
         "-o",
         "--output",
         choices=tuple(OUTPUTS),
         default="kubelet",
-        help="How to print it (default: kubelet).",
+        help="Print in this format. Default: kubelet.",
     )
     parser.add_argument(
         "--kubelet-version",
         type=_minor,
         metavar="MINOR",
-        help="The kubelets' version, such as 1.34. Default: the API server's.",
+        help="Print for this kubelet version, such as 1.34. Default: the version of the API server.",
     )
     add_filename(parser, required=False)
     parser.set_defaults(run=run)
@@ -115,9 +118,11 @@ def _say(text: str) -> None:
 def _minor(text: str) -> Minor:
     minor = parse_minor(text)
     if minor is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no version of Kubernetes: write it as 1.34")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Kubernetes version: write it as 1.34")
     if minor < OLDEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is too old: Windows nodes are stable from {OLDEST} on")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is too old: Windows nodes are stable since Kubernetes {OLDEST}"
+        )
     return minor
 
 
@@ -125,8 +130,8 @@ def _check_form(output: str, kubelet: Minor) -> None:
     """Refuse a file for a kubelet whose file lacks a field that it would need."""
     if output != _FLAGS and kubelet < OLDEST_FILE:
         raise _UsageError(
-            f"the file of a kubelet {kubelet} has no registerWithTaints, which came with {OLDEST_FILE}: give "
-            f"-o {_FLAGS}"
+            f"the configuration file of a kubelet {kubelet} has no registerWithTaints, which {OLDEST_FILE} "
+            f"added: use -o {_FLAGS}"
         )
 
 
@@ -145,23 +150,24 @@ def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     kubelet = given.kubelet_version or parse_minor(found.server_version)
     if kubelet is None:
         raise _UsageError(
-            f"the API server's version {found.server_version!r} is none of Kubernetes: give --kubelet-version"
+            f"the API server's version {found.server_version!r} is not a Kubernetes version: use "
+            "--kubelet-version"
         )
     return found.content, kubelet
 
 
 def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of that name in the file, and the minor of its kubelets."""
-    if note := offline_note(given, why="with -f no cluster is asked"):
+    if note := offline_note(given, why="with -f no cluster is contacted"):
         _say(note)
     if given.kubelet_version is None:
-        raise _UsageError("with -f no cluster is asked for its version: give --kubelet-version, such as 1.34")
+        raise _UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
     file, manifest = _named(given)
     content: Mapping[str, Any] = without_nulls(manifest.content)
     twice = [f"line {each.line}: {each.message}" for each in manifest.problems]
     if refused := [*twice, *(f"{each.field}: {each.sentence}" for each in judge(content))]:
         name = "-" if file == "stdin" else file
-        raise _RefusedError(*refused, f"where in the file: kubectl winpool validate -f {name}")
+        raise _RefusedError(*refused, f"to see the lines: kubectl winpool validate -f {name}")
     return content, given.kubelet_version
 
 

@@ -21,27 +21,26 @@ _NEVER_FOLDED: Final = 10_000
 _FOLDER: Final = r"C:\var\lib\kubelet\kubelet.conf.d"
 """Beside the kubelet's own root on Windows, C:\\var\\lib\\kubelet."""
 
-_NO_CGROUPS: Final = (
-    "Windows has no cgroups, which is why nothing enforces a reservation. With anything else here"
-)
-_STARTS: Final = "a kubelet logs a warning and ignores it."
+_NO_CGROUPS: Final = "Windows has no cgroups, so nothing enforces a reservation. With other values"
+_STARTS: Final = "the kubelet logs a warning and ignores them."
 _DOES_NOT_START: Final = f"a kubelet before {IGNORES_CGROUPS_FROM} does not start."
 _RESERVATIONS: Final = (
-    "They make Allocatable smaller, so that fewer pods are scheduled here, and protect nothing by "
-    "themselves: let the memory requests of pods equal their limits. Keep what your file has for cpu."
+    "Reservations make Allocatable smaller, so that fewer pods are scheduled to the node. They protect "
+    "nothing by themselves: set the memory limits of pods equal to their requests. Keep the values for cpu "
+    "in your file."
 )
 _THRESHOLDS: Final = (
-    "Naming one threshold sets those that are not named to zero, so the kubelet's own for disks are here "
-    "too. On Windows memory.available is what can still be committed, in RAM and page file."
+    "If one threshold is set, the kubelet sets all others to zero, so its defaults for disks are here too. "
+    "On Windows memory.available is the memory that can still be committed, in RAM and page file."
 )
 _NO_EVICTION: Final = (
-    f"Before {EVICTS_FROM} a kubelet evicts no pod on Windows for memory.available; it takes it off "
-    "Allocatable all the same."
+    f"A kubelet before {EVICTS_FROM} subtracts memory.available from Allocatable too, but evicts no pod on "
+    "Windows because of it."
 )
 _TAINTS: Final = (
-    "So that no pod comes before the operator does. Read only when the node is registered for the first "
-    "time. The pool's startupTaints are not here: the operator puts them on and takes them off once, and "
-    "does not take off what it has not put."
+    "With these taints no pod is scheduled before the operator has processed the node. The kubelet reads "
+    "them only when it registers the node for the first time. Do not add the startupTaints of the pool: the "
+    "operator adds and removes them, and does not remove a taint that it has not added."
 )
 
 
@@ -71,7 +70,7 @@ def _kubelet(settings: KubeletSettings) -> str:
     parts = [_comment(_head(settings)) + _dumped(_KIND)]
     parts += [_comment(said) + _dumped(content) for said, content in _sections(settings)]
     if settings.labels:
-        said = "A file has no field for labels. Start the kubelet with the flag"
+        said = "The file has no field for labels. Start the kubelet with this flag:"
         parts.append(_comment(said) + f"#   --node-labels={settings.node_labels}\n")
     return "\n".join(parts)
 
@@ -80,11 +79,11 @@ _KIND: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletC
 
 
 def _head(settings: KubeletSettings) -> str:
-    folder = ", or put this into the folder that --config-dir names, as a file that ends in .conf"
+    folder = ", or save it in the folder that --config-dir names, as a file that ends in .conf"
     return (
-        f"For the kubelets of nodes that join the pool {settings.pool}, Kubernetes {settings.kubelet}. A "
-        f"part of a configuration: merge it into the file that --config names"
-        f"{folder if settings.reads_folder else ''}. A kubelet reads it when it starts, and then only."
+        f"Settings for the kubelets of nodes that join the pool {settings.pool}, Kubernetes "
+        f"{settings.kubelet}. They are part of a configuration: merge them into the file that --config names"
+        f"{folder if settings.reads_folder else ''}. A kubelet reads the file only when it starts."
     )
 
 
@@ -152,11 +151,11 @@ def _powershell(settings: KubeletSettings) -> str:
     if settings.labels:
         arguments.append(f"--node-labels={settings.node_labels}")
     if settings.reads_folder:
-        said = "Then restart the kubelet, started with:"
+        said = "Restart the kubelet with these flags:"
     else:
         said = (
-            f"A kubelet before {CONFIG_DIR_FROM} reads one file: merge this into the one that --config names."
-            " Then restart the kubelet" + (", started with:" if arguments else ".")
+            f"A kubelet before {CONFIG_DIR_FROM} reads one file: merge this file into the one that --config "
+            "names. Then restart the kubelet" + (" with these flags:" if arguments else ".")
         )
     return (
         "#Requires -RunAsAdministrator\n"

@@ -174,18 +174,18 @@ def notes(settings: KubeletSettings) -> Iterator[str]:
     """Yield what a person must know who uses the settings, and what they cannot hold."""
     if settings.reserved is None:
         yield (
-            "the pool declares no reservedMemory, so nothing is said about memory: the kubelet's own "
-            "defaults hold, which reserve nothing for Windows"
+            "the pool declares no reservedMemory, so there are no settings for memory: the defaults of the "
+            "kubelet reserve nothing for Windows"
         )
     elif not settings.evicts and bytes_of(settings.reserved.eviction_hard):
         yield (
-            f"a kubelet {settings.kubelet} takes memory.available off Allocatable, but evicts no pod on "
-            f"Windows for it: that came with {EVICTS_FROM}"
+            f"a kubelet {settings.kubelet} subtracts memory.available from Allocatable, but evicts no pod on "
+            f"Windows because of it: kubelets do that since {EVICTS_FROM}"
         )
     if settings.withheld:
         yield (
-            f"left out, since no kubelet may set them: {', '.join(settings.withheld)}; the operator puts "
-            "those of spec.labels on, those of nodeSelector an admin has to"
+            f"labels that a kubelet must not set: {', '.join(settings.withheld)}; the operator adds those of "
+            "spec.labels, and an admin must add those of nodeSelector"
         )
     if settings.unmet:
-        yield f"nodeSelector also asks for {' and '.join(settings.unmet)}: see to it that the nodes have that"
+        yield f"nodeSelector also requires {' and '.join(settings.unmet)}: make sure that the nodes match"

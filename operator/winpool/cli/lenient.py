@@ -6,12 +6,15 @@ What a person reads on a terminal comes from specs, kubelets and servers, so eve
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_MAX_INT64: Final = 2**63 - 1
+"""The API has no larger integers, and Python does not write one of more than 4,300 digits."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -30,8 +33,10 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int | None:
-    """Return ``value`` if it is an integer, or None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """Return ``value`` if it is an integer of 64 bits, or None."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= _MAX_INT64 else None
 
 
 def count(value: Any) -> int:

@@ -25,7 +25,11 @@ REFRESH_SECONDS: Final = 10.0
 """After which a picture is drawn again although nothing has changed: ages go on."""
 
 SETTLE_SECONDS: Final = 0.5
-"""From one picture to the next. A burst of changes is one picture, and one list of nodes."""
+"""From one picture to the next. A burst of changes is one picture."""
+
+LISTED_SECONDS: Final = 3.0
+"""The same where the nodes are listed for it: a pool may have thousands, and its status changes every second
+while they join."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,7 @@ async def _draw(
             draw(seen)
         else:
             draw(replace(seen, is_news=False))
-        await asyncio.sleep(SETTLE_SECONDS)
+        await asyncio.sleep(LISTED_SECONDS if len(seen.pools) == 1 else SETTLE_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(REFRESH_SECONDS):
                 await feed.changed.wait()

@@ -99,7 +99,7 @@ def read(text: str) -> Iterator[Manifest | ManifestError]:
                 yield error
             except RecursionError:
                 # Merges of merges, and aliases of aliases, go deeper than what is written.
-                yield ManifestError("nested too deep", line=_line(node))
+                yield ManifestError("nested too deeply", line=_line(node))
 
 
 def _documents(text: str) -> Iterator[tuple[int, str | ManifestError]]:
@@ -115,7 +115,7 @@ def _documents(text: str) -> Iterator[tuple[int, str | ManifestError]]:
         if rest and not rest.startswith("#"):
             yield (
                 index,
-                ManifestError("nothing but a comment may follow '---' on its line", line=index + 1),
+                ManifestError("only a comment may follow '---' on its line", line=index + 1),
             )
 
 
@@ -134,7 +134,7 @@ def _compose(chunk: str, *, offset: int) -> Iterator[yaml.Node]:
         except yaml.YAMLError as error:
             raise ManifestError(f"not YAML: {' '.join(str(error).split())}", line=before + 1) from None
         except RecursionError:
-            raise ManifestError("nested too deep", line=before + 1) from None
+            raise ManifestError("nested too deeply", line=before + 1) from None
         if node is not None:
             yield node
 
@@ -188,7 +188,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: Path) -> Any:
         self._values += 1
         if self._values > _MAX_VALUES:
-            raise ManifestError("too many values, aliases counted", line=_line(node))
+            raise ManifestError("too many values, aliases included", line=_line(node))
         if id(node) in self._open:
             raise ManifestError("an anchor that contains itself", line=_line(node))
         self.nodes[path] = node
@@ -214,7 +214,7 @@ class _Reader:
                 continue
             key = _key(key_node)
             if key in first:
-                problem = ManifestError(f'key "{key}" is already set in line {first[key]}', line=line)
+                problem = ManifestError(f'key "{key}" is already set on line {first[key]}', line=line)
                 self.problems.setdefault(id(key_node), ((*path, key), problem))
             first.setdefault(key, line)
             found[key] = self.value(value_node, (*path, key))
@@ -238,7 +238,7 @@ def _key(node: yaml.Node) -> str:
     """Return the key as JSON has it: 1 becomes "1", and y becomes "true"."""
     value = _scalar(node) if isinstance(node, yaml.ScalarNode) else None
     if value is None:
-        raise ManifestError("a key must be a text, a number or a boolean", line=_line(node))
+        raise ManifestError("a key must be a string, a number or a boolean", line=_line(node))
     return value if isinstance(value, str) else json.dumps(value)
 
 

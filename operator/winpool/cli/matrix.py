@@ -26,19 +26,21 @@ if TYPE_CHECKING:
     from winpool.support.matrix import Matrix
 
 _DESCRIPTION: Final = """\
-Print which releases of Windows Server run with which Kubernetes, whether that
-is supported today, until when, where KEP-116 says otherwise, and the sources.
+Print which Windows Server releases run with which Kubernetes versions.
 
-It is the matrix that is built into winpool, without the rows of your cluster
-and your pools. It needs no cluster and no kubeconfig."""
+For each combination it prints whether it is supported today, until when,
+where KEP-116 differs, and the sources. The matrix is built into winpool. It
+does not include the rows of your cluster and your pools. It needs no cluster."""
+
+_EXITS: Final = {Exit.DONE: "the matrix is printed"}
 
 _EXAMPLES: Final = (
-    ("kubectl winpool matrix", "everything"),
-    ("kubectl winpool matrix --kubernetes 1.35", "one minor of Kubernetes"),
-    ("kubectl winpool matrix --kubernetes 1.34 --os 2019", "one cell, with the reasons"),
-    ("kubectl winpool matrix --os 2022 -o json", "for a program"),
+    ("kubectl winpool matrix", "the whole matrix"),
+    ("kubectl winpool matrix --kubernetes 1.35", "one Kubernetes minor version"),
+    ("kubectl winpool matrix --kubernetes 1.34 --os 2019", "one combination, with the reasons"),
+    ("kubectl winpool matrix --os 2022 -o json", "for programs"),
     ("kubectl winpool matrix --os 10.0.20348.1607", "the release of a node, by its kernelVersion"),
-    ("kubectl winpool matrix --features --kubernetes 1.33", "what works with one minor, and since when"),
+    ("kubectl winpool matrix --features --kubernetes 1.33", "Windows features in one minor version"),
 )
 
 _HEAD: Final = (
@@ -60,25 +62,32 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "matrix",
-        summary="Print which Windows runs with which Kubernetes, and until when.",
+        summary="Print which Windows releases run with which Kubernetes versions.",
         description=_DESCRIPTION,
+        exits=_EXITS,
         examples=_EXAMPLES,
     )
-    parser.add_argument("--kubernetes", type=_minor, metavar="MINOR", help="Only this minor, such as 1.35.")
+    parser.add_argument(
+        "--kubernetes", type=_minor, metavar="MINOR", help="Print only this minor version, such as 1.35."
+    )
     parser.add_argument(
         "--os",
         type=_release,
         metavar="RELEASE",
-        help="Only this release: its name (2022), build (20348, 10.0.20348.1607), tag (ltsc2022) or title "
-        "(Windows Server 2022).",
+        help="Print only this release: a name (2022), build (20348, 10.0.20348.1607), tag (ltsc2022) or "
+        "title (Windows Server 2022).",
     )
     parser.add_argument(
         "--features",
         action="store_true",
-        help="What of Windows works since which minor, instead of the releases.",
+        help="Print Windows features and the minor versions that have them, instead of releases.",
     )
     parser.add_argument(
-        "-o", "--output", choices=tuple(_RENDERERS), default="table", help="How to print it (default: table)."
+        "-o",
+        "--output",
+        choices=tuple(_RENDERERS),
+        default="table",
+        help="Print in this format. Default: table.",
     )
     parser.set_defaults(run=run)
 
@@ -86,9 +95,9 @@ def add_to(subparsers: Subparsers) -> None:
 def run(given: argparse.Namespace) -> int:
     """Print what was asked for, as of today in UTC; return the exit code."""
     if given.features and given.os:
-        sys.stderr.write("kubectl winpool matrix: --os goes without --features: those go by minors\n")
+        sys.stderr.write("kubectl winpool matrix: --os cannot be used with --features\n")
         return Exit.USAGE
-    if note := offline_note(given, why="the matrix is built into the plugin, and no cluster is asked"):
+    if note := offline_note(given, why="the matrix is built in, and no cluster is contacted"):
         sys.stderr.write(f"{note}\n")
     today = datetime.now(UTC).date()
     sys.stdout.write(
@@ -120,7 +129,7 @@ def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
 def _minor(text: str) -> Minor:
     minor = parse_minor(text)
     if minor is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no version of Kubernetes: write it as 1.35")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a Kubernetes version: write it as 1.35")
     return minor
 
 
@@ -135,14 +144,14 @@ def _release(text: str) -> str:
 
 def _table(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
     if not rows:
-        return "Nothing is listed for that. Ask for minor and release together to see why.\n"
+        return "The matrix has no entry for this. Use --kubernetes and --os together to see why.\n"
     alone = len(rows) == 1
     text = aligned(
         _HEAD[:-1] if alone else _HEAD,
         ((cells[:-1] if alone else cells) for cells in map(_cells, rows)),
     )
     said = _why(rows[0], matrix, today) if alone else _notes(rows)
-    return f"{text}{said}\nThe data is of {matrix.as_of}; what came later is not in it.\n"
+    return f"{text}{said}\nThe data is from {matrix.as_of} and has no later changes.\n"
 
 
 def _cells(row: Entry) -> tuple[str, ...]:
@@ -174,8 +183,8 @@ def _why(row: Entry, matrix: Matrix, today: date) -> str:
     if row.kep116 is not None:
         said.append(row.kep116.message)
     if row.end_of_life is not None:
-        word = "ended" if today > row.end_of_life else "ends"
-        said.append(f"Kubernetes {row.kubernetes}: its life {word} with {row.end_of_life}.")
+        word = "was" if today > row.end_of_life else "is"
+        said.append(f"Kubernetes {row.kubernetes}: the end of life {word} {row.end_of_life}.")
     said.append(row.servicing)
     said.extend(f"Source: {matrix.sources[each].url}" for each in row.sources)
     return "\n" + "".join(f"{each}\n" for each in said)

@@ -35,7 +35,12 @@ class NodeState(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     MEMORY_MISMATCH = "MemoryMismatch"
     NOT_WRITTEN = "NotWritten"
+    NOT_AS_ASKED = "NotAsAsked"
     UP_TO_DATE = "UpToDate"
+
+
+_MOST_DIGITS: Final = 10
+"""Of a revision, as of any integer of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,14 @@ class NodeGroup:
     names: tuple[str, ...] = ()
 
 
-def node_groups(pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int) -> tuple[NodeGroup, ...]:
+def node_groups(
+    pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int, up_to_date: int
+) -> tuple[NodeGroup, ...]:
     """Fold the nodes that carry the label of ``pool``: those that are up to date first, then the worst.
 
     ``counted`` is how many nodes the pool has by its status: those of them that do not carry the label are
-    not written to yet.
+    not written to yet. ``up_to_date`` is how many are up to date by its status: no more are called so here,
+    since not all that is wrong with a node is seen on it.
     """
     shows = _signs(pool)
     found: dict[NodeState, list[str]] = {}
@@ -59,6 +67,14 @@ def node_groups(pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int)
         state = next((each for each, shown in shows if shown(node)), NodeState.UP_TO_DATE)
         found.setdefault(state, []).append(node.name)
     groups = {state: NodeGroup(state, len(names), tuple(sorted(names))) for state, names in found.items()}
+    good = groups.pop(NodeState.UP_TO_DATE, NodeGroup(NodeState.UP_TO_DATE, 0))
+    if others := max(0, good.count - up_to_date):
+        # Which of them, the status does not say, unless it is all.
+        names = () if up_to_date else good.names
+        groups[NodeState.NOT_AS_ASKED] = NodeGroup(NodeState.NOT_AS_ASKED, others, names)
+        good = NodeGroup(NodeState.UP_TO_DATE, up_to_date)
+    if good.count:
+        groups[NodeState.UP_TO_DATE] = good
     if counted > len(nodes):
         groups[NodeState.NOT_WRITTEN] = NodeGroup(NodeState.NOT_WRITTEN, counted - len(nodes))
     order = (NodeState.UP_TO_DATE, *(each for each in NodeState if each is not NodeState.UP_TO_DATE))
@@ -91,26 +107,34 @@ def _signs(pool: Mapping[str, Any]) -> tuple[_Sign, ...]:
 def _of_spec(spec: WindowsNodePoolSpec) -> tuple[_Sign, ...]:
     taints = {(each.key, each.effect, each.value) for each in spec.taints}
     startup = {(each.key, each.effect) for each in spec.startup_taints}
-    release = built_in().judged_as(spec.os.version)
+    release, target = built_in().judged_as(spec.os.version), spec.os.target_revision
 
     def lacks_keys(node: Node) -> bool:
         there = {(each.key, each.effect, each.value) for each in node.taints}
         return not taints <= there or any(node.labels.get(key) != value for key, value in spec.labels.items())
 
     def is_behind(node: Node) -> bool:
-        runs, revision = node.labels.get(OS_VERSION_LABEL), node.labels.get(OS_REVISION_LABEL, "")
+        runs, revision = node.labels.get(OS_VERSION_LABEL), _revision(node)
         if runs is not None and runs != release:
             return True
-        target = spec.os.target_revision
-        return target is not None and revision.isdecimal() and int(revision) < target
+        return target is not None and revision is not None and revision < target
+
+    def is_unknown(node: Node) -> bool:
+        return OS_VERSION_LABEL not in node.labels or (target is not None and _revision(node) is None)
 
     return (
         (NodeState.KEYS_MISSING, lacks_keys),
         (NodeState.VALIDATING, lambda node: any(each.identity in startup for each in node.taints)),
         (NodeState.UPGRADE_DUE, is_behind),
-        (NodeState.BUILD_UNKNOWN, lambda node: OS_VERSION_LABEL not in node.labels),
+        (NodeState.BUILD_UNKNOWN, is_unknown),
         (
             NodeState.MEMORY_MISMATCH,
             lambda node: any(each.key == RESERVED_MEMORY_TAINT for each in node.taints),
         ),
     )
+
+
+def _revision(node: Node) -> int | None:
+    """Return the revision that the node is labelled with, None where that is no number."""
+    revision = node.labels.get(OS_REVISION_LABEL, "")
+    return int(revision) if revision.isdecimal() and len(revision) <= _MOST_DIGITS else None

@@ -39,11 +39,11 @@ def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
         verdict = worst((class_reason(minor, name, layers=layers), *ended))
         found.setdefault(verdict, []).append(str(minor))
     verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
-    title = asked if asked == name else f"{asked}, judged as {name} since they share a build"
+    title = asked if asked == name else f"{asked}, judged as {name}, which has the same build"
     support = "end of support unknown"
     if said:
-        support = f"{'support ended' if ended else 'in support until'} {said[0]}"
-    return f"Windows Server {title}: {verdicts}; {support}; data of {matrix.as_of}"
+        support = f"{'support ended on' if ended else 'supported until'} {said[0]}"
+    return f"Windows Server {title}: {verdicts}; {support}; data from {matrix.as_of}"
 
 
 def _maintained(matrix: Matrix, today: date) -> list[Minor]:

@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
+from winpool.api.text import printable
+from winpool.cli.columns import aligned
+from winpool.cli.widths import width_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PIPE_WIDTH: Final = 100
 """Columns where nothing says how wide the terminal is, as in a pipe."""
@@ -51,10 +55,11 @@ class Look:
     colour: bool = False
 
     def plain(self, text: str) -> str:
-        """Return ``text`` in the letters of the terminal."""
-        if self.unicode or text.isascii():
-            return text
-        return text.replace(_CUT, "...").encode("ascii", "backslashreplace").decode("ascii")
+        """Return ``text``, printable, in the letters of the terminal."""
+        shown = printable(text)
+        if self.unicode or shown.isascii():
+            return shown
+        return shown.replace(_CUT, "...").encode("ascii", "backslashreplace").decode("ascii")
 
     def painted(self, text: str, ink: Ink) -> str:
         """Return ``text`` in that colour, where there are colours."""
@@ -67,7 +72,10 @@ class Look:
 
 @dataclass(slots=True)
 class Paper:
-    """Lines that are written one after the other, as a terminal of that look wants them."""
+    """Lines that are written one after the other, as a terminal of that look wants them.
+
+    Every text is made printable here, so that no text of others has to be before.
+    """
 
     look: Look
     _lines: list[str] = field(default_factory=list)
@@ -100,12 +108,16 @@ class Paper:
         """Write an entry of a list, after the mark for ``ink``."""
         self.wrapped(text, first=f"  {self.look.mark(ink)} ", ink=ink)
 
-    def table(self, text: str, *, indent: str) -> None:
-        """Write the lines of a table, whose first is its head."""
-        head, *rows = text.splitlines()
-        self.line(f"{indent}{head}", ink=Ink.HEAD)
-        for row in rows:
-            self.line(f"{indent}{row}")
+    def table(self, rows: Sequence[Mapping[str, str]], *, dropped: Sequence[str], indent: str) -> None:
+        """Write ``rows`` by the names of their columns, without as many of ``dropped`` as do not fit."""
+        cells = [{name: self.look.plain(cell) for name, cell in row.items()} for row in rows]
+        for left_out in range(len(dropped) + 1):
+            head = tuple(name for name in cells[0] if name not in dropped[:left_out])
+            lines = aligned(head, [tuple(row[name] for name in head) for row in cells]).splitlines()
+            if max(map(width_of, lines)) + len(indent) <= self.look.width:
+                break
+        for number, line in enumerate(lines):
+            self.line(f"{indent}{line}", ink=Ink.PLAIN if number else Ink.HEAD)
 
     @property
     def text(self) -> str:
@@ -118,7 +130,7 @@ def look_of(stream: TextIO, *, environ: Mapping[str, str] = os.environ) -> Look:
 
     Colours: https://no-color.org. Letters beyond ASCII where both the stream and the locale have them.
     """
-    columns = shutil.get_terminal_size((PIPE_WIDTH, _HEIGHT)).columns
+    columns = size_of_terminal().columns
     colour = is_terminal(stream) and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
     return Look(max(_NARROWEST, min(columns, _WIDEST)), unicode=_has_unicode(stream, environ), colour=colour)
 
@@ -128,9 +140,9 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty()
 
 
-def rows_of_terminal() -> int:
-    """Return how many lines the terminal shows at once."""
-    return shutil.get_terminal_size((PIPE_WIDTH, _HEIGHT)).lines
+def size_of_terminal() -> os.terminal_size:
+    """Return how many columns and lines the terminal shows at once."""
+    return shutil.get_terminal_size((PIPE_WIDTH, _HEIGHT))
 
 
 def _has_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:

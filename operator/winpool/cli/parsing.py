@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name
 
 _HELP_COLUMN: Final = 28
 """Where the explanations begin: after the longest of our flags with its value."""
+
+_HELP_WIDTH: Final = 80
 
 _POOL_RESOURCES: Final = frozenset(
     f"{name}{group}"
@@ -42,14 +45,24 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def add_verb(
-    subparsers: Subparsers, name: str, *, summary: str, description: str, examples: Sequence[tuple[str, str]]
+    subparsers: Subparsers,
+    name: str,
+    *,
+    summary: str,
+    description: str,
+    exits: Mapping[Exit, str],
+    examples: Sequence[tuple[str, str]],
 ) -> argparse.ArgumentParser:
-    """Add the parser of a verb; each example is a command and what it is good for."""
+    """Add the parser of a verb.
+
+    ``exits`` says what each exit code means, beside those that mean the same for all verbs. Each example is
+    a command and what it does.
+    """
     lines = [f"  # {meaning}\n  {command}" for command, meaning in examples]
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=summary,
-        description=description,
+        description=f"{description}\n\n{_exit_codes(exits)}",
         epilog="examples:\n" + "\n\n".join(lines),
         formatter_class=HelpFormatter,
         add_help=False,
@@ -60,9 +73,23 @@ def add_verb(
     return parser
 
 
+def _exit_codes(exits: Mapping[Exit, str]) -> str:
+    """Return the list of exit codes, in the same form for every verb."""
+    said = {Exit.USAGE: "the command line is wrong", Exit.INTERRUPTED: "Ctrl-C stopped it", **exits}
+    lines = (
+        line
+        for code in Exit
+        if code in said
+        for line in textwrap.wrap(
+            said[code], _HELP_WIDTH, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7
+        )
+    )
+    return "\n".join(("exit codes:", *lines))
+
+
 def add_help(parser: argparse.ArgumentParser) -> None:
-    """Add ``--help``, with a sentence in the voice of ours."""
-    parser.add_argument("-h", "--help", action="help", help="Show this text.")
+    """Add ``--help``, with a sentence like those of our own flags."""
+    parser.add_argument("-h", "--help", action="help", help="Show this help.")
 
 
 def add_connection(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
@@ -71,10 +98,16 @@ def add_connection(parser: argparse.ArgumentParser, *, default: str | None = Non
     A verb gives SUPPRESS as ``default``, or it would overwrite what stands before it.
     """
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", default=default, help="The kubeconfig file. Default: as for kubectl."
+        "--kubeconfig",
+        metavar="FILE",
+        default=default,
+        help="Use this kubeconfig file. Default: as for kubectl.",
     )
     parser.add_argument(
-        "--context", metavar="NAME", default=default, help="The context of it. Default: its current one."
+        "--context",
+        metavar="NAME",
+        default=default,
+        help="Use this context of the kubeconfig. Default: the current context.",
     )
 
 
@@ -86,10 +119,10 @@ def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> N
         metavar="FILE",
         action="append",
         required=required,
-        help="A file, a folder, or - for what is piped in; can be given more than once.",
+        help="Read manifests from this file or folder, or from standard input if it is -. Can be repeated.",
     )
     parser.add_argument(
-        "-R", "--recursive", action="store_true", help="Read the folders below those of -f, too."
+        "-R", "--recursive", action="store_true", help="Also read the folders below a folder of -f."
     )
 
 
@@ -97,11 +130,16 @@ def pool_name(text: str) -> str:
     """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
     resource, slash, name = text.rpartition("/")
     if not name or (slash and resource.lower() not in _POOL_RESOURCES):
-        raise argparse.ArgumentTypeError(f"{text!r} names no pool: write NAME or {SHORT_NAME}/NAME")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the name of a pool: write NAME or {SHORT_NAME}/NAME"
+        )
     return name
 
 
 def offline_note(given: argparse.Namespace, *, why: str) -> str:
-    """Say that ``--kubeconfig`` and ``--context`` have no effect; empty where neither was given."""
+    """Say that ``--kubeconfig`` and ``--context`` have no effect, and why; empty where neither was given."""
     flags = [name for name in ("kubeconfig", "context") if getattr(given, name, None)]
-    return f"{' and '.join(f'--{name}' for name in flags)} without effect: {why}" if flags else ""
+    if not flags:
+        return ""
+    verb = "have" if len(flags) > 1 else "has"
+    return f"{' and '.join(f'--{name}' for name in flags)} {verb} no effect: {why}"

@@ -78,10 +78,14 @@ class BuildView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What DryRun would change on one node, one text a change, or one word where it does not say what."""
+    """What DryRun would change on one node, one text a change, or one word where it does not say what.
+
+    ``more`` are the changes that the plan has no room for.
+    """
 
     node: str
     changes: tuple[str, ...]
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +226,8 @@ def _build(found: Mapping[str, Any]) -> BuildView:
 
 def _step(found: Mapping[str, Any]) -> StepView:
     changes = tuple(map(_change, _maps(found, "changes")))
-    return StepView(text(found.get("node")), changes or (text(found.get("reason")),))
+    more = max(0, count(found.get("changeCount")) - len(changes))
+    return StepView(text(found.get("node")), changes or (text(found.get("reason")),), more)
 
 
 def _preflight(found: Mapping[str, Any]) -> PreflightView:

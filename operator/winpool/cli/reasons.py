@@ -18,7 +18,7 @@ NO_CRD: Final = (
 )
 
 GARBLED: Final = (
-    "the answer is not what an API server sends: check the address of the cluster in the kubeconfig"
+    "the answer is not from a Kubernetes API server: check the address of the cluster in the kubeconfig"
 )
 
 _REQUEST: Final = re.compile(r"^(?:get|list|watch|create) [a-z./]+(?: \S+)?: ")
@@ -33,7 +33,9 @@ class NoSuchPoolError(Exception):
     """The cluster has no pool of that name; the text says so."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f'there is no {KIND} "{name}" in this cluster: kubectl get {SHORT_NAME} lists them')
+        super().__init__(
+            f'there is no {KIND} "{name}" in this cluster: list the pools with kubectl get {SHORT_NAME}'
+        )
 
 
 def reason_of(error: ApiError) -> str:
@@ -52,7 +54,7 @@ def reason_of(error: ApiError) -> str:
         case Unauthorized():
             return f"the API server does not accept the credentials of the kubeconfig: {said}"
         case Unavailable():
-            return f"the API server cannot be reached, or is not well: {said}"
+            return f"the API server cannot be reached, or is not healthy: {said}"
         case _:
             return f"the API server answers: {said}"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import SEE_READY, Reason
+from winpool.api.conditions import ConditionType, Reason, refers_to
 from winpool.cli.ages import age
-from winpool.cli.columns import aligned
 from winpool.cli.node_states import NodeState
 from winpool.cli.paper import Ink, Paper
 
@@ -34,11 +33,12 @@ _SAID: Final[Mapping[NodeState, str]] = {
     NodeState.NOT_READY: "not Ready",
     NodeState.CORDONED: "cordoned",
     NodeState.KEYS_MISSING: "labels or taints missing",
-    NodeState.VALIDATING: "with startup taints, until validation has passed",
+    NodeState.VALIDATING: "with startup taints until they pass validation",
     NodeState.UPGRADE_DUE: "upgrade due",
-    NodeState.BUILD_UNKNOWN: "with an unknown build of Windows",
-    NodeState.MEMORY_MISMATCH: "tainted for another amount of reserved memory",
+    NodeState.BUILD_UNKNOWN: "with an unknown Windows build",
+    NodeState.MEMORY_MISMATCH: "tainted because of reserved memory",
     NodeState.NOT_WRITTEN: "not written to yet",
+    NodeState.NOT_AS_ASKED: "not as the spec asks, see issues",
 }
 
 
@@ -59,7 +59,7 @@ def render_pools(pools: Iterable[PoolView], *, now: datetime, look: Look) -> str
         for pool in pools
     ]
     paper = Paper(look)
-    _table(paper, rows, dropped=_DROPPED, indent="")
+    paper.table(rows, dropped=_DROPPED, indent="")
     return paper.text
 
 
@@ -96,7 +96,7 @@ def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     ready = pool.ready
     if ready is None or not pool.is_observed:
         said = (
-            "not known: the operator has not processed this pool yet. Check that it runs: kubectl -n "
+            "unknown: the operator has not processed this pool yet. Check that it runs: kubectl -n "
             "winpool-system get pods"
         )
         _field(paper, "State", said, ink=Ink.BUSY)
@@ -107,7 +107,7 @@ def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     if ready.message and ready.reason != Reason.UP_TO_DATE:
         paper.wrapped(ready.message, first=" " * _TITLE_WIDTH)
     if pool.observed_generation < pool.generation:
-        said = "The operator has not processed the newest spec yet: what follows is about an earlier one."
+        said = "The operator has not processed the newest spec yet. The following is about an earlier spec."
         paper.wrapped(said, first=" " * _TITLE_WIDTH)
 
 
@@ -127,7 +127,7 @@ def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     told = {pool.ready.message} if pool.ready is not None else set()
     for each in pool.notable:
         paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
-        if each.message and each.message not in told and not each.message.endswith(SEE_READY):
+        if each.message and each.message not in told and not refers_to(each.message, ConditionType.READY):
             paper.wrapped(each.message, first="    ")
         told.add(each.message)
 
@@ -161,24 +161,27 @@ def _about(issue: IssueView) -> str:
 def _plan(paper: Paper, pool: PoolView) -> None:
     if pool.planned_nodes is None:
         return
-    _title(paper, f"Plan: {_count(pool.planned_nodes, 'node')} would be written to if mode were Active")
-    for changes, names in _folded(pool.plan).items():
-        said = f"{', '.join(changes)} on {_count(len(names), 'node')} ({_named(names, len(names))})"
+    _title(paper, f"Plan: with mode Active the operator would write to {_count(pool.planned_nodes, 'node')}")
+    for (changes, more), names in _folded(pool.plan).items():
+        cut = f" and {more} more" if more else ""
+        said = f"{', '.join(changes)}{cut} on {_count(len(names), 'node')} ({_named(names, len(names))})"
         paper.wrapped(said, first="  ", rest="    ")
     if len(pool.plan) < pool.planned_nodes:
         paper.line(f"  and {_count(pool.planned_nodes - len(pool.plan), 'node')} more")
     for each in pool.preflight:
         pods = f"{_count(each.intolerant_pods, 'pod')} ({_named(each.pods, each.intolerant_pods)})"
         said = f"{each.taint}: not tolerated by {pods} on {_count(each.nodes, 'node')}"
-        agents = f", among them of the DaemonSets {', '.join(each.daemon_sets)}" if each.daemon_sets else ""
+        agents = (
+            f", including pods of the DaemonSets {', '.join(each.daemon_sets)}" if each.daemon_sets else ""
+        )
         paper.marked(f"{said}{agents}", ink=Ink.BUSY)
 
 
-def _folded(steps: Iterable[StepView]) -> Mapping[tuple[str, ...], list[str]]:
+def _folded(steps: Iterable[StepView]) -> Mapping[tuple[tuple[str, ...], int], list[str]]:
     """Return the nodes by what would be changed on them."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    found: dict[tuple[tuple[str, ...], int], list[str]] = {}
     for step in steps:
-        found.setdefault(step.changes, []).append(step.node)
+        found.setdefault((step.changes, step.more), []).append(step.node)
     return found
 
 
@@ -197,12 +200,12 @@ def _builds(paper: Paper, pool: PoolView) -> None:
         }
         for each in pool.builds
     ]
-    _table(paper, rows, dropped=_DROPPED_OF_BUILDS, indent="  ")
+    paper.table(rows, dropped=_DROPPED_OF_BUILDS, indent="  ")
 
 
 def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
     if problem:
-        _title(paper, "Nodes by state: they cannot be listed")
+        _title(paper, "Nodes by state: the nodes cannot be listed")
         paper.wrapped(problem, first="    ")
         return
     if not groups:
@@ -214,16 +217,6 @@ def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
         shown = group.names if group.state is not NodeState.UP_TO_DATE else ()
         names = f": {_named(shown, group.count)}" if shown else ""
         paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")
-
-
-def _table(paper: Paper, rows: Sequence[Mapping[str, str]], *, dropped: Sequence[str], indent: str) -> None:
-    """Write ``rows`` by the names of their columns, without as many of ``dropped`` as do not fit."""
-    for left_out in range(len(dropped) + 1):
-        head = tuple(name for name in rows[0] if name not in dropped[:left_out])
-        table = aligned(head, [tuple(row[name] for name in head) for row in rows])
-        if max(map(len, table.splitlines())) + len(indent) <= paper.look.width:
-            break
-    paper.table(table, indent=indent)
 
 
 def _title(paper: Paper, text: str) -> None:

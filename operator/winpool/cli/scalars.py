@@ -55,7 +55,7 @@ def resolve(text: str, *, tag: str | None, plain: bool) -> Scalar:
         value = _resolve_plain(text)
         if _fits(value, _RESOLVED[tag]):
             return value
-        raise ScalarError(f"{text!r} is no {_RESOLVED[tag]}")
+        raise ScalarError(f"{text!r} is not of the type {_RESOLVED[tag]}")
     # A tag that nobody knows makes a text, and so do quotes.
     return _resolve_plain(text) if plain and tag is None else text
 
@@ -83,7 +83,7 @@ def _resolve_plain(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if _NO_JSON.fullmatch(text):
-        raise ScalarError(f"{text} has no form in JSON; in quotes it is a text")
+        raise ScalarError(f"{text} does not exist in JSON: write it in quotes as a string")
     if text[0] not in "+-.0123456789":
         return text
     # Underscores may stand between digits, but not in what begins with a point.

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.cli.node_states import node_groups
-from winpool.cli.paper import Ink, Paper, is_terminal, look_of, rows_of_terminal
+from winpool.cli.paper import Ink, Paper, is_terminal, look_of, size_of_terminal
 from winpool.cli.parsing import Exit, add_verb, pool_name
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pool, render_pools
 from winpool.cli.status_json import content_of
+from winpool.cli.widths import fills, fitted
 
 if TYPE_CHECKING:
     import argparse
@@ -28,25 +29,25 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
 
 _DESCRIPTION: Final = f"""\
-Show how a pool is doing: its counts and its state, the conditions that are
-not as they should be, the issues with what to do about each, the builds of
-Windows, and the nodes by how they are doing.
+Show the state of a pool, its issues and their fixes.
 
-Without POOL there is one line for each {KIND} of the cluster. Where
-there is only one, all of it is shown. It needs the rights to list
-windowsnodepools and nodes, and with -w to watch windowsnodepools.
+It also shows the node counts, the conditions that need attention, the Windows
+builds, and the nodes by state. Without POOL it prints one line for each
+{KIND}; if there is only one, it shows that pool in detail. It needs
+the rights to list windowsnodepools and nodes, and for -w to watch
+windowsnodepools."""
 
-exit codes:
-  0   it is shown, however the pool is doing
-  1   there is no such pool
-  2   the command line makes no sense, or the API server cannot be read
-  130 Ctrl-C ended it"""
+_EXITS: Final = {
+    Exit.DONE: "the pools are shown, in whatever state they are",
+    Exit.REFUSED: "there is no such pool",
+    Exit.USAGE: "the command line is wrong, or the API server cannot be read",
+}
 
 _EXAMPLES: Final = (
     ("kubectl winpool status", "all pools, one line each"),
-    ("kubectl winpool status win-2022", "all about one pool"),
-    ("kubectl winpool status wnp/win-2022 -w", "again with every change, until Ctrl-C"),
-    ("kubectl winpool status win-2022 -o json", "for a program; with -w one line for each change"),
+    ("kubectl winpool status win-2022", "one pool in detail"),
+    ("kubectl winpool status wnp/win-2022 -w", "update with every change, until Ctrl-C"),
+    ("kubectl winpool status win-2022 -o json", "for programs; with -w one line for each change"),
 )
 
 _CLEAR: Final = "\x1b[2J"
@@ -59,18 +60,23 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "status",
-        summary="Show how pools are doing, what is wrong, and what to do.",
+        summary="Show the state of pools, their issues and the fixes.",
         description=_DESCRIPTION,
+        exits=_EXITS,
         examples=_EXAMPLES,
     )
     parser.add_argument(
-        "pool", type=pool_name, nargs="?", metavar="POOL", help="The name of the pool, or wnp/NAME."
+        "pool", type=pool_name, nargs="?", metavar="POOL", help="Show this pool: NAME or wnp/NAME."
     )
     parser.add_argument(
-        "-w", "--watch", action="store_true", help="Show it again with every change, until Ctrl-C."
+        "-w", "--watch", action="store_true", help="Update the output with every change, until Ctrl-C."
     )
     parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="How to print it (default: text)."
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="Print in this format. Default: text.",
     )
     parser.set_defaults(run=run)
 
@@ -117,7 +123,9 @@ def render(
 
 
 def _groups(view: PoolView, nodes: Sequence[Node], *, problem: str) -> tuple[NodeGroup, ...]:
-    return () if problem else node_groups(view.content, nodes, counted=view.nodes)
+    if problem:
+        return ()
+    return node_groups(view.content, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes)
 
 
 def _text(seen: Seen, *, now: datetime, look: Look) -> str:
@@ -157,25 +165,22 @@ class _Screen:
     def _picture(self, seen: Seen) -> str:
         now, look = datetime.now(UTC), look_of(sys.stdout)
         paper = Paper(look)
-        paper.line(f"{now:%H:%M:%S} UTC, shown again with every change; Ctrl-C ends it", ink=Ink.HEAD)
+        paper.line(f"{now:%H:%M:%S} UTC, updated with every change; stop with Ctrl-C", ink=Ink.HEAD)
         if seen.trouble:
             paper.marked(f"out of date: {seen.trouble}", ink=Ink.BAD)
         paper.line()
         if not seen.pools:
             name = self._given.pool
-            paper.line(f'there is no {KIND} "{name}" any more' if name else f"there is no {KIND}")
+            paper.line(f'the {KIND} "{name}" no longer exists' if name else f"there is no {KIND}")
             return paper.text
         return paper.text + _text(seen, now=now, look=look)
 
     def _draw_over(self, picture: str) -> None:
-        lines, most = picture.splitlines(), max(1, rows_of_terminal() - 1)
-        if len(lines) > most:
-            lines = [
-                *lines[: most - 1],
-                f"({len(lines) - most + 1} more lines: a taller terminal shows them)",
-            ]
+        columns, height = size_of_terminal()
+        # One row is for the cursor.
+        rows = fitted(picture.splitlines(), columns=columns, most=max(1, height - 1))
         clear = "" if self._drawn else _CLEAR
-        text = "".join(f"{line}{_TO_LINE_END}\n" for line in lines)
+        text = "".join(f"{row}{'' if fills(row, columns=columns) else _TO_LINE_END}\n" for row in rows)
         sys.stdout.write(f"{clear}{_HOME}{text}{_TO_END}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from winpool.cli.lenient import items, mapping
+from winpool.cli.lenient import items, mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def content_of(
         "upToDateNodes": pool.up_to_date_nodes,
         "misplacedPods": pool.misplaced_pods,
         "conditions": [
-            each for each in items(status.get("conditions")) if mapping(each).get("type") in notable
+            each for each in items(status.get("conditions")) if text(mapping(each).get("type")) in notable
         ],
         "issueCount": pool.issue_count,
         "issues": items(status.get("issues")),

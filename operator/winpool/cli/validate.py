@@ -28,29 +28,32 @@ if TYPE_CHECKING:
     from winpool.cli.structural import Fault
 
 _DESCRIPTION: Final = f"""\
-Say whether the API server would take the {KIND}s in some files.
+Check whether the API server would accept the {KIND}s in files.
 
-Without a cluster and without a kubeconfig: the schema and every rule of the
-CRD are built in. Each fault is a line with file, line, document and field,
-in the words of the API server. A key that is there twice is a fault too;
-kubectl itself would drop the first one without a word. Of a valid pool it
-says how nodes of its release would be judged by the support matrix.
+It needs no cluster: the schema and all rules of the CRD are built in. Each
+error is one line with file, line, document and field, in the words of the API
+server. A duplicate key is an error too, although kubectl drops the first one
+without a warning. For a valid pool it prints the verdict of the support
+matrix on nodes with the release of the pool.
 
-Objects of other kinds are passed over, with a note. The API server has the
-last word: its CRD may be of another version, and it may have policies.
+It skips objects of other kinds, with a note. The API server can still refuse
+a valid pool: its CRD can have another version, and policies can apply."""
 
-exit codes:
-  0   every pool is valid
-  1   a pool is refused, a document cannot be read, or there is no pool
-  2   the command line makes no sense, or a file or the API server cannot
-      be read"""
+_EXITS: Final = {
+    Exit.DONE: "every pool is valid",
+    Exit.REFUSED: "a pool is not valid, a document cannot be read, or there is no pool",
+    Exit.USAGE: "the command line is wrong, or a file or the API server cannot be read",
+}
 
 _EXAMPLES: Final = (
-    ("kubectl winpool validate -f pool.yaml", "one file"),
-    ("kubectl winpool validate -f pools/ -f more.json", "all .yaml, .yml and .json of a folder, and a file"),
-    ("kubectl winpool validate -R -f environments/", "of the folders below it, too"),
-    ("kubectl kustomize overlays/prod | kubectl winpool validate -f -", "what another program makes"),
-    ("kubectl winpool validate -f pool.yaml --server", "ask the API server; nothing is stored"),
+    ("kubectl winpool validate -f pool.yaml", "check one file"),
+    ("kubectl winpool validate -f pools/ -f more.json", "check a folder (.yaml, .yml, .json) and a file"),
+    ("kubectl winpool validate -R -f environments/", "check a folder and all folders below it"),
+    (
+        "kubectl kustomize overlays/prod | kubectl winpool validate -f -",
+        "check the output of another program",
+    ),
+    ("kubectl winpool validate -f pool.yaml --server", "ask the API server, which stores nothing"),
 )
 
 
@@ -76,22 +79,23 @@ def add_to(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "validate",
-        summary="Say whether the API server would take a pool, without asking it.",
+        summary="Check pool manifests without a cluster.",
         description=_DESCRIPTION,
+        exits=_EXITS,
         examples=_EXAMPLES,
     )
     add_filename(parser)
     parser.add_argument(
         "--server",
         action="store_true",
-        help="Ask the API server instead, by a dry run; needs the right to create pools.",
+        help="Ask the API server with a dry run instead. It needs the right to create pools.",
     )
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Judge the files; return the exit code."""
-    if not given.server and (note := offline_note(given, why="without --server no cluster is asked")):
+    if not given.server and (note := offline_note(given, why="without --server no cluster is contacted")):
         _note(note)
     try:
         found_texts = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
@@ -114,7 +118,7 @@ def run(given: argparse.Namespace) -> int:
                 refused += _say(file, each.line, found.title, refusal)
             else:
                 kind = each.content["kind"]
-                _note(f"{file}:{each.line}: {found.title}: passed over, a {kind} is no {KIND}")
+                _note(f"{file}:{each.line}: {found.title}: skipped, {kind} is not {KIND}")
     if given.server:
         return _by_server(pools, given=given, refused=refused)
     return _offline(pools, refused=refused)
@@ -130,7 +134,7 @@ def _offline(pools: Sequence[_Found], *, refused: int) -> int:
         if not faults:
             refused += _by_matrix(found)
     code = _sum_up(len(pools), refused=refused)
-    _note("The API server has the last word; --server asks it.")
+    _note("The API server makes the final decision: ask it with --server.")
     return code
 
 
@@ -179,7 +183,7 @@ def _not_ours(content: Any) -> str | None:
     if (version, kind) == (API_VERSION, KIND):
         return None
     if str(version).partition("/")[0] == GROUP or str(kind).lower() == KIND.lower():
-        return f'no matches for kind "{kind}" in version "{version}"; there is {KIND} in {API_VERSION}'
+        return f'no matches for kind "{kind}" in version "{version}"; winpool has {KIND} in {API_VERSION}'
     return ""
 
 
@@ -197,10 +201,10 @@ def _fix(fault: Fault, manifest: Manifest) -> str:
 
 def _sum_up(pools: int, *, refused: int) -> int:
     if refused:
-        _note(_count(refused, "fault"))
+        _note(_count(refused, "error"))
         return Exit.REFUSED
     if not pools:
-        sys.stdout.write(f"there is no {KIND} in what was given\n")
+        sys.stdout.write(f"no {KIND} found\n")
         return Exit.REFUSED
     _note(f"{_count(pools, 'pool')} valid")
     return Exit.DONE

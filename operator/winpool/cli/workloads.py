@@ -95,7 +95,9 @@ def _declared(annotations: Mapping[str, Any], builds: tuple[str, ...]) -> Declar
     versions = [version for each in builds if (version := parse_windows(each))]
     if not versions:
         return None
-    return Declared(min(versions, key=lambda each: each.build), f"what it asks of {WINDOWS_BUILD_LABEL}")
+    return Declared(
+        min(versions, key=lambda each: each.build), f"the build that the pod selects by {WINDOWS_BUILD_LABEL}"
+    )
 
 
 def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, ...]:

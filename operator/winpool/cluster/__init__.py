@@ -1,10 +1,10 @@
-"""The only door to the API server.
+"""The only code that talks to the API server.
 
 Nothing else in winpool opens a connection to it, builds a request or reads an answer.
-The way in is ``credentials`` (who we are), ``transport`` (one pool of connections, one
-error vocabulary from ``errors``), and on top of it ``reflector`` (what nodes there are),
-``writer`` (every change to nodes and pools) and ``events`` (what people are told).
+``credentials`` says who we are, ``transport`` has one pool of connections, and ``errors``
+the types of failures. On top of these are ``reflector`` (which nodes exist), ``writer``
+(every change to nodes and pools) and ``events`` (Events for people).
 ``access`` turns a refusal into the RBAC rule that is missing.
 
-The room knows neither Kopf nor Prometheus: it counts on plain objects that others read.
+The package knows neither Kopf nor Prometheus: its counters are plain objects that others read.
 """

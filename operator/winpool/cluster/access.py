@@ -1,8 +1,8 @@
 """From a refusal to the RBAC rule that is missing.
 
-Permissions are learned from the 403s that real requests get. Asking beforehand
-(SelfSubjectAccessReview) would cost a POST per permission at every start, and a yes could
-be out of date a second later.
+The operator learns which permissions are missing from the 403s that its requests get. Asking
+beforehand (SelfSubjectAccessReview) would cost a POST per permission at every start, and a yes
+could be out of date a second later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def rule_text(permission: Permission) -> str:
 def explain(error: Forbidden) -> str:
     """Say what is not permitted and which rule to add where: the text of MissingPermission.
 
-    Where it was not RBAC that refused (an admission policy, say), it is the server's own sentence.
+    For a refusal that is not from RBAC (such as one of an admission policy), it is the server's own sentence.
     """
     permission = error.permission
     if permission is None:
@@ -37,8 +37,8 @@ def explain(error: Forbidden) -> str:
         place, role = f"in namespace {permission.namespace}", f"a Role in namespace {permission.namespace}"
     resource = permission.resource + (f".{permission.group}" if permission.group else "")
     return (
-        f"{permission.user} may not {permission.verb} {resource} {place}:"
-        f" add the rule {rule_text(permission)} to {role} that is bound to it"
+        f"{permission.user} may not {permission.verb} {resource} {place}."
+        f" Add the rule {rule_text(permission)} to {role} that is bound to it."
     )
 
 

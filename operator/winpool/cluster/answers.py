@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 FAULTS: Final = (
     aiohttp.ClientError,
     OSError,
-    # What aiohttp lets through of its parsers and of yarl: a header, a chunk, a host or a URL that is none.
+    # What aiohttp passes on from its parsers and from yarl: an invalid header, chunk, host or URL.
     HttpProcessingError,
     ValueError,
     # A session or connector that was closed meanwhile.
     RuntimeError,
 )
-"""What a connection or an answer may make aiohttp raise, timeouts aside."""
+"""What aiohttp may raise for a connection or an answer, without timeouts."""
 
 
 _TEXT_LIMIT: Final = 300
-"""Characters of an error's own text that are told: a line of a broken answer may be kilobytes."""
+"""Characters of an error's own text that a message quotes: a line of a broken answer may be kilobytes."""
 
 
 class LineStream:
@@ -83,7 +83,7 @@ class LineStream:
 
 
 async def read_body(response: aiohttp.ClientResponse, *, limit: int, label: str) -> bytes | bytearray:
-    """Read a body into one buffer, so that a list of megabytes is held once and not twice.
+    """Read a body into one buffer, so that a list of megabytes is in memory once and not twice.
 
     Raises TooLarge above ``limit`` bytes.
     """
@@ -101,9 +101,9 @@ async def read_body(response: aiohttp.ClientResponse, *, limit: int, label: str)
 
 @contextmanager
 def translated(label: str, *, seconds: float) -> Iterator[None]:
-    """Turn what aiohttp and the operating system raise into an ApiError that ``label`` opens.
+    """Turn what aiohttp and the operating system raise into an ApiError whose message begins with ``label``.
 
-    ``seconds`` is the time that was allowed, for the message of a timeout.
+    ``seconds`` is the time limit, for the message of a timeout.
     """
     try:
         yield
@@ -116,9 +116,9 @@ def translated(label: str, *, seconds: float) -> Iterator[None]:
 
 
 def describe(error: Exception) -> str:
-    """Say in one line what is wrong with the connection, the same each time it is wrong.
+    """Say in one line what is wrong with the connection; the same line for the same fault.
 
-    Never the text of an error that carries a request or a URL: there are credentials in both.
+    The text of an error that contains a request or a URL is never used: both have credentials in them.
     """
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"the API server's certificate is not believed: {error.certificate_error}"
@@ -132,9 +132,10 @@ def describe(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answers {error.status} {error.message}"[:_TEXT_LIMIT]
+        return without_passwords(f"the proxy answers {error.status} {error.message}")[:_TEXT_LIMIT]
     if isinstance(error, OSError | aiohttp.ClientConnectionError):
         return without_passwords(str(error))[:_TEXT_LIMIT] or type(error).__name__
     if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
-        return f"the answer is not HTTP: {' '.join(error.message.split())}"[:_TEXT_LIMIT]
+        said = " ".join(error.message.split())
+        return without_passwords(f"the answer is not HTTP: {said}")[:_TEXT_LIMIT]
     return type(error).__name__

@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RETRY_AFTER_CAP_SECONDS: Final = 60.0
-"""The longest Retry-After that is obeyed, lest one wrong header makes us deaf for a day."""
+"""The longest Retry-After that is obeyed. Otherwise one wrong header could stop the operator for a day."""
 
 _uniform: Final = random.SystemRandom().uniform
 
 
 class Backoff:
-    """Doubling pauses with jitter: between half of a step and the whole of it.
+    """Pauses that double, with jitter: between half of a step and the whole of it.
 
-    The jitter keeps many clients that lost the same server from coming back in step; the
-    lower half keeps a single one from hammering it. Not thread-safe, no clock inside.
+    The jitter keeps many clients that lost the same server from coming back in step; the lower
+    bound limits the requests of a single one. Not thread-safe. It has no clock of its own.
     """
 
     __slots__ = ("_asked_cap", "_attempt", "_cap", "_first", "_uniform")
@@ -38,7 +38,7 @@ class Backoff:
         self._attempt = 0
 
     def next(self, *, asked: float | None = None) -> float:
-        """Seconds to wait now; the next call gives up to twice as many, up to the cap.
+        """Return the seconds to wait now; the next call returns up to twice as many, up to the cap.
 
         ``asked`` is what the server asked for (Retry-After): obeyed, up to ``asked_cap``.
         """
@@ -50,5 +50,5 @@ class Backoff:
         return max(self._uniform(step / 2, step), min(asked or 0.0, self._asked_cap))
 
     def reset(self) -> None:
-        """Start from the first step again: what failed has worked."""
+        """Start from the first step again, after a success."""
         self._attempt = 0

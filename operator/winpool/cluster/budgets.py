@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAMES_KEPT: Final = 1024
-"""Bound of memory: the one used longest ago is forgotten, which at worst gives it its burst again."""
+"""Bound of memory. Beyond it, the name used longest ago is forgotten; at worst it has its burst again."""
 
 
 class Budgets:
-    """Each name has ``burst`` tokens, and gets ``per_second`` of them back until it has them all."""
+    """Each name has up to ``burst`` tokens, and gets ``per_second`` new ones until it has that many."""
 
     __slots__ = ("_burst", "_left", "_monotonic", "_per_second")
 
@@ -21,11 +21,11 @@ class Budgets:
         self._per_second = per_second
         self._burst = float(burst)
         self._monotonic = monotonic
-        # Name to (tokens left, when that was so); the last used at the end.
+        # For each name the tokens left, and at which time; the last used is at the end.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str, *, leaving: int = 0) -> bool:
-        """Take a token; False where there is none but the last ``leaving``."""
+        """Take a token; False where no more than ``leaving`` are left."""
         now = self._monotonic()
         left, when = self._left.pop(name, (self._burst, now))
         left = min(self._burst, left + (now - when) * self._per_second)

@@ -1,9 +1,9 @@
 """Who we are and where the API server is: a kubeconfig, or the ServiceAccount of our pod.
 
 The official client reads the files (its configuration module only: importing one of its
-typed APIs costs 580 ms and 26 MB). What it does not do is done here: a token file is read
-again, an exec plugin is run again, certificates are read again, impersonation and proxies are
-obeyed, and missing credentials are an error instead of requests in the name of system:anonymous.
+typed APIs costs 580 ms and 26 MB). This module does what the client does not: it reads token
+files and certificates again, runs exec plugins again, obeys impersonation and proxies, and
+raises an error for missing credentials instead of sending requests as system:anonymous.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LOADER_FAULTS: Final = (
     ConfigException,
     OSError,
     yaml.YAMLError,
-    # The loader trusts the shape of the file and falls over whatever is not of it.
+    # The loader expects the right shape of the file, and raises any of these for another one.
     AttributeError,
     KeyError,
     TypeError,
@@ -58,9 +58,9 @@ _LOADER_FAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where the API server is and how to be believed there.
+    """Where the API server is and how to authenticate there.
 
-    ``server`` is a URL without a trailing slash. ``impersonation`` are headers that go with each
+    ``server`` is a URL without a trailing slash. ``impersonation`` are headers that are sent with each
     request. ``server_hostname`` is the name to expect in its certificate where that is not the URL's.
     """
 
@@ -90,12 +90,12 @@ async def load_connection(
     monotonic: Callable[[], float] = time.monotonic,
     now: Callable[[], datetime] = _utc_now,
 ) -> Connection:
-    """Find the credentials where an operator's are looked for (the order of controller-runtime).
+    """Find the credentials in the order of controller-runtime.
 
     ``kubeconfig`` (one or more paths, as in $KUBECONFIG), then $KUBECONFIG, then the pod's
     ServiceAccount, then ~/.kube/config. ``context`` chooses one of a kubeconfig's contexts.
 
-    Raises CredentialsError, naming file and fault, where there are none or they are unusable.
+    Raises CredentialsError, with the file and the fault, where there are none or they are unusable.
     """
     clocks = Clocks(monotonic=monotonic, now=now)
     paths = kubeconfig or environ.get("KUBECONFIG")
@@ -133,7 +133,7 @@ async def _from_kubeconfig(
         merged = _KubeConfigMerger(paths).config
         if merged is None:
             raise CredentialsError(f"kubeconfig {paths} does not exist or is empty")
-        # What expires is taken out before the loader sees it, which would read or run it only once.
+        # What expires is removed before the loader sees it: the loader would read or run it only once.
         user = take_user(merged, context=context, clocks=clocks)
         loader = _KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
         await loader.load_and_set(configuration)
@@ -155,7 +155,7 @@ async def _from_kubeconfig(
 
 
 def _fixed(header: str, *, source: str) -> str | None:
-    """Check the header that the loader made of a token, or of name and password; None where it has none."""
+    """Check the header that the loader made from a token, or name and password; None where it has none."""
     scheme, _, value = header.partition(" ")
     if scheme == "Bearer" and value.strip():
         return bearer(value, source=source)
@@ -183,7 +183,7 @@ def _connection(
 ) -> Connection:
     server = _server_url(configuration.host)
     if not configuration.verify_ssl:
-        log.warning("insecure-skip-tls-verify: whoever answers at %s is believed", server)
+        log.warning("insecure-skip-tls-verify is set: winpool does not verify the certificate of %s", server)
     files = TlsFiles(
         ca=configuration.ssl_ca_cert,
         certificate=configuration.cert_file,

@@ -1,7 +1,7 @@
-"""Reading lists: what the answer has to be before anything that is on it, or is not on it, counts.
+"""Reading lists: what the answer has to be before its items, or the absence of an item, count.
 
-An empty JSON object from some proxy must not read as "there are none" (P4). Nor must a list of something
-else, or of another version of the same, whose fields may mean something else.
+An empty JSON object from some proxy must not mean "there are none" (P4). Nor must a list of another kind, or
+of another version of the same kind, whose fields may mean something else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ListReader(Generic[ItemT]):
         self._api_version = api_version
 
     def read(self, body: bytes | bytearray) -> ListOf[ItemT] | ListOf[msgspec.Raw]:
-        """Read one page; with raw items where one cannot be read, so that it does not hide the others.
+        """Read one page; with raw items where one cannot be read, so that the others are still read.
 
         Raises StreamGarbled for anything else than a list of that kind and version, with items and with a
         resourceVersion.

@@ -3,8 +3,8 @@
 """What can go wrong between winpool and the API server, as types that callers can name.
 
 The HTTP status decides the type (Kubernetes API conventions, "HTTP status codes"), the
-Status object in the answer gives the reason and the words. No message ever carries a
-request header, so none can carry a token; what a URL says before its "@" is cut out of each.
+Status object in the answer has the reason and the message. No message contains a request
+header of ours; passwords and tokens that others quote are cut out of each.
 """
 
 from __future__ import annotations
@@ -27,32 +27,49 @@ _MESSAGE_LIMIT: Final = 1024
 _UNAVAILABLE_FROM: Final = 500
 
 LONGEST_RETRY_AFTER_SECONDS: Final = 86_400.0
-"""What a Retry-After beyond a day is taken for. No loop waits as long, and a number without bound may be
+"""A longer Retry-After counts as this one. No loop waits as long, and a number without bound may be
 infinite."""
 
-_USER_INFO: Final = re.compile(r"(?<=://)\S*@")
+_TEXT_READ: Final = 4 * _MESSAGE_LIMIT
+"""Characters of a server's message that are looked through for secrets, and so can be shown at all."""
+
+_BODY_READ: Final = 4 * _TEXT_READ + 1
+"""Bytes of an answer that is no Status: so many that what is cut off here is never shown."""
+
+_SECRETS: Final = (
+    # Up to the last "@", even behind a slash: passwords in URLs are not always escaped as they should be. Or
+    # to the end of a URL that has none, since it may have been cut before it. What is all digits is a port.
+    (re.compile(r"(?<=//)(?:\S*@|[^\s/@:\[\]]+:(?!\d{1,5}(?!\w))\S*)"), ""),
+    (re.compile(r"([?&](?:[\w-]*(?:token|key|secret|password)|sig)=)[^\s&#\"']+", re.IGNORECASE), r"\1…"),
+    (re.compile(r"(\bBearer\s+)\S+", re.IGNORECASE), r"\1…"),
+)
 
 
 def without_passwords(text: str) -> str:
-    """Cut what stands before an "@" out of each URL in ``text``: it may be a user and a password.
+    """Cut out of ``text`` users and passwords of URLs, secrets in their queries, and bearer tokens.
 
-    Up to the last one, even behind a slash: passwords in URLs are not always escaped as they should be.
+    Do so before the text is cut anywhere: half a URL does not show what is a password.
     """
-    return _USER_INFO.sub("", text)
+    if len(text) > _TEXT_READ:
+        # A cut word may be half of a secret.
+        text = text[:_TEXT_READ].rpartition(" ")[0] + " …"
+    for secret, shown in _SECRETS:
+        text = secret.sub(shown, text)
+    return text
 
 
 class ApiError(Exception):
-    """A request was not answered as hoped. Base of everything this room raises.
+    """A request failed. Base of everything that this package raises.
 
     ``status`` is the HTTP status, None where no answer came. ``reason`` is the CamelCase
     reason of Kubernetes, or ours where there was none. ``message`` is one line for people.
-    ``retry_after`` is how many seconds the server asked us to stay away, where it did.
+    ``retry_after`` is how many seconds the server asked us to wait, where it did.
     """
 
     def __init__(
         self, message: str, *, status: int | None = None, reason: str = "", retry_after: float | None = None
     ) -> None:
-        # Half of it is what a server, a proxy or a plugin said, and it is logged and served on /readyz.
+        # Part of it comes from a server, a proxy or a plugin, and it is logged and served on /readyz.
         self.message = printable(without_passwords(message))
         super().__init__(self.message)
         self.status = status
@@ -61,15 +78,15 @@ class ApiError(Exception):
 
 
 class CredentialsError(ApiError):
-    """Who we are is missing or cannot be read: no usable kubeconfig, token or plugin answer."""
+    """Our credentials are missing or cannot be read: no usable kubeconfig, token or plugin answer."""
 
 
 class Unauthorized(ApiError):
-    """401: the server does not believe who we say we are, also with credentials freshly read."""
+    """401: the server does not accept our credentials, even after they were read again."""
 
 
 class Forbidden(ApiError):
-    """403: the server knows us and refuses. ``permission`` is what RBAC misses, where it said so."""
+    """403: the server knows us and refuses. ``permission`` is what RBAC does not permit, where it says so."""
 
     permission: Permission | None = None
 
@@ -79,43 +96,43 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """409: the object changed since it was read. Not a fault: look again."""
+    """409: the object changed since it was read. This is not an error: read it and decide again."""
 
 
 class AlreadyExists(ApiError):
-    """409 with reason AlreadyExists: an object of that name is there already."""
+    """409 with reason AlreadyExists: an object of that name exists already."""
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or continue token is too old. List anew."""
+    """410: the resourceVersion or continue token is too old. A new list is needed."""
 
 
 class Invalid(ApiError):
-    """422, 400 or 413: the server will never take this request as it is."""
+    """422, 400 or 413: the server will never accept this request as it is."""
 
 
 class TooManyRequests(ApiError):
-    """429: not now. The request was not carried out; ``retry_after`` tells when to come back."""
+    """429: not now. The request was not carried out; ``retry_after`` says when to try again."""
 
 
 class DisruptionBudget(TooManyRequests):
-    """429 with this cause: a PodDisruptionBudget does not permit the eviction of this one pod now."""
+    """429 with this cause: a PodDisruptionBudget does not permit the eviction of this pod now."""
 
 
 class Unavailable(ApiError):
-    """5xx, no connection, no answer in time, or an answer that broke off or cannot be read."""
+    """5xx, no connection, no answer in time, or an answer that ended early or cannot be read."""
 
 
 class NoAnswer(Unavailable):
-    """No answer came in the whole time that a request may take."""
+    """No answer came within the time limit of the request."""
 
 
 class UnconfirmedRefusal(Unavailable):
-    """403, but for so short a time that the server may only be starting. See ``first_refusals``."""
+    """403, but for so short a time that the server may still be starting. See ``first_refusals``."""
 
 
 class StreamSilent(Unavailable):
-    """Nothing came on a watch for longer than bookmarks allow: it may be dead, or wait for ever."""
+    """Nothing came on a watch, not even a bookmark, for too long: it may be dead, or wait for ever."""
 
 
 class StreamCut(Unavailable):
@@ -123,16 +140,16 @@ class StreamCut(Unavailable):
 
 
 class StreamGarbled(Unavailable):
-    """A line of a watch, or an answer, is not what Kubernetes sends there."""
+    """A line of a watch, or an answer, is not what Kubernetes sends."""
 
 
 class TooLarge(ApiError):
-    """An answer or a line is larger than we are willing to hold in memory."""
+    """An answer or a line is larger than the limit for what is kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One thing somebody may or may not do, in the words of RBAC.
+    """One permission, in the words of RBAC.
 
     ``resource`` includes the subresource, as in "nodes/status"; ``group`` is "" for the
     core group; ``namespace`` is None for a request at cluster scope.
@@ -153,10 +170,17 @@ _FORBIDDEN_SENTENCE: Final = re.compile(
 )
 
 
+# What admission says before the words of a webhook or policy, k8s.io/apiserver: pkg/admission/plugin.
+_DENIED_BY_ADMISSION: Final = re.compile(r"admission webhook |(?:Validating|Mutating)AdmissionPolicy ")
+
+
 def parse_permission(message: str) -> Permission | None:
-    """Read the missing permission out of a 403 message, None where it is not RBAC that refused."""
+    """Read the missing permission from a 403 message; None for a refusal that is not from RBAC.
+
+    A webhook or a policy may quote the sentence of RBAC, about any user.
+    """
     found = _FORBIDDEN_SENTENCE.search(message)
-    if found is None:
+    if found is None or _DENIED_BY_ADMISSION.search(message, 0, found.start()):
         return None
     return Permission(
         verb=found["verb"],
@@ -170,9 +194,9 @@ def parse_permission(message: str) -> Permission | None:
 def parse_retry_after(
     value: str | None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> float | None:
-    """Seconds to stay away by a Retry-After header, given as seconds or as a date (RFC 9110, 10.2.3).
+    """Return the seconds to wait by a Retry-After header, which has seconds or a date (RFC 9110, 10.2.3).
 
-    None where the header is absent or makes no sense; from 0 to LONGEST_RETRY_AFTER_SECONDS.
+    None where the header is absent or invalid; from 0 to LONGEST_RETRY_AFTER_SECONDS.
     """
     if value is None:
         return None
@@ -185,7 +209,7 @@ def parse_retry_after(
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=UTC)
             seconds = (moment - now()).total_seconds()
-        except (ValueError, TypeError, OverflowError, IndexError):  # all of them come from odd dates
+        except (ValueError, TypeError, OverflowError, IndexError):  # invalid dates raise all of them
             return None
     return min(max(0.0, seconds), LONGEST_RETRY_AFTER_SECONDS)
 
@@ -203,11 +227,14 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-def error_of(*, status: int, body: bytes, request: str, retry_after: str | None = None) -> ApiError:
+def error_of(
+    *, status: int, body: bytes, request: str, retry_after: str | None = None, group: str | None = None
+) -> ApiError:
     """Turn an HTTP answer into the error to raise.
 
-    ``request`` names what was asked, such as "patch nodes w1"; it opens the message, so
-    that a log line is understood by itself.
+    ``request`` names the request by RBAC's verb and resource, such as "patch nodes w1". The message begins
+    with it, so that a log line can be understood on its own. ``group`` is the API group of the resource, None
+    where it is not known. A missing permission is believed only where it is the one for this request.
     """
     told = status_object(body)
     words = " ".join((told.message or _plain_text(body) or "no explanation given").split())
@@ -217,17 +244,29 @@ def error_of(*, status: int, body: bytes, request: str, retry_after: str | None 
     if kind is TooManyRequests and (cause := cause_of(told, DISRUPTION_BUDGET)):
         kind, words = DisruptionBudget, " ".join([words, *(cause.message or "").split()])
     error = kind(
-        f"{request}: {status} {words.removeprefix(f'{status} ')}"[:_MESSAGE_LIMIT],
+        without_passwords(f"{request}: {status} {words.removeprefix(f'{status} ')}")[:_MESSAGE_LIMIT],
         status=status,
         reason=told.reason or "",
         retry_after=parse_retry_after(retry_after),
     )
     if isinstance(error, Forbidden):
-        error.permission = parse_permission(words)
+        error.permission = _own_permission(words, request=request, group=group)
     return error
 
 
+def _own_permission(words: str, *, request: str, group: str | None) -> Permission | None:
+    """Return the permission that ``words`` say is missing, if it is the one that ``request`` needs.
+
+    Or the one to act as another user, which RBAC checks first.
+    """
+    found = parse_permission(words)
+    if found is None or found.verb == "impersonate":
+        return found
+    is_ours = request.split()[:2] == [found.verb, found.resource] and group in (None, found.group)
+    return found if is_ours else None
+
+
 def _plain_text(body: bytes) -> str:
-    """Take the first line of an answer that is no Status, such as a proxy's or a mux's error text."""
-    text = body[:_MESSAGE_LIMIT].decode("utf-8", errors="replace").strip()
+    """Return the first line of an answer that is not a Status, such as a proxy's or a mux's error text."""
+    text = body[:_BODY_READ].decode("utf-8", errors="replace").strip()
     return "" if text.startswith(("<", "{")) else text.partition("\n")[0]

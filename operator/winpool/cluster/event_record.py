@@ -1,4 +1,4 @@
-"""What is told about an object, and the Event object (events.k8s.io/v1) that tells it."""
+"""What an event says about an object, and the Event object (events.k8s.io/v1) for it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 NAMESPACE: Final = "default"
-"""Where events of cluster-scoped objects have to live: ``regarding.namespace`` must stay empty for
-kubectl describe to find them, and the API server then takes them nowhere else (but kube-system)."""
+"""The namespace of events of cluster-scoped objects: ``regarding.namespace`` must be empty so that
+kubectl describe finds them, and then the API server accepts them only here and in kube-system."""
 
 NOTE_BYTES: Final = 1024
 REASON_BYTES: Final = 128
-"""What the API server takes, in bytes of UTF-8 (k8s.io/kubernetes: pkg/apis/core/validation/events.go)."""
+"""What the API server accepts, in bytes of UTF-8 (k8s.io/kubernetes: pkg/apis/core/validation/events.go)."""
 
 _NAME_LIMIT: Final = 230
-"""Of the 253 characters of a name, what the object's own may take before our suffix."""
+"""Of the 253 characters of a name, those for the object's own name, before our suffix."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -33,7 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 class EventRecord:
     """What happened to which object.
 
-    ``uid`` is the object's real one, or ``kubectl describe`` would not show the event.
+    ``uid`` is the object's real one: otherwise ``kubectl describe`` would not show the event.
     ``reason`` says why, ``action`` what was done or tried, both in CamelCase and at most 128
     bytes; ``note`` is for people, is made printable and cut at 1024 bytes.
     """
@@ -49,10 +49,10 @@ class EventRecord:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What makes two records the same event: object, reason, action, and what is said.
+        """What makes two records the same event: object, reason, action, and note.
 
-        The note too, since it cannot be changed in an Event that exists: a label that was put back must
-        not hide behind a taint that was put back a moment before.
+        The note is part of it, since it cannot be changed in an Event that exists: the event of a restored
+        label must not count as a repetition of the event of a taint that was restored a moment before.
         """
         return (self.uid, self.reason, self.action, self.note)
 
@@ -79,7 +79,7 @@ class Series:
         self.name = event_name(self.record, self.first_time)
 
     def begin_anew(self, now: datetime) -> None:
-        """Go on as a new object: the old one is gone (events live for an hour)."""
+        """Continue as a new object: the old one is gone (events live for an hour)."""
         self.first_time, self.count, self.written = now, 1, 0
         self.name = event_name(self.record, now)
 
@@ -107,13 +107,13 @@ class Series:
         return _encode(body)
 
     def encode_repetition(self) -> bytes:
-        """Write the merge patch that tells how often it has happened; nothing else may change."""
+        """Write the merge patch with the count; nothing else may change."""
         series = {"count": self.count, "lastObservedTime": micro_time(self.last_time)}
         return _encode({"series": series})
 
 
 def event_name(record: EventRecord, time: datetime) -> str:
-    """Name an event after its object and what it is, so that sending it twice cannot make two of it."""
+    """Name an event after its object and its content, so that sending it twice cannot make two events."""
     identity = "\n".join((*record.key, time.isoformat()))
     digest = hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest()[:16]
     return f"{record.name[:_NAME_LIMIT].rstrip('.-')}.{digest}"

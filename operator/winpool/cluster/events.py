@@ -1,10 +1,10 @@
-"""Tells people what happened, in Events that ``kubectl describe`` shows.
+"""Reports what happened, in Events that ``kubectl describe`` shows.
 
-Kopf's own poster is not used: it fills ``involvedObject.namespace``, which hides events of
-cluster-scoped objects from ``kubectl describe``, and it makes a new object for each
-repetition. There is a limit on everything here: the queue, the rate per pool and of all together
-(``event_budget``), the memory for repetitions, and the attempts. Events are a courtesy: what
-a person must know is in the status too.
+Kopf's own poster is not used: it fills ``involvedObject.namespace``, so that ``kubectl describe``
+does not show events of cluster-scoped objects, and it makes a new object for each repetition.
+Everything here has a limit: the queue, the rate per pool and of all together (``event_budget``),
+the memory for repetitions, and the attempts. So an event may be lost; what a person must know is in
+the status too.
 """
 
 from __future__ import annotations
@@ -36,32 +36,34 @@ log = logging.getLogger(__name__)
 PATH: Final = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 
 QUEUE_LIMIT: Final = 1000
-"""Events that wait to be sent. Each is about a kilobyte; beyond it the oldest goes, being the stalest."""
+"""Events that wait to be sent. Each is about a kilobyte; beyond the limit the oldest is dropped."""
 
 SAME_SECONDS: Final = 120.0
-"""The same event again within this time is a repetition of the first (Karpenter's dedupe has two minutes)."""
+"""The same event again within this time is a repetition of the first (Karpenter uses two minutes)."""
 
 REPETITION_SECONDS: Final = 30.0
-"""Repetitions are written at most this often per event, however many they are."""
+"""The least time between two writes of the repetitions of one event, however many they are."""
 
 SERIES_KEPT: Final = 1000
-"""Events whose repetitions are remembered; the one silent for longest is forgotten."""
+"""Events whose repetitions are remembered; beyond it, the one without a repetition for longest is
+forgotten."""
 
 ATTEMPTS: Final = 3
-"""With pauses of about 1 and 2 s: enough for a blip. In an outage events are lost, counted, and no loss."""
+"""With pauses of about 1 and 2 s: enough for a short failure. In a longer one, events are dropped and
+counted."""
 
 RETRY_AFTER_CAP_SECONDS: Final = 10.0
 
 FLUSH_SECONDS: Final = 0.5
-"""What a stop may spend on the last events, of the 2 s that it may take as a whole."""
+"""The time for the last events at a stop, of the 2 s that the whole stop may take."""
 
 
 class EventRecorder:
-    """Takes records at any time without waiting, sends them one after the other while ``run`` runs.
+    """Accepts records at any time without waiting, and sends them one after the other while ``run`` runs.
 
     ``posted`` counts what was written; ``dropped`` what was not, by cause: "rate_limited" (of its pool),
-    "cluster_rate_limited", "queue_full", "failed", "stopped". Repetitions are not dropped but put off, and
-    count in the budget of the cluster too; half of its burst is kept for what is new.
+    "cluster_rate_limited", "queue_full", "failed", "stopped". Repetitions are not dropped but delayed. They
+    count in the budget of the cluster too; half of its burst is kept for new events.
     """
 
     def __init__(
@@ -88,17 +90,20 @@ class EventRecorder:
         self._in_hand: Series | None = None
         self._work = asyncio.Event()
 
-    def record(self, event: EventRecord, *, budget: str | None = None) -> None:
+    def record(self, event: EventRecord, *, budget: str | None = None, is_warning: bool = False) -> None:
         """Queue an event; never waits, never raises.
 
         ``budget`` names the rate limit that it counts against: the pool, for events about its
-        nodes. By default it is the object's kind and name.
+        nodes. By default it is the object's kind and name. What ``is_warning`` of something that is about to
+        be done does not count there: it has limits of its own.
         """
         now = self._monotonic()
         series = self._recent.get(event.key)
         if series is not None and now - series.last_recorded < SAME_SECONDS:
             self._repeat(series, now)
-        elif refusal := self._budget.refuse_new(budget or f"{event.kind}/{event.name}"):
+        elif refusal := self._budget.refuse_new(
+            budget or f"{event.kind}/{event.name}", is_warning=is_warning
+        ):
             self.dropped[refusal] += 1
         else:
             self._begin(event, now)
@@ -158,7 +163,7 @@ class EventRecorder:
             del self._recent[series.record.key]
 
     def _next(self) -> Series | None:
-        """Take the next event to send: new ones first, then the repetition that is due longest."""
+        """Take the next event to send: new ones first, then the repetition that has been due longest."""
         if self._queue:
             return self._queue.popleft()
         series = min(self._repeated, key=_due, default=None)
@@ -183,7 +188,7 @@ class EventRecorder:
             return
 
     async def _deliver(self, series: Series, *, attempts: int) -> None:
-        """Bring the API server up to date on one event, or give it up. Raises nothing."""
+        """Write one event as it is now, or drop it. Raises nothing."""
         backoff = Backoff(first=1.0, cap=5.0, asked_cap=RETRY_AFTER_CAP_SECONDS)
         for attempt in range(1, attempts + 1):
             try:
@@ -213,7 +218,7 @@ class EventRecorder:
             try:
                 await self._transport.request(self._creation(series))
             except AlreadyExists:
-                log.debug("event %s is there already: the answer to an earlier attempt was lost", series.name)
+                log.debug("event %s exists already: the answer to an earlier request was lost", series.name)
         series.written = count
 
     def _put_off(self, series: Series) -> None:

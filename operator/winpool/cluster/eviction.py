@@ -1,15 +1,15 @@
-"""Asking for the eviction of a pod, and what the API server says to it.
+"""The request to evict a pod, and the answers of the API server.
 
 A precondition names the pod by its UID, and no grace period is set, so that the pod's own holds (P5). The
 answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
 
-- 201: the pod is told to end.
-- 404: the pod is gone. 409 with a word about the UID: another pod has its name. Asking again would do harm:
-  the server looks at the UID after it has counted the eviction against the disruption budget, and it takes
-  two minutes until that is taken back. Where the budget refuses, the UID is never looked at.
+- 201: the pod is being deleted.
+- 404: the pod is gone. 409 with a message about the UID: another pod has its name. Asking again would do
+  harm: the server checks the UID after it has counted the eviction against the disruption budget, and only
+  after two minutes does it undo that. Where the budget refuses, the server never checks the UID.
 - 409 without it: the pod or its budget changed again and again while the server tried, up to 10 s.
 - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
-- 403 without a word of RBAC: the budget's own status is out of order.
+- 403 without a message of RBAC: the budget's own status is invalid.
 - 500: the pod has more than one budget.
 """
 
@@ -33,7 +33,7 @@ precondition (…) does not match the UID in record (…)" of registry/rest/dele
 
 
 def request_of(eviction: Eviction) -> Request:
-    """Return the request of an eviction. The transport sends it once: its caller knows when to ask again."""
+    """Return the request of an eviction. The transport sends it once: the caller decides about more."""
     namespace, name = quote(eviction.namespace, safe=""), quote(eviction.name, safe="")
     body = {
         "apiVersion": "policy/v1",
@@ -51,7 +51,7 @@ def request_of(eviction: Eviction) -> Request:
 
 
 def told_plainly(error: ApiError) -> ApiError:
-    """Return NotFound for a conflict that tells of another pod of that name, and any other error as it is."""
+    """Return NotFound for a conflict because another pod has that name, and any other error as it is."""
     if isinstance(error, Conflict) and _ANOTHER_UID.search(error.message):
         return NotFound(error.message, status=error.status, reason=error.reason)
     return error

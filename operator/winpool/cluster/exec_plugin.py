@@ -1,7 +1,7 @@
 """Tokens from a kubeconfig's exec plugin (client.authentication.k8s.io), run again by expiry.
 
-The loader of the client library runs a plugin once, only logs when it fails, which leaves
-requests without credentials, and has no time limit. This is the same protocol with errors.
+The loader of the client library runs a plugin once and has no time limit. It only logs when the
+plugin fails, so that requests have no credentials. This module has the same protocol, with errors.
 
 A run is a task of its own that all requests share: a request waits for it within its own limit, and
 gives up without ending it.
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RENEW_BEFORE: Final = timedelta(seconds=60)
-"""Renewed this long before its expiry, so that no request carries a token that dies on the way."""
+"""A token is renewed this long before its expiry, so that no request has a token that expires on the way."""
 
 PAUSE_SECONDS: Final = 10.0
-"""At most one run in this time, also when the server keeps answering 401 or the plugin keeps failing."""
+"""At most one run in this time, even when the server keeps answering 401 or the plugin keeps failing."""
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class PluginCommand:
 
 
 class ExecPlugin:
-    """The Authorization header that an exec plugin answers, kept until it is about to expire."""
+    """The Authorization header from an exec plugin, kept until it is about to expire."""
 
     __slots__ = (
         "_command",
@@ -105,7 +105,7 @@ class ExecPlugin:
         self._command = command
         self._monotonic = monotonic
         self._now = now
-        # Whoever asks first must not own the run: Kopf cancels what was started on its behalf.
+        # The run must not belong to the first that asks: Kopf cancels all tasks that were started for it.
         self._context = copy_context()
         self._header: str | None = None
         self._expires: datetime | None = None
@@ -114,11 +114,11 @@ class ExecPlugin:
         self._run_at = float("-inf")
 
     async def header(self, *, within: float | None = None) -> str:
-        """Give the token held, or run the plugin (one run for all who wait).
+        """Return the token that is known, or run the plugin (one run for all that wait).
 
-        A token that will expire soon is given while the run for the next one goes on. The end of
-        the wait, by ``within`` or by being cancelled, is not the end of the run. Raises
-        CredentialsError where it fails, with the plugin's own words.
+        A token that will expire soon is returned while the run for the next one continues. The end
+        of the wait, by ``within`` or by being cancelled, does not end the run. Raises
+        CredentialsError where the plugin fails, with its own words.
         """
         if self._header is None or self._expires_within(RENEW_BEFORE):
             run = self._running()
@@ -139,7 +139,7 @@ class ExecPlugin:
             self._expires = datetime.min.replace(tzinfo=UTC)
 
     async def close(self) -> None:
-        """End a run that is going on, with all that it started."""
+        """End the current run, with all processes that it started."""
         if self._run is not None:
             self._run.cancel()
             await asyncio.wait({self._run})
@@ -148,7 +148,7 @@ class ExecPlugin:
         return self._expires is not None and self._expires <= self._now() + time
 
     def _running(self) -> asyncio.Task[None] | None:
-        """Give the run that is going on, or begin one; None where the last was just now."""
+        """Return the current run, or begin one; None where the last ended just now."""
         if self._run is None and self._monotonic() - self._run_at >= PAUSE_SECONDS:
             self._run_at = self._monotonic()
             self._run = asyncio.create_task(self._renew(), name="exec plugin", context=self._context)
@@ -159,8 +159,12 @@ class ExecPlugin:
         self._run = None
         self._run_at = self._monotonic()
         if not run.cancelled() and (error := run.exception()) is not None:
-            # Not foreseen: whoever waits is told, and a later request tries again.
-            log.error("exec plugin %s", self._command.argv[0], exc_info=error)
+            # An unexpected error: those that wait get an error, and a later request tries again.
+            log.error(
+                "exec plugin %s: an unexpected error; a later request runs the plugin again",
+                self._command.argv[0],
+                exc_info=error,
+            )
             self._fail(CredentialsError(f"exec plugin {self._command.argv[0]}: {type(error).__name__}"))
 
     async def _renew(self) -> None:
@@ -175,7 +179,7 @@ class ExecPlugin:
     def _fail(self, error: CredentialsError) -> None:
         self._error = error
         if self._expires_within(timedelta(0)):
-            self._header = None  # it has expired, or the server has refused it: of no use
+            self._header = None  # it has expired, or the server has refused it
 
 
 async def run_plugin(command: PluginCommand) -> _Status:

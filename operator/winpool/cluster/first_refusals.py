@@ -1,8 +1,8 @@
-"""Refusals that may be over in a moment, and are not told to people before they have lasted.
+"""Refusals that may be over in a moment, and are reported only when they have lasted.
 
 An API server that starts answers requests before its authorizer has read roles and bindings, and refuses
-everybody until then (kubernetes/kubernetes#121635; with many bindings it takes longer). Told at once, that
-is a missing permission in every status and log, and a rule that is there already, to be added.
+every request until then (kubernetes/kubernetes#121635; with many bindings it takes longer). If this were
+reported at once, each status and log would ask for a rule that exists already.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from winpool.cluster.errors import ApiError
 
 LASTS_SECONDS: Final = 5.0
-"""A refusal that is as old is believed. Reading roles takes an API server about a second; a person who forgot
-a rule waits that long to be told."""
+"""A refusal that is this old is believed. An API server reads its roles in about a second; a person who
+forgot a rule waits this long for the report."""
 
 
 MOST: Final = 1024
-"""Refusals that are remembered, of any namespace. The oldest is forgotten: that one is a first one again."""
+"""Refusals that are remembered, of any namespace. Beyond it the oldest is forgotten, and counts as new
+again."""
 
 
 class FirstRefusals:
-    """Knows since when each verb on a resource is refused in each namespace, and that it no longer is.
+    """Knows since when each verb on a resource is refused in each namespace.
 
-    Namespaces are told apart, or what one of them permits would hide for ever what another refuses.
+    Namespaces are distinguished. Otherwise what one of them permits would hide for ever what another refuses.
     """
 
     __slots__ = ("_monotonic", "_since")
@@ -38,9 +39,9 @@ class FirstRefusals:
         self._since: dict[tuple[str, str, str | None], float] = {}
 
     def judge(self, error: ApiError) -> ApiError:
-        """Return a refusal by RBAC that has not lasted yet as one that may pass, any other error as it is.
+        """Return a refusal by RBAC that has not lasted as an UnconfirmedRefusal, any other error as it is.
 
-        What an admission policy refuses is of the object and not of a server that starts, and is believed.
+        A refusal by an admission policy concerns the object, not a server that starts, so it is believed.
         """
         if not isinstance(error, Forbidden) or error.permission is None:
             return error
@@ -54,6 +55,6 @@ class FirstRefusals:
         return UnconfirmedRefusal(error.message, status=error.status, retry_after=error.retry_after)
 
     def permitted(self, *, verb: str, resource: str, namespace: str | None) -> None:
-        """Note that this was answered: the next refusal of it is a first one again."""
+        """Note that this was permitted: the next refusal of it is a first one again."""
         if self._since:
             self._since.pop((verb, resource, namespace), None)

@@ -1,8 +1,8 @@
-"""Whether the guard of our keys is in force, by two watches: the policy's and its binding's.
+"""Whether the guard of our keys is in force, by two watches: of the policy and of its binding.
 
 In force means that the API server has both, that their specs are those of ``api.guard``, and that it has had
-the time to enforce them. That is no more than what the API server says of itself: one that was started with
-the admission plugin switched off says the same.
+the time to enforce them. The operator knows no more than what the API server reports: one that was started
+without the admission plugin reports the same.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SETTLE_SECONDS: Final = 5.0
 compiles them once a second (k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_source.go)."""
 
 START_SECONDS: Final = 10.0
-"""At the start the first passes wait this long at most for what is known of the guard."""
+"""At the start the first passes wait at most this long until the state of the guard is known."""
 
 STALE_SECONDS: Final = 90.0
-"""A guard that could not be looked at for so long, while nodes could, is not in force: more than a silent
-watch (70 s) and a list after it take."""
+"""A guard that could not be read for so long, while nodes could, is not in force: longer than a silent watch
+(70 s) and a list after it take."""
 
 ACTIONS: Final = "validationActions"
-NOT_YET: Final = "it has not been looked at yet"
-SETTLING: Final = f"it has stood for less than {SETTLE_SECONDS:.0f} s and may not be enforced everywhere yet"
-STALE: Final = "it cannot be looked at any more, although nodes can"
+NOT_YET: Final = "the operator has not read it yet"
+SETTLING: Final = f"it is younger than {SETTLE_SECONDS:.0f} s, and some API servers may not enforce it yet"
+STALE: Final = "the operator can no longer read it, although it can read nodes"
 
 _POLICY: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME
@@ -60,7 +60,7 @@ _BINDING: Final = Target(
 
 
 def problem_of(policy: NamedObject | None, binding: NamedObject | None) -> str:
-    """Return why these two do not guard our keys, for people; empty where they do."""
+    """Return why these two do not guard our keys, as a text for people; empty where they do."""
     for found, kind in ((policy, POLICY_KIND), (binding, BINDING_KIND)):
         if found is None:
             return f"there is no {kind} {GUARD_NAME}"
@@ -77,7 +77,7 @@ def problem_of(policy: NamedObject | None, binding: NamedObject | None) -> str:
 
 
 def identity_of(policy: NamedObject, binding: NamedObject) -> str:
-    """Return what tells this guard from every other one, also from itself before it was changed and put back.
+    """Return what distinguishes this guard from every other, and from itself before a change and its undo.
 
     The API server gives each object a UID of its own, and each change of its spec a new generation.
     """
@@ -88,11 +88,11 @@ def identity_of(policy: NamedObject, binding: NamedObject) -> str:
 class Guard:
     """What is known of the guard while ``run`` runs.
 
-    ``identity`` names the guard in force, empty where none is, and ``problem`` then says why, for people.
-    ``known`` is False at the start, until it was looked at or it is clear that it cannot be. ``is_unknown``
-    says that a guard may be in force that cannot be looked at now, or that is too young to count.
+    ``identity`` names the guard in force; it is empty where none is, and ``problem`` then says why.
+    ``known`` is False at the start, until the guard was read or it is clear that it cannot be. ``is_unknown``
+    says that a guard may be in force that cannot be read now, or that is too young to count.
     ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
-    raise. ``others_silent_seconds`` tells how long ago the API server was last heard of otherwise.
+    raise. ``others_silent_seconds`` returns how long ago the API server last sent anything else.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Guard:
             for target in (_POLICY, _BINDING)
         )
         self._started = float("-inf")
-        # The guard that stands, whether it is enforced already or not, and from when on it counts.
+        # The guard that exists, whether it is enforced already or not, and from when on it counts.
         self._candidate: str | None = None
         self._settled_at = float("-inf")
 
@@ -132,7 +132,7 @@ class Guard:
             tasks.create_task(self._judge_on())
 
     async def _judge_on(self) -> None:
-        """Judge anew with each piece of news, and when time alone may change the judgement."""
+        """Judge again after each change, and when time alone may change the judgement."""
         while True:
             self._news.clear()
             self._judge()
@@ -164,19 +164,19 @@ class Guard:
         self._on_change()
 
     def _trouble(self) -> str:
-        """Say why nothing is known of the guard; empty where it was seen and is watched."""
+        """Say why nothing is known of the guard; empty where it was read and is watched."""
         now = self._monotonic()
         for watch in self._watches:
             if watch.refusal is not None:
                 return watch.refusal.message
             failing_seconds = 0.0 if watch.failing is None else now - watch.failing
-            # Where nodes were not heard of since either, it is the whole API server that is away.
+            # Where nothing of nodes has come since either, the whole API server is away.
             if failing_seconds > max(STALE_SECONDS, self._others_silent_seconds()):
                 return STALE
         return "" if all(watch.watched for watch in self._watches) else NOT_YET
 
     def _look(self) -> str:
-        """Say why the guard that was seen last is not in force; empty where it is."""
+        """Say why the guard, as last read, is not in force; empty where it is."""
         policy, binding = self._policy.found, self._binding.found
         problem = problem_of(policy, binding)
         is_first_look, self._candidate = self._candidate is None, self._candidate or ""
@@ -189,10 +189,10 @@ class Guard:
         return SETTLING if self._monotonic() < self._settled_at else ""
 
     def _age(self, *parts: NamedObject) -> float:
-        """Return how long the guard has stood by its own times, between 0 and SETTLE_SECONDS.
+        """Return the age of the guard by its own times, between 0 and SETTLE_SECONDS.
 
-        Only a guard that stood before us is asked so: of one that changes before our eyes we know better than
-        by comparing two machines' clocks.
+        This is used only for a guard that is older than this process. The age of one that changes while we
+        watch is known without comparing the clocks of two machines.
         """
         times = [each.changed for each in parts]
         ages = [(self._now() - moment).total_seconds() for moment in times if moment is not None]

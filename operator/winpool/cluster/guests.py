@@ -1,8 +1,8 @@
-"""Credentials on the requests of a library that brings its own session, and nowhere else.
+"""Credentials on the requests of a library that brings its own session (a guest), and nowhere else.
 
-A session follows redirects by itself, and asks us again for each step; and libraries log errors whole,
-with the request inside. So the token goes to our server only, a redirect is an error, and no error
-that carries a request gets through.
+A session follows redirects by itself, and asks for credentials at each step; and libraries log whole errors,
+with the request in them. So the token is sent to our server only, a redirect is an error, and no error
+that contains a request is passed on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from winpool.cluster.answers import describe
-from winpool.cluster.errors import CredentialsError, error_of
-from winpool.cluster.request import namespace_of
+from winpool.cluster.answers import describe, read_body
+from winpool.cluster.errors import CredentialsError, TooLarge, error_of
+from winpool.cluster.request import REPLY_LIMIT, namespace_of
 
 if TYPE_CHECKING:
     from winpool.cluster.credentials import Connection
@@ -28,7 +28,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class GuestCredentials:
-    """Middleware for a guest's session. What fails does so in its words: as a failure that may pass."""
+    """Middleware for a guest's session. Failures are errors of aiohttp, which a guest takes for temporary."""
 
     def __init__(self, connection: Connection, *, seconds: float) -> None:
         """Make the middleware; a request waits ``seconds`` for credentials."""
@@ -40,7 +40,7 @@ class GuestCredentials:
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Send ``request``, and after a 401 send it once more if other credentials are to be had."""
+        """Send ``request``, and after a 401 send it once more if other credentials are available."""
         origin = request.url.origin()
         if origin != self._origin:
             raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
@@ -71,13 +71,13 @@ class GuestCredentials:
 
 
 class GuestRefusals:
-    """Middleware for a guest's session: a refusal that has not lasted fails as a connection would.
+    """Middleware for a guest's session: a refusal that has not lasted is raised as a connection error.
 
-    Ours are judged where they are read; a guest tells of its own, and would tell of it at once.
+    Our own refusals are judged where they are read; a guest logs its own, and would log them at once.
     """
 
     def __init__(self, refusals: FirstRefusals) -> None:
-        """Make the middleware over what is known of all refusals, ours too."""
+        """Make the middleware; ``refusals`` has all refusals, including those of our own requests."""
         self._refusals = refusals
 
     async def __call__(
@@ -85,21 +85,35 @@ class GuestRefusals:
     ) -> aiohttp.ClientResponse:
         """Send ``request``."""
         response = await handler(request)
+        verb = "watch" if "watch" in request.url.query else "list"
         if response.ok and request.method == hdrs.METH_GET:
-            verb = "watch" if "watch" in request.url.query else "list"
             self._refusals.permitted(
                 verb=verb, resource=request.url.name, namespace=namespace_of(request.url.raw_path)
             )
         if response.status != _FORBIDDEN:
             return response
-        label = f"{request.method} {request.url.path}"
-        # The session keeps what was read, so a guest can read it once more.
-        told = error_of(status=response.status, body=await response.read(), request=label)
+        is_read = request.method == hdrs.METH_GET
+        label = f"{verb} {request.url.name}" if is_read else f"{request.method} {request.url.path}"
+        told = error_of(status=response.status, body=await _read(response, label), request=label)
         judged = self._refusals.judge(told)
         if judged is told:
             return response
         response.close()
         raise aiohttp.ClientConnectionError(judged.message)
+
+
+async def _read(response: aiohttp.ClientResponse, label: str) -> bytes:
+    """Read a refusal, and keep it in ``response``, so that a guest can read it once more."""
+    try:
+        body = bytes(await read_body(response, limit=REPLY_LIMIT, label=label))
+    except TooLarge as error:
+        response.close()
+        raise aiohttp.ClientConnectionError(error.message) from None
+    except BaseException:
+        response.close()
+        raise
+    response._body = body  # noqa: SLF001 - only its own read() sets it, and that has no limit
+    return body
 
 
 async def _answer(
@@ -108,8 +122,8 @@ async def _answer(
     try:
         response = await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ClientResponseError) as error:
-        # In these may be the headers that the proxy was sent. Others must pass as they are: by them
-        # a session knows that it may send a request again.
+        # These may contain the headers that were sent to the proxy. Others must be raised as they are: a
+        # session needs them to know that it may send a request again.
         raise aiohttp.ClientConnectionError(describe(error)) from None
     if response.status in _REDIRECTS:
         response.close()

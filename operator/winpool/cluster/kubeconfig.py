@@ -1,8 +1,8 @@
 """A kubeconfig's user and cluster, as far as the client library does not read them, or reads them once.
 
-Tokens that are renewed are taken out of the user's entry before the loader sees it. Impersonation
-(``as``) is read here, since the loader passes over it, and requests would be sent with more rights
-than they should have.
+Tokens that are renewed are removed from the user's entry before the loader sees it. Impersonation
+(``as``) is read here: the loader ignores it, and requests would be sent with more rights than they
+should have.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _CLUSTER_FIELDS: Final = frozenset(
     {
         *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
         *("certificate-authority", "certificate-authority-data"),
-        # Of no consequence: nothing is asked for compressed.
+        # These have no effect here: no answer is requested compressed.
         *("disable-compression", "extensions"),
     }
 )
 
 _KEY_CHARACTERS: Final = "!#$&'*+-.^_`|~"
-"""What a key of ``as-user-extra`` keeps unescaped beside letters and digits: what a header's name may hold,
-without the percent sign (client-go: transport/round_trippers.go, headerKeyEscape)."""
+"""Characters of a key of ``as-user-extra`` that are not escaped, beside letters and digits: those that a
+header's name may have, without the percent sign (client-go: transport/round_trippers.go, headerKeyEscape)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What credentials that expire are measured by."""
+    """The clocks for credentials that expire."""
 
     monotonic: Callable[[], float]
     now: Callable[[], datetime]
@@ -58,10 +58,10 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What a user's entry says beyond what the loader reads.
+    """What a user's entry has beyond what the loader reads.
 
-    ``authorization`` is None where there is nothing to renew. ``impersonation`` are the headers that
-    make the API server take us for somebody else.
+    ``authorization`` is None where there is nothing to renew. ``impersonation`` are the headers with which
+    the API server treats us as another user.
     """
 
     authorization: Authorization | None = field(repr=False)
@@ -69,9 +69,9 @@ class User:
 
 
 def take_user(merged: Any, *, context: str | None, clocks: Clocks) -> User:
-    """Read the entry of the context's user, and take out of it what the loader must not see.
+    """Read the entry of the context's user, and remove from it what the loader must not see.
 
-    Raises CredentialsError, and what a file of another shape makes Python raise.
+    Raises CredentialsError, and any Python error for a file of another shape.
     """
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     user_name = chosen.safe_get("user")
@@ -95,7 +95,7 @@ def take_user(merged: Any, *, context: str | None, clocks: Clocks) -> User:
 
 def _tell_unknown(settings: Mapping[str, Any], *, known: frozenset[str], of: str) -> None:
     for name in sorted(str(name) for name in settings if name not in known):
-        log.warning("kubeconfig %s: the field %r is not known and does nothing", of, name)
+        log.warning("kubeconfig %s: winpool does not know the field %r and ignores it", of, name)
 
 
 def _take_renewed(
@@ -113,15 +113,15 @@ def _take_renewed(
         command = PluginCommand.parse(plugin, base=base)
         return ExecPlugin(command, monotonic=clocks.monotonic, now=clocks.now)
     if token_file is not None:
-        # Above an inline token, which it is meant to replace (client-go: clientcmd/api AuthInfo.TokenFile).
+        # It has precedence over an inline token, as in client-go (clientcmd/api AuthInfo.TokenFile).
         return TokenFile(base / token_file, monotonic=clocks.monotonic)
     return None
 
 
 def _impersonation(settings: Mapping[str, Any], *, user_name: str) -> Iterator[tuple[str, str]]:
-    """Give the headers for ``as`` and its like (Kubernetes: "User impersonation").
+    """Yield the headers for ``as`` and the related fields (Kubernetes: "User impersonation").
 
-    Raises CredentialsError for what client-go refuses too: all of them ask for a user to be named.
+    Raises CredentialsError for what client-go refuses too: the related fields without ``as``.
     """
     name, uid = settings.get("as"), settings.get("as-uid")
     groups, extra = settings.get("as-groups") or [], settings.get("as-user-extra") or {}

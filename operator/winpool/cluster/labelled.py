@@ -1,7 +1,7 @@
-"""Asks the API server itself which nodes carry the label of a pool.
+"""Asks the API server itself which nodes have the label of a pool.
 
-For the two questions that the watch of Windows nodes cannot answer: which nodes carry it that are not
-Windows nodes, and whether anything is left of a pool that is about to be let go for ever.
+This is for the two questions that the watch of Windows nodes cannot answer: which nodes that are not Windows
+nodes have it, and whether any node has it when the finalizer of a pool is about to be removed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
 
 
-# Both give all there are, and raise ApiErrors, also for a node that cannot be read: what it carries is not
+# Both return all that exist, and raise ApiErrors, also for a node that cannot be read: what it has is not
 # known (P4).
 async def list_strays(transport: Transport) -> tuple[Node, ...]:
-    """Return those that are no Windows nodes, also without an OS label: ``!=`` selects what lacks the key."""
+    """Return those that are not Windows nodes, also those without an OS label, which ``!=`` selects too."""
     return await _list(transport, selector=STRAYS)
 
 
 async def list_labelled(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
-    """Return the Windows nodes that carry the label of this pool."""
+    """Return the Windows nodes that have the label of this pool."""
     return await _list(transport, selector=f"{POOL_LABEL}={pool_name},{WINDOWS_SELECTOR}")
 
 

@@ -1,7 +1,7 @@
 """Cuts a stream of bytes into lines, in bounded memory.
 
-A watch sends one JSON object per line, and an object may be as large as etcd takes
-(1.5 MiB by default), far above the line limits that HTTP libraries have built in.
+A watch sends one JSON object per line, and an object may be as large as etcd accepts (1.5 MiB by
+default). This is far above the built-in line limits of HTTP libraries.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 LINE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of one line. etcd takes 1.5 MiB per request by default; JSON is not what is stored
-(escapes, protobuf inside), and some clusters raise the limit, so there is more than twice the
-room. Whatever is longer is no Kubernetes object."""
+"""Bytes of one line. etcd accepts 1.5 MiB per request by default. JSON is longer than what is stored
+(escapes, protobuf inside), and some clusters raise the limit, so this is more than twice as much.
+A longer line is not a Kubernetes object."""
 
 
 class LineTooLongError(ValueError):
-    """A line outgrew the limit: the stream has to be given up, since it cannot be skipped safely."""
+    """A line is longer than the limit: the stream has to end, since a line cannot be skipped safely."""
 
 
 class LineSplitter:
-    """Feed it chunks, get whole lines; keeps what is not yet ended.
+    """Turns chunks into whole lines, and keeps the line that has not ended yet.
 
-    Work is linear in the bytes fed, whatever the chunks: nothing is scanned twice.
+    Work is linear in the bytes, for any size of chunks: nothing is scanned twice.
     """
 
     __slots__ = ("_limit", "_parts", "_size")
@@ -37,7 +37,7 @@ class LineSplitter:
         return self._size > 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take a chunk; give the lines that it completes, without their newline, empty ones left out.
+        """Accept a chunk; return the lines that it completes, without their newline and without empty ones.
 
         Raises LineTooLongError.
         """

@@ -1,7 +1,7 @@
 """Lists all Windows nodes, page by page, into the store.
 
-Each page is taken in as it arrives, since what it says is true whatever becomes of the
-rest. That a node is gone is concluded only from a list that was complete.
+Each page is stored as it arrives, since it is true even if the rest of the list fails. Only a
+complete list shows that a node is gone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 class ReflectorStats:
     """Counters since the start.
 
-    ``restarts`` are watches that ended in trouble, ``expired`` the 410s, ``dropped`` news
-    older than what was known, ``undecodable`` nodes that could not be read.
+    ``restarts`` are watches that ended with an error, ``expired`` the 410s, ``dropped`` states
+    older than the known one, ``undecodable`` nodes that could not be read.
     """
 
     lists: int = 0
@@ -44,11 +44,11 @@ class ReflectorStats:
 def report_undecodable(error: UndecodableNodeError, stats: ReflectorStats) -> None:
     """Count and log a node that could not be read."""
     stats.undecodable += 1
-    log.warning("%s; it is kept as last seen", error)
+    log.warning("%s; the node is kept as last seen", error)
 
 
 class NodeLister:
-    """Lists into ``store``. ``on_page`` is called after each page that came in."""
+    """Lists into ``store``. ``on_page`` is called for each page that arrived."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class NodeLister:
         self._rewind = Rewind("nodes", monotonic=monotonic)
 
     async def list(self, *, seen: str) -> str:
-        """Take in all nodes there are and give the resourceVersion of the list.
+        """Store all nodes that exist, and return the resourceVersion of the list.
 
         ``seen`` is the latest resourceVersion known from before: an older list is refused
-        (StreamGarbled), until it has come several times in a row (see ``rewind``). Begins anew where a page
-        was too large. Raises ApiErrors; what came in before stays taken in.
+        (StreamGarbled), until it has come several times in a row (see ``rewind``). Begins again where a page
+        was too large. Raises ApiErrors; the pages before the error stay stored.
         """
         while True:
             try:
@@ -91,14 +91,14 @@ class NodeLister:
             self._take(page, names, even_older=rewound)
 
         version = await self._pager.show(take)
-        # A node of which not even the name could be read may be any that seems to be gone.
+        # A node whose name could not be read may be any of those that the list seems to lack.
         if "" not in names:
             self._store.keep_only(names, resource_version=version, even_newer=bool(rewound))
         self._rewind.done()
         return version
 
     def _take(self, page: NodePage, names: set[str], *, even_older: bool) -> None:
-        """Take in a page; ``names`` gets what is on it, "" for a node without a readable name."""
+        """Store a page; ``names`` gets the names of its nodes, "" for a node without a readable name."""
         for node in page.nodes:
             names.add(node.name)
             self._stats.dropped += not self._store.put(node, even_older=even_older)

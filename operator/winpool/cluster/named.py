@@ -1,29 +1,31 @@
-"""Reading one object by its name: the requests, and its JSON into what is asked of it.
+"""Reading one object by its name: the requests, and its JSON into the fields that are needed.
 
-Of any kind that has a spec and a generation. As with nodes, nothing that cannot be read counts as absent.
+It may be of any kind that has a spec and a generation. As with nodes, what cannot be read does not count as
+absent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
 
+from winpool.api.moments import read_moment
 from winpool.cluster import wire
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
 from winpool.cluster.request import JSON, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 _DEFAULT_ERROR_STATUS: Final = 500
 
 _PARTIAL: Final = f"{JSON};as=PartialObjectMetadata"
 _OF_META: Final = ";g=meta.k8s.io;v=v1"
-"""How metadata alone is asked for: of a watch each object, of a list the whole.
+"""Asks for metadata only: in a watch of each object, in a list of the whole.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches"""
 
 
@@ -31,7 +33,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetch
 class Target:
     """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
 
-    With ``metadata_only`` its spec is not asked for, and is empty.
+    With ``metadata_only`` its spec is not requested, and is empty.
     """
 
     group: str
@@ -46,7 +48,7 @@ class Target:
         return self._request("list", {}, accept=f"{_PARTIAL}List{_OF_META}")
 
     def watch_request(self, *, position: str, seconds: float) -> Request:
-        """Return the request of a watch of it from ``position`` on, to be ended after ``seconds``."""
+        """Return the request of a watch of it from ``position`` on, which ends after ``seconds``."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -61,7 +63,7 @@ class Target:
         return "PartialObjectMetadataList" if self.metadata_only else f"{self.kind}List"
 
     def _request(self, verb: str, more: Mapping[str, str], *, accept: str) -> Request:
-        # RBAC lets list and watch pass by resourceNames only with exactly this field selector:
+        # RBAC permits list and watch by resourceNames only with exactly this field selector:
         # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
         query = {"fieldSelector": f"metadata.name={self.name}", **more}
         path = f"/apis/{self.group}/{self.version}/{self.resource}?{urlencode(query, quote_via=quote)}"
@@ -78,8 +80,8 @@ class Target:
 class NamedObject:
     """An object as the API server has it.
 
-    ``generation`` grows with each change of the spec. ``changed`` is the last time that anybody wrote any of
-    it, None where that is not told.
+    ``generation`` grows with each change of the spec. ``changed`` is the time of the last write to any part
+    of it, None where the object does not say.
     """
 
     uid: str
@@ -98,7 +100,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class NamedEvent:
-    """A line of a watch. ``says`` tells whether it speaks of the object: then ``found`` is how it is now."""
+    """A line of a watch. ``says``: whether it is about the object, whose present state is ``found``."""
 
     resource_version: str = ""
     says: bool = False
@@ -173,25 +175,17 @@ def decode_event(line: bytes, *, target: Target) -> NamedEvent:
             return NamedEvent(metadata.resource_version, says=True, found=_found(event.object))
         case "DELETED" if metadata.name == target.name:
             return NamedEvent(metadata.resource_version, says=True)
-        case _:  # BOOKMARK, and whatever a later Kubernetes may add
+        case _:  # BOOKMARK, and types that a later Kubernetes may add
             return NamedEvent(metadata.resource_version)
 
 
 def _found(item: _Object) -> NamedObject:
     metadata = item.metadata
     written = (metadata.creation_timestamp, *(each.time for each in metadata.managed_fields or ()))
-    times = [moment for text in written if (moment := _time(text))]
+    times = [moment for text in written if (moment := read_moment(text))]
     return NamedObject(
         uid=metadata.uid,
         generation=metadata.generation,
         spec=item.spec or {},
         changed=max(times, default=None),
     )
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None

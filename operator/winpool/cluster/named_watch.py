@@ -1,8 +1,8 @@
 """Keeps one object in memory, known by its name: by one list and then one watch.
 
-It goes on after trouble as the watch of nodes does (``recovery``): what was last seen stays until more is
-known. It is quiet about it: most trouble is that of the whole API server, of which the watch of nodes tells,
-and what the rest means is for who asks to say.
+After an error it continues as the watch of nodes does (``recovery``): what was last seen stays until more is
+known. It does not log errors at the level of warnings: most errors concern the whole API server, and the
+watch of nodes logs those. The owner of the watch reports the others.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _uniform: Final = random.SystemRandom().uniform
 class NamedWatch:
     """One object, kept up to date while ``run`` runs.
 
-    ``found`` is the object as last seen, None where there is none. ``watched`` tells whether it was ever
-    listed and then watched: before that, ``found`` says nothing. ``refusal`` is why it may not be looked at,
-    in words for people, None where it may: a right that is missing, or an API that is not served. ``failing``
-    tells since when (monotonic seconds) there has been any trouble, None where there is none.
+    ``found`` is the object as last seen, None where there is none. ``watched`` says whether it was ever
+    listed and then watched: before that, ``found`` means nothing. ``refusal`` is why it may not be read,
+    in words for people: a right that is missing, or an API that is not served; None where it may be read.
+    ``failing`` is since when (monotonic seconds) requests have failed, None where they succeed.
 
     ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
     raise.
@@ -73,10 +73,10 @@ class NamedWatch:
         self._relist_seconds = relist_seconds
         self._backoff = Backoff()
         self._openings = Openings(monotonic)
-        # The resourceVersion to go on from; "" asks for a list. When the next list is due anyway.
+        # The resourceVersion to continue from; "" asks for a list. When the next list is due anyway.
         self._position = ""
         self._relist_at = float("-inf")
-        # Whether a watch has brought anything since the trouble before, and whether that was a 410.
+        # Whether a watch has brought anything since the last error, and whether that error was a 410.
         self._progressed = False
         self._expired = False
 
@@ -91,7 +91,7 @@ class NamedWatch:
                 await self._recover(error)
 
     async def _list(self) -> None:
-        self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS  # where it fails, the watch goes on
+        self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS  # where it fails, the watch continues
         answer = await self._transport.request(self._target.list_request())
         listed = decode_list(answer, target=self._target)
         self._relist_at = self._monotonic() + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
@@ -117,14 +117,14 @@ class NamedWatch:
             raise StreamCut(f"{request.label}: the API server ended it at once, without anything")
 
     def _take(self, line: bytes) -> None:
-        """Take in one line of the watch."""
+        """Process one line of the watch."""
         event = decode_event(line, target=self._target)
         if event.error is not None:
             raise event.error
         self._progressed = True
         self._backoff.reset()
         if is_older(event.resource_version, self._position):
-            return  # a stream only goes forward: this was replayed on the way
+            return  # versions in a stream only grow: this line was replayed on the way
         if event.resource_version:
             self._position = event.resource_version
         if event.says:
@@ -136,7 +136,7 @@ class NamedWatch:
             self._on_change()
 
     def _note_watching(self) -> None:
-        """Note that the API server is there and lets us watch."""
+        """Note that the API server answers and permits the watch."""
         is_news = not self.watched or self.refusal is not None or self.failing is not None
         self.watched, self.refusal, self.failing = True, None, None
         if is_news:
@@ -150,7 +150,7 @@ class NamedWatch:
         if not recovery.pause:
             return
         told = explained(error)
-        log.debug("%s; it is asked for again and again", told)
+        log.debug("%s; the operator tries again after a pause", told)
         if isinstance(error, Forbidden | NotFound):
             self.refusal = told
         if self.failing is None:

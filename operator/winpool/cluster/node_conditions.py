@@ -1,19 +1,20 @@
 """Writing our conditions of a node by server-side apply, so that those of the kubelet and of others stay.
 
-Each apply names all conditions of ours that are to stand: the API server takes off what the same manager had
-applied before and leaves out now. No other apply of ours is about nodes, or one would take off what the other
-has put on. It forces, since what others wrote of a condition that we are to write is theirs no more.
+Each apply has all conditions of ours that the node is to have: the API server removes what the same manager
+applied before and leaves out now. The operator sends no other apply for nodes. Otherwise one apply would
+remove what the other has set. It uses ``force``, so that it also takes over conditions of ours that others
+wrote.
 """
 
 from __future__ import annotations
 
-from datetime import UTC
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from winpool.api.keys import FIELD_MANAGER
+from winpool.api.moments import written_moment
 from winpool.cluster.node_requests import NODES_PATH
 from winpool.cluster.request import APPLY_PATCH, Request
 from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
     from winpool.objects.acts import ConditionsPatch
     from winpool.objects.node import NodeCondition
 
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
-"""As the API server writes a metav1.Time, to the second."""
-
 
 def request_of(patch: ConditionsPatch, *, now: datetime) -> Request:
-    """Return the request that leaves exactly ``patch.conditions`` of ours on its node.
+    """Return the request after which its node has exactly ``patch.conditions`` of ours.
 
     Raises ValueError for a text that would be read back as another one, see ``NodeCondition``.
     """
@@ -46,9 +44,9 @@ def request_of(patch: ConditionsPatch, *, now: datetime) -> Request:
 
 
 def encode(patch: ConditionsPatch, *, now: datetime) -> bytes:
-    """Write what is applied. A condition keeps its time where its status is the one that stands there.
+    """Write what is applied. A condition keeps its time where the node has it with the same status.
 
-    The time has to be sent each time, or the API server would take it off.
+    The time has to be sent each time. Otherwise the API server would remove it.
     """
     standing = {each.type: each for each in patch.node.conditions}
     conditions = [_condition(each, standing.get(each.type), now=now) for each in patch.conditions]
@@ -70,7 +68,7 @@ def _condition(wanted: NodeCondition, standing: NodeCondition | None, *, now: da
     written = {
         "type": wanted.type,
         "status": wanted.status,
-        "lastTransitionTime": since.astimezone(UTC).strftime(_TIME),
+        "lastTransitionTime": written_moment(since),
         "reason": wanted.reason,
         "message": wanted.message,
     }

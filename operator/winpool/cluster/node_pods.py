@@ -1,11 +1,10 @@
-"""Lists the pods of one node, in one answer: half a list says nothing.
+"""Lists the pods of one node, in one answer: a part of a list means nothing.
 
-Without ``limit`` and without ``resourceVersion``. The API server answers that from its watch cache, which
-has an index of ``spec.nodeName``, once the cache has caught up with etcd (KEP-2340, on by default from 1.31):
-as fresh as a read of etcd, and it touches no other pod. With a limit, servers before 1.34 read all pods from
-etcd; with ``resourceVersion=0`` the answer may be of any age, and evidence has to be younger than what it
-permits.
-https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
+The request has no ``limit`` and no ``resourceVersion``. The API server answers it from its watch cache, which
+has an index of ``spec.nodeName``, once the cache has caught up with etcd (KEP-2340, on by default from 1.31).
+Such an answer is as fresh as a read of etcd, and reads no other pod. With a limit, servers before 1.34 read
+all pods from etcd. With ``resourceVersion=0`` the answer may be of any age, while evidence has to be younger
+than what it permits. https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANSWER_BYTES: Final = 8 * 1024 * 1024
-"""A kubelet takes 110 pods unless told otherwise, of 5 to 20 kB each. Eight answers are held at once."""
+"""A kubelet runs 110 pods by default, of 5 to 20 kB each. Eight answers are in memory at once."""
 
 ANSWER_SECONDS: Final = 10.0
-"""For the whole answer, with what the transport tries again: a later one is too old to write by."""
+"""For the whole answer, including retries of the transport: a later one is too old to decide a write on."""
 
 
 async def list_node_pods(
     request: Callable[[Request], Awaitable[bytes | bytearray]], node: str, *, see: Callable[[Pod], None]
 ) -> bool:
-    """Show every pod on ``node`` to ``see``; return whether all of them could be read.
+    """Call ``see`` with every pod on ``node``; return whether all of them could be read.
 
-    ``request`` sends a request to the API server and gives its answer. Raises ApiErrors, TooLarge among them;
-    what was shown by then means nothing.
+    ``request`` sends a request to the API server and returns its answer. Raises ApiErrors, TooLarge among
+    them; the pods seen until then mean nothing.
     """
     asked = node_request(node)
     try:
@@ -54,12 +53,12 @@ async def list_node_pods(
     for pod in page.pods:
         see(pod)
     if page.unreadable:
-        log.warning("%s: %s; what is on it counts as unknown", asked.label, page.unreadable[0])
+        log.warning("%s: %s; the pods of the node count as unknown", asked.label, page.unreadable[0])
     return not page.unreadable
 
 
 def node_request(node: str) -> Request:
-    """Return the request for the pods on ``node`` that have not ended well."""
+    """Return the request for the pods on ``node`` that have not succeeded."""
     query = {"fieldSelector": f"spec.nodeName={node},status.phase!=Succeeded"}
     path = f"{PODS_PATH}?{urlencode(query, quote_via=quote)}"
     return Request(verb="list", resource="pods", path=path, name=f"of node {node}", reply_limit=ANSWER_BYTES)

@@ -1,4 +1,4 @@
-"""How nodes are asked for: a list of them, page by page, and a watch."""
+"""The requests for nodes: a list of them, page by page, and a watch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NODES_PATH: Final = "/api/v1/nodes"
 WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
 
 PAGE_LIMIT: Final = 500
-"""Nodes per page: what client-go and kubectl ask for. A page is decoded in about 4 ms, for which the
-event loop stands still."""
+"""Nodes per page: what client-go and kubectl ask for. Decoding a page takes about 4 ms, in which the event
+loop does nothing else."""
 
 PAGE_BYTES: Final = 32 * 1024 * 1024
-"""Held in memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, smaller
-pages are asked for."""
+"""In memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, the next list asks
+for smaller pages."""
 
 MOST: Final = 50_000
-"""Nodes of a list, ten times as many as Kubernetes is made for. Each takes some 2 kB for as long as it is
-there. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+"""Nodes of a list, ten times as many as Kubernetes supports. Each takes some 2 kB for as long as it exists.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 
 
 def listing_of(selector: str) -> Listing[NodePage]:
-    """Return how the nodes that ``selector`` selects are listed."""
+    """Return the listing of the nodes that ``selector`` selects."""
 
     def request(limit: int, token: str) -> Request:
         return list_request(selector=selector, limit=limit, token=token)
@@ -49,7 +49,7 @@ def list_request(*, selector: str, limit: int = PAGE_LIMIT, token: str = "") -> 
 
 
 def watch_request(*, position: str, seconds: float) -> Request:
-    """Return the request of a watch of Windows nodes from ``position`` on, to be ended after ``seconds``."""
+    """Return the request of a watch of Windows nodes from ``position`` on, which ends after ``seconds``."""
     query = {
         "watch": "1",
         "labelSelector": WINDOWS_SELECTOR,

@@ -1,48 +1,52 @@
-"""What is kept of the texts that whoever is a kubelet may write into its node, and how much of each.
+"""Which of the texts that a kubelet may write into its node are kept, and how much of each.
 
-A kubelet may write a megabyte, another one each time, and again and again. So what is held once for all nodes
-is short, annotations are those that we know, and what is longer than anything that we can read is cut. A node
-then takes what it takes now, whatever it has told before.
+A kubelet may write a megabyte, a different one each time, again and again. So texts that are kept once for
+all nodes are short, only known annotations are kept, and a text longer than anything that can be read is cut.
+A node then needs memory only for what it has now, whatever its kubelet has written before.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from winpool.api.moments import read_moment
 from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
 from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, NodeCondition, NodeMemory, NodeVersions
 from winpool.ownership.record import MAX_BYTES
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 _READY: Final = "Ready"
 
 _CONDITIONS: Final = frozenset(CONDITIONS)
 
 _STATUSES: Final = {"True": "True", "False": "False"}
-"""What a condition says. Anything else, which the API server lets a kubelet write, is not known."""
+"""The statuses of a condition. Any other text, which the API server permits a kubelet to write, is
+unknown."""
 
 _ANNOTATIONS: Final = tuple([each.encode_name for each in msgspec.structs.fields(wire.NodeAnnotations)])
 """The keys of those that are read, in the order of the record."""
 
 TOO_LONG: Final = "?" * (MAX_BYTES + 1)
-"""Stands for an annotation that is longer than anything we write. It is too long itself, so that it reads as
-such; and it is one for all nodes."""
+"""Replaces an annotation that is longer than anything we write. It is too long itself, so that it is read as
+one that is too long; and all nodes share it."""
 
 VERSION_LENGTH: Final = 400
-"""Characters of a version that are kept. Longer ones cannot be read (``support.versions``), nor can what is
-left of them, which is long enough to tell people what is wrong."""
+"""Characters of a version that are kept. A longer one cannot be read (``support.versions``), and neither can
+the part that is kept, which is long enough to show people what is wrong."""
 
 _SHORT: Final = 64
-"""Characters of a text that is held once for all nodes: a version of a vendor's build has some 40. A longer
-time or amount is none."""
+"""Characters of a text that is kept once for all nodes: a version of a vendor's build has some 40. A longer
+text is neither a time nor an amount."""
 
 _HELD_ONCE: Final = 1024
-"""More combinations than any cluster runs at once; each has about 100 bytes."""
+"""Combinations that are kept: more than any cluster runs at once, of about 100 bytes each."""
 
 _held_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
 
@@ -59,7 +63,7 @@ def annotations_of(found: wire.NodeAnnotations | None) -> dict[str, str]:
 
 
 def ready_of(status: wire.NodeStatus | str | None) -> tuple[str, datetime | None]:
-    """Return the status of the Ready condition and when it began, as far as they are said."""
+    """Return the status of the Ready condition and when it began, as far as the node has them."""
     if isinstance(status, wire.NodeStatus):
         for condition in status.conditions or ():
             if condition.type == _READY:
@@ -92,14 +96,8 @@ def _condition(told: wire.Condition) -> NodeCondition:
 
 
 def time_of(text: str | None) -> datetime | None:
-    """Read a metav1.Time; one that cannot be read is not known, and keeps no node from being read."""
-    if text is None or len(text) > _SHORT:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
+    """Read a metav1.Time; one that cannot be read is unknown, and the rest of the node is still read."""
+    return None if text is None or len(text) > _SHORT else read_moment(text)
 
 
 def memory_of(status: wire.NodeStatus | str | None) -> NodeMemory:
@@ -111,14 +109,14 @@ def memory_of(status: wire.NodeStatus | str | None) -> NodeMemory:
 
 
 def _amount(resources: wire.Resources | None) -> str | None:
-    """Return what is written of memory; None also for a text that is too long to be an amount."""
+    """Return the amount of memory as written; None also for a text that is too long to be an amount."""
     memory = None if resources is None else resources.memory
     return None if memory is None or len(memory) > _SHORT else memory
 
 
 @lru_cache(maxsize=_HELD_ONCE)
 def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
-    """Read both. Machines of a kind report the same, so each pair is read and held once."""
+    """Read both. Machines of a kind report the same, so each pair is read and kept once."""
     return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
 
 
@@ -130,7 +128,7 @@ def _bytes(quantity: str | None) -> int | None:
 
 
 def versions_of(status: wire.NodeStatus | str | None) -> NodeVersions:
-    """Read what runs on the node. Few combinations are in use, so each is held once for all nodes."""
+    """Read what runs on the node. Few combinations are in use, so each is kept once for all nodes."""
     if not isinstance(status, wire.NodeStatus) or status.node_info is None:
         return NodeVersions()
     info = status.node_info

@@ -1,12 +1,12 @@
-"""Reading Node objects: from the API server's JSON to the few fields that winpool asks for.
+"""Reading Node objects: from the API server's JSON to the few fields that winpool needs.
 
-Only wanted fields are decoded, the rest is skipped by the parser: 7 µs per event of a
-real node of 7.5 kB, where a full dict takes 32 and a typed model 256.
+The parser decodes only these fields and skips the rest: 7 µs per event of a real node of 7.5 kB,
+where a full dict takes 32 and a typed model 256.
 
-Nothing here ever turns what it cannot read into an absence (P4). A node with a field of
-the wrong type is *undecodable*: it is reported by name, and whoever holds its earlier
-state keeps that. Bytes that are no JSON of the expected kind are *garbled*: they say
-nothing at all, neither that there are nodes nor that there are none.
+What cannot be read never counts as absent (P4). A node with a field of the wrong type is
+*undecodable*: it is reported by name, and its earlier state is kept. Bytes that are not JSON
+of the expected kind are *garbled*: they mean nothing at all, neither that there are nodes nor
+that there are none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _list: Final = ListReader(wire.node_list, resource="nodes", kind="NodeList", api
 
 
 class UndecodableNodeError(ValueError):
-    """A node that cannot be read. ``name`` is empty where not even that can be."""
+    """A node that cannot be read. ``name`` is empty where even the name cannot be read."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"node {name or 'without a readable name'}: {problem}")
@@ -45,11 +45,11 @@ class UndecodableNodeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One line of a watch: its type as the server wrote it, and what it is about.
+    """One line of a watch: its type as the server wrote it, and its object.
 
     ``node`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of a node that
-    could not be read but was deleted only the identity is true. ``resource_version`` is
-    where the stream has come to, empty where the line does not say.
+    could not be read but was deleted, only the identity is true. ``resource_version`` is
+    the position of the stream, empty where the line does not say.
     """
 
     type: str
@@ -76,8 +76,8 @@ class NodePage:
 def decode_event(line: bytes) -> WatchEvent:
     """Read one line of a watch.
 
-    Raises StreamGarbled for a line that is no watch event, UndecodableNodeError for an
-    event about a node that cannot be read (other than that it was deleted).
+    Raises StreamGarbled for a line that is not a watch event, UndecodableNodeError for an
+    event about a node that cannot be read (unless it was deleted).
     """
     try:
         event = wire.node_event.decode(line)
@@ -89,14 +89,14 @@ def decode_event(line: bytes) -> WatchEvent:
             return WatchEvent(event.type, version, node=_node(event.object))
         case "ERROR":
             return WatchEvent(event.type, error=_error(line, code=event.object.code or 500))
-        case _:  # BOOKMARK, and whatever a later Kubernetes may add
+        case _:  # BOOKMARK, and types that a later Kubernetes may add
             return WatchEvent(event.type, version)
 
 
 def decode_page(body: bytes | bytearray) -> NodePage:
     """Read one page of a list of nodes.
 
-    Raises StreamGarbled for anything that is no list of nodes, see ``envelope``.
+    Raises StreamGarbled for anything that is not a list of nodes, see ``envelope``.
     """
     page = _list.read(body)
     undecodable: list[UndecodableNodeError] = []
@@ -110,10 +110,10 @@ def decode_page(body: bytes | bytearray) -> NodePage:
 
 
 def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
-    """Read the metadata that a PATCH answers with into the node as it now stands.
+    """Read the metadata in the answer to a PATCH, and return the node as it is now.
 
     Spec and status are those of the node that the patch was decided on, with the taints and the
-    cordon that were sent: the patch carried that node's resourceVersion, so nothing else can have changed.
+    cordon that were sent: the patch had that node's resourceVersion, so nothing else can have changed.
     Raises StreamGarbled.
     """
     try:
@@ -134,7 +134,7 @@ def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
 
 
 def decode_node(body: bytes | bytearray, *, request: str) -> Node:
-    """Read the whole node that a write answers with; ``request`` opens the message of an error.
+    """Read the whole node in the answer to a write; the message of an error begins with ``request``.
 
     Raises StreamGarbled.
     """
@@ -177,7 +177,7 @@ def _error(line: bytes, *, code: int) -> ApiError:
 
 
 def _salvage(line: bytes, *, problem: str) -> WatchEvent:
-    """Read at least which node an unreadable event is about: a deletion needs no more."""
+    """Read at least the identity of the node in an unreadable event: a deletion needs no more."""
     try:
         event = wire.identified_event.decode(line)
     except wire.BROKEN:

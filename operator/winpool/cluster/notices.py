@@ -1,7 +1,7 @@
-"""Warnings that the API server puts on its answers, in the log once and not once per answer.
+"""Logs the warnings in the answers of the API server: each once, not once per answer.
 
-A stored pool that newer rules would refuse gets its warning on every status write, and a
-deprecated API on every call (header "Warning: 299 - ...", RFC 7234 5.5; KEP-1693).
+The API server warns of a stored pool that newer rules would refuse at every status write, and of
+a deprecated API at every call (header "Warning: 299 - ...", RFC 7234 5.5; KEP-1693).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REPEAT_SECONDS: Final = 3600.0
-"""The same text is logged again after this long, with how often it came."""
+"""The same text is logged again after this time, with how often it came."""
 
 _TEXTS_KEPT: Final = 100
-"""Bound of memory: texts may hold values. Beyond it the memory starts anew."""
+"""Bound of memory: texts may contain values. Beyond it, all texts are forgotten."""
 
 _WARNING: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class Notices:
-    """Collapses the warnings of many answers."""
+    """Logs the warnings of many answers, equal ones once."""
 
     __slots__ = ("_monotonic", "_seen")
 
@@ -53,5 +53,5 @@ class Notices:
 
 
 def parse_warnings(header: str) -> list[str]:
-    """Give the texts of one Warning header, which may hold several."""
+    """Return the texts of one Warning header, which may have several."""
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHORT_LIFE_SECONDS: Final = 1.0
-"""The least time from opening a watch to opening it again, or a proxy that ends each at once, properly or
-with a 410, would be asked in a tight loop. One that ends sooner and brought nothing is a failure."""
+"""The least time from opening a watch to opening it again. Otherwise a proxy that ends each at once, properly
+or with a 410, would get requests in a tight loop. A watch that ends sooner and brought nothing is a
+failure."""
 
 
 class Openings:

@@ -1,4 +1,4 @@
-"""One line in the log when something is lost, one when it is back, and few in between."""
+"""One line in the log when something begins to fail, one when it recovers, and few in between."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REMINDER_SECONDS: Final = 300.0
-"""An outage that goes on unchanged is mentioned again this often."""
+"""How often an outage that continues unchanged is logged again."""
 
 FLAP_SECONDS: Final = 60.0
-"""The same failure again this soon after it was mentioned is not worth another line, recovered or not."""
+"""The same failure within this time after its last line is not logged again, recovered or not."""
 
 
 class Outage:
-    """Logs failures of one thing by their kind: the same again and again is one message.
+    """Logs failures of one thing by their kind: the same failure again and again is one message.
 
-    ``meanwhile`` tells people what is done about it.
+    ``meanwhile`` says what the operator does about it.
     """
 
     __slots__ = ("_announced", "_kind", "_logger", "_meanwhile", "_monotonic", "_since", "_told_at", "_what")
@@ -40,8 +40,8 @@ class Outage:
     def failed(self, error: Exception) -> None:
         """Log a failure, if it is of another kind than the last or that was long ago.
 
-        The kind is its type, and its reason where it is an ApiError. A refusal that nothing has confirmed is
-        no message yet: it is either over in a moment, or comes again as one to be told.
+        The kind is its type, and its reason where it is an ApiError. An UnconfirmedRefusal is logged for
+        debugging only: either it is over in a moment, or it comes again as a confirmed one.
         """
         now = self._monotonic()
         quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
@@ -60,5 +60,5 @@ class Outage:
         if self._since is None:
             return
         if self._announced:
-            self._logger.info("%s: working again after %.1f s", self._what, self._monotonic() - self._since)
+            self._logger.info("%s: recovered after %.1f s", self._what, self._monotonic() - self._since)
         self._since, self._announced = None, False

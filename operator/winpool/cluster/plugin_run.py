@@ -1,4 +1,4 @@
-"""Runs an exec plugin once: bounded in time, in what it may write, and in what it leaves behind."""
+"""Runs an exec plugin once: limits its time and its output, and leaves none of its processes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RUN_SECONDS: Final = 60.0
-"""A plugin may talk to a cloud, which answers in seconds; one that hangs must not hang us."""
+"""A plugin may call a cloud, which answers in seconds; one that hangs must not block the operator."""
 
 LAST_WORDS_SECONDS: Final = 1.0
-"""How long the pipes are read on once the plugin has ended. What it wrote is there at once; a child that it
-left behind may hold them open for ever."""
+"""How long the pipes are still read after the plugin has ended. Its output is there at once; a child process
+that it left may keep them open for ever."""
 
 END_SECONDS: Final = 1.0
-"""How long a killed plugin may take to be gone. The kernel needs milliseconds, unless the process hangs in
-a system call; a SIGTERM leaves us 2 s in all."""
+"""How long a killed plugin may take to end. The kernel needs milliseconds, unless the process hangs in a
+system call; after a SIGTERM the operator has 2 s in all."""
 
 OUTPUT_LIMIT: Final = 1024 * 1024
 """Bytes that are read of each of stdout and stderr. An ExecCredential has a few kB, a token with many
@@ -40,7 +40,7 @@ class Outcome:
 
 
 async def run(argv: Sequence[str], *, env: Mapping[str, str]) -> Outcome:
-    """Run ``argv`` in a process group of its own, of which nothing is left when this ends in any way.
+    """Run ``argv`` in a process group of its own, whose processes are all killed when this ends in any way.
 
     Raises CredentialsError where it cannot be started, takes longer than RUN_SECONDS or writes more
     than OUTPUT_LIMIT.
@@ -78,7 +78,7 @@ async def run(argv: Sequence[str], *, env: Mapping[str, str]) -> Outcome:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the whole group, also after a plugin that ended well: what it left behind would add up."""
+    """Kill the whole group, also after a plugin that succeeded: processes that it left would accumulate."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
@@ -88,7 +88,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class _Pipe(asyncio.Protocol):
-    """A pipe of which we read as much as the limit allows; beyond it, it is closed."""
+    """A pipe that is read up to the limit, and then closed."""
 
     def __init__(self) -> None:
         self.content = bytearray()

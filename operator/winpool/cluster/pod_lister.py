@@ -1,6 +1,7 @@
-"""Lists all pods of the cluster, page by page: each is shown once and let go.
+"""Lists all pods of the cluster, page by page: each is passed on once and not kept.
 
-Half a list says nothing. So does one with a pod of which not even the node can be read: it may be on any.
+A part of a list means nothing. Neither does a list with a pod whose node cannot be read: it may be on any
+node.
 """
 
 from __future__ import annotations
@@ -26,29 +27,30 @@ log = logging.getLogger(__name__)
 PODS_PATH: Final = "/api/v1/pods"
 
 BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded"
-"""Pods that are on a node and have not ended well. Failed ones are wanted: a kubelet that refuses a pod for
-its operating system fails it."""
+"""Pods that are on a node and have not succeeded. Failed ones are needed: a kubelet that refuses a pod for
+its operating system sets it to Failed."""
 
 PAGE_LIMIT: Final = 500
 """Pods per page: what client-go and kubectl ask for. A page takes the event loop some 10 ms."""
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-"""Held in memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, smaller
-pages are asked for."""
+"""In memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, the next list asks
+for smaller pages."""
 
 MOST: Final = 1_500_000
-"""Pods of a list, ten times as many as Kubernetes is made for. They are held by nobody: this is against a
-list without an end. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+"""Pods of a list, ten times as many as Kubernetes supports. They are not kept: the limit is against a list
+without an end. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 
 UNREADABLE_MOST: Final = 1000
-"""Nodes with pods that cannot be read. More are no accident: what answers is no API server that we know."""
+"""Nodes with pods that cannot be read. With more, the server that answers is not an API server that we
+know."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """A complete list that was shown: how many pods, on how many pages.
+    """A complete list: how many pods, on how many pages.
 
-    ``unreadable_nodes`` are the nodes with a pod that could not be read, and was not shown.
+    ``unreadable_nodes`` are the nodes with a pod that could not be read, and was not passed on.
     """
 
     count: int
@@ -59,18 +61,18 @@ class ListedPods:
 class PodLister:
     """Lists all pods that are on nodes. After a page that was too large it asks for smaller ones.
 
-    ``request`` sends a request to the API server and gives its answer: that of the transport.
+    ``request`` sends a request to the API server and returns its answer, as ``Transport.request`` does.
     """
 
     def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
         self._pager = Pager(request, LISTING)
 
     async def list(self, *, see: Callable[[Pod], None]) -> ListedPods:
-        """Show every pod there is to ``see``, once each, all as of one moment.
+        """Call ``see`` with every pod that exists, once each, all as of one moment.
 
-        Raises ApiErrors, at any page: what was shown by then is to be forgotten. Gone is among them: the
-        list took longer than the API server keeps its version, and the rest would be as of another moment.
-        After TooLarge a new list, of smaller pages, is worth a try.
+        Raises ApiErrors, at any page: the pods until then do not count. Gone is among them: the list took
+        longer than the API server keeps its version, and the rest would be as of another moment. After
+        TooLarge a new list, of smaller pages, may succeed.
         """
         count = pages = 0
         unreadable: dict[str, UnreadablePod] = {}
@@ -87,7 +89,7 @@ class PodLister:
         await self._pager.show(take)
         if unreadable:
             example = next(iter(unreadable.values()))
-            log.warning("list pods: %s; what is on %d nodes counts as unknown", example, len(unreadable))
+            log.warning("list pods: %s; the pods of %d nodes count as unknown", example, len(unreadable))
         return ListedPods(count, pages, frozenset(unreadable))
 
 
@@ -109,7 +111,7 @@ LISTING: Final = Listing(
 
 
 def _note(lost: UnreadablePod, unreadable: dict[str, UnreadablePod]) -> None:
-    """Put ``lost`` under its node; raise StreamGarbled where the list means nothing for it."""
+    """Note ``lost`` under its node; raise StreamGarbled where the list means nothing because of it."""
     if not lost.node:
         raise StreamGarbled(f"list pods: {lost}")
     unreadable.setdefault(lost.node, lost)

@@ -1,6 +1,6 @@
-"""The shapes that are read from the JSON of pods, and nothing else of it; as for nodes, see ``wire``.
+"""The shapes that are read from the JSON of pods; nothing else of it is read. For nodes, see ``wire``.
 
-Of a pod of 5 to 20 kB a few hundred bytes are wanted.
+Of a pod of 5 to 20 kB a few hundred bytes are needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from winpool.cluster.wire import ListOf
 
 
 class _Base(msgspec.Struct, rename="camel", gc=False):
-    """Names as in JSON. The records live for microseconds and hold no cycles, so the collector is spared."""
+    """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
 
 
 class Owner(_Base):
@@ -25,7 +25,7 @@ class Owner(_Base):
 
 
 class PodAnnotations(_Base):
-    """The one annotation that is read: the kubelet puts it on the pods that stand for static ones."""
+    """The one annotation that is read: the kubelet sets it on the mirror pods of static pods."""
 
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
 
@@ -42,7 +42,7 @@ class PodMetadata(_Base):
 
 
 class TolerationObject(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """core/v1 Toleration. Frozen, so that few are made anew: most pods have the same."""
+    """core/v1 Toleration. Frozen, so that equal ones can be shared: most pods have the same."""
 
     key: str | None = None
     operator: str | None = None
@@ -118,7 +118,7 @@ class BoundSpec(_Base):
 
 
 class BoundPod(_Base):
-    """A pod of which only its node is read."""
+    """A pod; only its node is read."""
 
     spec: BoundSpec
 

@@ -1,8 +1,8 @@
-"""Reading Pod objects: from the API server's JSON to the few fields that are asked for.
+"""Reading Pod objects: from the API server's JSON to the few fields that are needed.
 
-Nothing here ever turns what it cannot read into an absence (P4). A pod with a field of the wrong type is
-*unreadable*: it hides no other, and its node is named, for whoever asks about that node. Bytes that are no
-JSON of the expected kind are *garbled*: they say nothing at all.
+What cannot be read never counts as absent (P4). A pod with a field of the wrong type is *unreadable*: the
+others are still read, and its node is named, so that the pods of that node count as unknown. Bytes that are
+not JSON of the expected kind are *garbled*: they mean nothing at all.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import msgspec
 
 PROBLEM_LENGTH: Final = 160
-"""Characters of a kubelet's message that are kept: the sentence that matters, without the rest."""
+"""Characters of a kubelet's message that are kept: enough for the sentence that matters."""
 
 _SETS_KEPT: Final = 256
-"""Sets of tolerations that are made once for all pods that have them: those of one workload are the same."""
+"""Sets of tolerations that pods share: those of the pods of one workload are the same."""
 
 _LONGEST_SET_KEPT: Final = 32
-"""A longer set is made for each pod anew rather than kept, so that no pod makes us hold megabytes."""
+"""A longer set is made for each pod and not shared, so that no pod can make the operator keep megabytes."""
 
 _REFUSALS: Final = frozenset({"PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"})
 """With these a kubelet fails a pod for its operating system (k8s.io/kubernetes, pkg/kubelet/lifecycle)."""
@@ -44,10 +44,10 @@ _NOT_STARTED: Final = frozenset(
 """Why a container waits whose image may be at fault (pkg/kubelet/images, pkg/kubelet/kuberuntime)."""
 
 _NO_MANIFEST: Final = ("no match for platform in manifest", "no matching manifest for")
-"""What containerd and Docker say of an image that does not exist for the platform of the node."""
+"""The messages of containerd and Docker for an image that does not exist for the platform of the node."""
 
 _LONGEST_NAME: Final = 253
-"""Characters that the name of a node may have (RFC 1123). A longer one names none."""
+"""Characters that the name of a node may have (RFC 1123). A longer text is not the name of a node."""
 
 _CRITICAL: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -57,9 +57,9 @@ _list: Final = ListReader(pod_wire.pod_list, resource="pods", kind="PodList", ap
 
 @dataclass(frozen=True, slots=True)
 class UnreadablePod:
-    """A pod that cannot be read. ``node`` is where it is, empty where not even that can be read.
+    """A pod that cannot be read. ``node`` is its node, empty where even that cannot be read.
 
-    A record and no exception, which would hold the whole page for as long as it is kept itself.
+    It is a record and not an exception: an exception would keep the whole page in memory as long as itself.
     """
 
     node: str
@@ -87,7 +87,7 @@ class PodPage:
 def decode_pod_page(body: bytes | bytearray) -> PodPage:
     """Read one page of a list of pods.
 
-    Raises StreamGarbled for anything that is no list of pods, see ``envelope``.
+    Raises StreamGarbled for anything that is not a list of pods, see ``envelope``.
     """
     page = _list.read(body)
     unreadable: list[UnreadablePod] = []
@@ -106,7 +106,7 @@ def decode_pod_page(body: bytes | bytearray) -> PodPage:
 def _pod(found: pod_wire.PodObject) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
-        # Only pods on nodes are asked for: one without a node is not to be read as "on no node of ours".
+        # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
         return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
@@ -163,7 +163,7 @@ def _is_ready(status: pod_wire.PodStatus) -> bool:
 
 
 def _platform_problem(status: pod_wire.PodStatus) -> str:
-    """Say why the kubelet says that a pod is for another platform; empty where it does not say so."""
+    """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
         return _told(status.reason, status.message or "") if status.reason in _REFUSALS else ""
     for waiting in _waiting(status):
@@ -171,7 +171,7 @@ def _platform_problem(status: pod_wire.PodStatus) -> str:
             for sentence in _NO_MANIFEST:
                 _, found, rest = waiting.message.partition(sentence)
                 if found:
-                    # Not the reason: a kubelet goes to and fro between trying and backing off.
+                    # Not the reason, which alternates between trying and backing off.
                     return _told("its image", found + rest)
     return ""
 
@@ -184,7 +184,7 @@ def _waiting(status: pod_wire.PodStatus) -> Iterator[pod_wire.Waiting]:
 
 
 def _told(reason: str | None, message: str) -> str:
-    """Write a reason and what there is of its message, in one line."""
+    """Write a reason and its message, if there is one, in one line."""
     words = " ".join(message[:PROBLEM_LENGTH].split())
     return f"{reason}: {words}" if words else f"{reason}"
 

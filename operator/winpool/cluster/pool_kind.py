@@ -1,7 +1,8 @@
 """Whether the API server knows the kind WindowsNodePool: by a watch of the CRD's metadata.
 
-The watch of pools belongs to Kopf, and ends without a word to us where the CRD goes; the next list of pools
-may be five minutes away. The CRD is listed at the start only: what its watch loses, that list tells.
+The watch of pools belongs to Kopf, and ends without a notice to us where the CRD is deleted; the next list of
+pools may come five minutes later. The CRD is listed at the start only: what its watch misses, the list of
+pools shows.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _CRD: Final = Target(
 class PoolKind:
     """What is known of the CRD while ``run`` runs.
 
-    ``on_change`` is called, synchronously, when it was changed, has come or has gone; not for what is found
-    at the start. It must not block and must not raise. Where it may not be watched nothing is known of it.
+    ``on_change`` is called, synchronously, when the CRD was changed, created or deleted; not for its state at
+    the start. It must not block and must not raise. Without the right to watch the CRD, nothing is known of
+    it.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class PoolKind:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is no such CRD, as last seen; False where it cannot be looked at."""
+        """Whether there is no such CRD, as last seen; False where it cannot be read."""
         return self._is_seen and self._found is None and self._watch.refusal is None
 
     async def run(self) -> None:

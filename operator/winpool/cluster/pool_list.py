@@ -1,4 +1,4 @@
-"""How pools are listed: complete or not at all, and no more of each than is read."""
+"""The list of pools: complete or not at all, with only the needed fields of each."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ PAGE_LIMIT: Final = 500
 """Pools per page: what client-go and kubectl ask for."""
 
 PAGE_BYTES: Final = 32 * 1024 * 1024
-"""Held in memory at once. A pool has a few kB, but anybody who may write one may annotate it with 256 KiB;
-where a page does not fit, smaller ones are asked for."""
+"""In memory at once. A pool has a few kB, but its annotations may have 256 KiB; where a page does not fit,
+the next list asks for smaller pages."""
 
 MOST: Final = 10_000
-"""Pools of a list, twice as many as a cluster may have nodes: more select nothing. All are held at once."""
+"""Pools of a list, twice as many as a cluster may have nodes: more select nothing. All are in memory at
+once."""
 
 
 class Metadata(TypedDict, total=False):
-    """What is read of a pool's metadata. Annotations and managedFields are not: nobody bounds those."""
+    """What is read of a pool's metadata. Annotations and managedFields are not: they have no useful limit."""
 
     name: str
     uid: str
@@ -52,7 +53,7 @@ class PoolObject(TypedDict, total=False):
 
 
 class _Required(msgspec.Struct, rename="camel"):
-    """What the metadata of an object of the API server has in any case."""
+    """What the metadata of every object of the API server has."""
 
     name: str
     uid: str
@@ -86,8 +87,8 @@ _pool: Final = msgspec.json.Decoder(PoolObject)
 def decode_pool_page(body: bytes | bytearray) -> PoolPage:
     """Read one page of a list of pools.
 
-    Raises StreamGarbled for anything that is no list of pools (see ``envelope``), and for one with an item
-    that cannot be read: without it, the list would say of a pool that it is gone.
+    Raises StreamGarbled for anything that is not a list of pools (see ``envelope``), and for one with an item
+    that cannot be read: without that item, the list would mean that a pool is gone.
     """
     page = _list.read(body)
     pools = tuple([_read(item) for item in page.items or ()])

@@ -1,4 +1,4 @@
-"""Which proxy leads to the API server: that of the kubeconfig, or the environment's, read as client-go does.
+"""Which proxy to use for the API server: that of the kubeconfig, or of the environment, as in client-go.
 
 The rules for HTTPS_PROXY and NO_PROXY are those of golang.org/x/net/http/httpproxy. Python's own
 (urllib, and aiohttp with it) know no address ranges and no ports in NO_PROXY.
@@ -28,16 +28,16 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy to go through. ``authorization`` is the value of the Proxy-Authorization header, or None."""
+    """A proxy. ``authorization`` is the value of the Proxy-Authorization header, or None."""
 
     url: URL
     authorization: str | None = field(default=None, repr=False)
 
 
 def find_proxy(server: URL, *, configured: object, environ: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for ``server``: the kubeconfig's ``proxy-url`` if there is one, or the environment's.
+    """Return the proxy for ``server``: the kubeconfig's ``proxy-url`` if it has one, or the environment's.
 
-    NO_PROXY says nothing about the former. Raises CredentialsError for one that cannot be used.
+    NO_PROXY does not apply to the former. Raises CredentialsError for a proxy that cannot be used.
     """
     if configured:
         return _parse(configured, source="proxy-url of the kubeconfig")
@@ -45,15 +45,15 @@ def find_proxy(server: URL, *, configured: object, environ: Mapping[str, str]) -
     if name is None or is_excluded(server, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
         return None
     proxy = _parse(environ[name], source=name)
-    log.info("the API server is asked through the proxy %s, as %s says", proxy.url, name)
+    log.info("winpool sends its requests to the API server through the proxy %s, from %s", proxy.url, name)
     return proxy
 
 
 def is_excluded(server: URL, no_proxy: str) -> bool:
-    """Tell whether ``server`` is to be asked without a proxy: on loopback, or where NO_PROXY names it.
+    """Whether requests to ``server`` are sent without a proxy: on loopback, or where NO_PROXY names it.
 
-    ``no_proxy`` holds names (with all below them; below them only, where they begin with a dot or
-    "*."), addresses, ranges, each of the former two with a port or without, or a "*".
+    ``no_proxy`` has names (each includes its subdomains; only these, if it begins with a dot or
+    "*."), addresses and ranges, names and addresses with a port or without, or a "*".
     """
     host, port = (server.host or "").lower(), str(server.port)
     address = _address(host)
@@ -106,7 +106,7 @@ def _address(host: str) -> _Address | None:
 
 
 def _parse(text: object, *, source: str) -> Proxy:
-    """Read a proxy's address, with user and password or without. Never quotes it: it may hold them."""
+    """Read a proxy's address, with or without user and password. No error quotes it: it may contain them."""
     try:
         if not isinstance(text, str):
             raise TypeError

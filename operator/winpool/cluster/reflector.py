@@ -1,8 +1,7 @@
 """Keeps the Windows nodes of the cluster in memory, by one list and then one watch.
 
-What is done after which trouble, and why, is in ``recovery``. While there is trouble
-everything stays as last seen: a node is never taken for gone because the API server could
-not be asked (P4).
+``recovery`` says what happens after which error, and why. While requests fail, everything
+stays as last seen: a node never counts as gone because the API server does not answer (P4).
 """
 
 from __future__ import annotations
@@ -35,30 +34,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = (260.0, 300.0)
-"""After which the server is to end a watch properly, drawn between the two so that clients do not return
-in step. Proxies and load balancers on the way tend to cut idle or old connections at 5 minutes."""
+"""The time after which the server ends a watch properly, a random value between the two so that clients do
+not return in step. Proxies and load balancers on the way often cut idle or old connections at 5 minutes."""
 
 SILENCE_SECONDS: Final = 70.0
-"""The API server sends a bookmark every minute, so a watch without a line for this long is dead. Below the
-75 s for which it keeps events in memory, so that going on where we were would still be possible."""
+"""The API server sends a bookmark every minute, so a watch without a line for this long is dead. Below the 75
+s for which the API server keeps events in memory, so that the watch could still continue from its
+position."""
 
 RELIST_SECONDS: Final = 600.0
-"""A list anew heals what a watch lost without a trace. Not more often than every 10 minutes (P2)."""
+"""A periodic list repairs what a watch missed without an error. Not more often than every 10 minutes (P2)."""
 
 RELIST_JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not list in step."""
 
 RELIST_RETRY_SECONDS: Final = 60.0
-"""When such a list has failed: meanwhile the watch goes on, it is the better of the two."""
+"""The pause after such a list has failed. Meanwhile the watch continues."""
 
 OVERTIME_SECONDS: Final = 30.0
-"""A server that does not end a watch when told to is left this long after a list was due."""
+"""If the server does not end a watch in time, the client ends it so long after the list was due."""
 
 ASKED_SECONDS: Final = 10.0
-"""Least time from a list to one that somebody asks for: a list of thousands of nodes is not cheap."""
+"""Least time from a list to one that is asked for: a list of thousands of nodes is expensive."""
 
 EARLY_SECONDS: Final = 2.0
-"""A watch that ends so long before its time was not ended by the clock of the API server."""
+"""A watch that ends so long before its time did not end because its time was over."""
 
 _uniform: Final = random.SystemRandom().uniform
 
@@ -66,12 +66,12 @@ _uniform: Final = random.SystemRandom().uniform
 class NodeReflector:
     """The Windows nodes of the cluster, kept up to date while ``run`` runs.
 
-    ``on_change(old, new)`` is called, synchronously, when a field that winpool asks for has
-    changed: old is None for a node that appears, new for one that goes. It must not block and
+    ``on_change(old, new)`` is called, synchronously, when a field that winpool reads has
+    changed: old is None for a node that appears, new for one that is gone. It must not block and
     must not raise. ``on_contact`` is awaited after the first list, before ``synced``, and after every
-    watch that did not end in its time: the API server may be another one now. It must not raise; where
+    watch that ended early: the API server may be another one now. It must not raise; where
     it returns False it is awaited again with the next watch.
-    ``last_error`` is the trouble that there is now, None where there is none.
+    ``last_error`` is the present error, None where there is none.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class NodeReflector:
             "nodes",
             logger=log,
             monotonic=monotonic,
-            meanwhile="they are kept as last seen, and asked for again and again",
+            meanwhile="the operator keeps them as last seen, and tries again",
         )
         self._synced = False
         self._is_new_contact = True
         self._contact = float("-inf")
-        # The resourceVersion to go on from; "" asks for a list.
+        # The resourceVersion to continue from; "" asks for a list.
         self._position = ""
-        # The last position there was, kept when a list is asked for.
+        # The last known position, kept when a list is needed.
         self._seen = ""
-        # When a list was last tried, when the next one is due, and when the watch ends for it at the latest.
+        # When a list was last tried, when the next one is due, and when the watch has to end for it.
         self._tried_at = float("-inf")
         self._relist_at = float("-inf")
         self._watch_until = float("inf")
         self._watch_limit = asyncio.timeout(None)
-        # Whether somebody has asked for a list since the last one was begun.
+        # Whether a list was asked for since the last one began.
         self._is_asked = False
-        # Whether a watch has brought anything since the trouble before, and whether that was a 410.
+        # Whether a watch has brought anything since the last error, and whether that error was a 410.
         self._progressed = False
         self._expired = False
 
@@ -128,30 +128,30 @@ class NodeReflector:
 
     @property
     def synced(self) -> bool:
-        """Whether a list was ever complete. Before that, a node that is not there says nothing."""
+        """Whether a list was ever complete. Before that, the absence of a node means nothing."""
         return self._synced
 
     @property
     def last_contact_seconds(self) -> float:
-        """Seconds since the API server last told anything about nodes; infinite before it first did.
+        """Seconds since the API server last sent anything about nodes; infinite before the first time.
 
-        A quiet cluster is heard of once a minute (bookmarks), so below SILENCE_SECONDS all is well.
+        In a quiet cluster it sends a bookmark once a minute, so below SILENCE_SECONDS the contact is good.
         """
         return self._monotonic() - self._contact
 
     def accept_written(self, node: Node) -> None:
-        """Take in the answer to a PATCH of ours, so that the next pass need not wait for its echo."""
+        """Store the answer to a PATCH of ours, so that the next pass does not have to wait for its event."""
         self._store.accept_written(node)
 
     def ask_for_list(self) -> None:
-        """Ask for a list soon: the watch has missed something.
+        """Ask for a list soon: the watch has missed a change.
 
-        Costs nothing where one is due anyway; two that were asked for are ASKED_SECONDS apart.
+        It costs nothing where one is due anyway; two that were asked for are at least ASKED_SECONDS apart.
         """
         self._is_asked = True
         due = max(self._monotonic(), self._tried_at + ASKED_SECONDS)
         if due < self._relist_at:
-            log.info("nodes: the watch has missed something, listing anew")
+            log.info("nodes: the watch missed a change, so the operator lists all nodes again")
             self._relist_at = self._watch_until = due
             self._limit_watch()
 
@@ -174,7 +174,7 @@ class NodeReflector:
             self._is_new_contact = not await self._on_contact()
 
     async def _list(self) -> None:
-        """List anew. With a position to fall back on, failure is put up with."""
+        """List all nodes. Where the watch can continue from its position, a failure is only logged."""
         self._tried_at, self._is_asked = self._monotonic(), False
         try:
             version = await self._lister.list(seen=self._seen)
@@ -183,7 +183,7 @@ class NodeReflector:
                 raise
             pause = ASKED_SECONDS if self._is_asked else RELIST_RETRY_SECONDS
             self._relist_in(pause)
-            log.warning("nodes: the list that was due has failed, the watch goes on: %s", error)
+            log.warning("nodes: a list that was due failed: %s; the watch continues", error)
             return
         self._position = self._seen = version
         self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
@@ -200,7 +200,7 @@ class NodeReflector:
         request = watch_request(position=self._position, seconds=seconds)
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
-            await self._make_contact()  # only now: it is known to answer
+            await self._make_contact()  # only now: the API server is known to answer
             try:
                 async with asyncio.timeout(None) as self._watch_limit:
                     self._limit_watch()
@@ -210,7 +210,7 @@ class NodeReflector:
             except TimeoutError:  # of ours: those of the stream are ApiErrors
                 return
         lived = self._monotonic() - started
-        # An API server that shuts down in good order ends its watches like one whose time has come.
+        # An API server that shuts down properly ends its watches as if their time were over.
         self._is_new_contact = self._is_new_contact or lived < seconds - EARLY_SECONDS
         if not lines and lived < SHORT_LIFE_SECONDS:
             raise StreamCut("watch nodes: the API server ended it at once, without anything")
@@ -222,7 +222,7 @@ class NodeReflector:
             self._watch_limit.reschedule(now + max(0.0, self._watch_until - self._monotonic()))
 
     def _take(self, line: bytes) -> None:
-        """Take in one line of the watch."""
+        """Process one line of the watch."""
         try:
             event = decode_event(line)
         except UndecodableNodeError as error:
@@ -231,7 +231,7 @@ class NodeReflector:
         if event.error is not None:
             raise event.error
         if is_older(event.resource_version, self._position):
-            self.stats.dropped += 1  # a stream only goes forward: this was replayed on the way
+            self.stats.dropped += 1  # versions in a stream only grow: this line was replayed on the way
             return
         if event.resource_version:
             self._position = self._seen = event.resource_version
@@ -241,7 +241,7 @@ class NodeReflector:
             self.stats.dropped += not taken
         self._note_contact()
         self._progressed = True
-        self._backoff.reset()  # here and not when the watch opens: one that ends at once is no success
+        self._backoff.reset()  # not when the watch opens: one that ends at once is not a success
 
     async def _recover(self, error: ApiError) -> None:
         recovery = recovery_after(error, progressed=self._progressed, expired_before=self._expired)
@@ -255,11 +255,11 @@ class NodeReflector:
         if recovery.pause:
             self._outage.failed(explained(error))
         else:
-            log.info("nodes: too far behind for the watch to go on, listing anew: %s", error)
+            log.info("nodes: the watch cannot continue, so the operator lists all nodes again: %s", error)
         await asyncio.sleep(pause)
 
     def _note_watching(self) -> None:
-        """Note that the API server is there and lets us watch."""
+        """Note that the API server answers and permits the watch."""
         self.stats.watches += 1
         self.last_error = None
         self._note_contact()

@@ -1,4 +1,4 @@
-"""A request to the API server as a record, and the words it is made of."""
+"""A request to the API server as a record, and its constants."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Server-side apply. The body is JSON, which is YAML."""
 
 REPLY_LIMIT: Final = 8 * 1024 * 1024
-"""Bytes of an answer that is not a list: etcd takes 1.5 MiB per object, so this is generous."""
+"""Bytes of an answer that is not a list: etcd accepts 1.5 MiB per object, so this is more than enough."""
 
 _NAMESPACE: Final = re.compile(r"/namespaces/([^/?]+)/")
+
+_GROUP: Final = re.compile(r"/apis/([^/?]+)/")
 
 _METHODS: Final = {
     "get": hdrs.METH_GET,
@@ -29,18 +31,18 @@ _METHODS: Final = {
 
 
 def namespace_of(path: str) -> str | None:
-    """Return the namespace that the path of a request is in; None for one that is in none, or in all."""
+    """Return the namespace in the path of a request; None for a request in no namespace, or in all."""
     found = _NAMESPACE.search(path.partition("?")[0])
     return unquote(found[1]) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request to the API server, in its own words.
+    """A request to the API server.
 
     ``verb`` and ``resource`` are RBAC's, with the subresource ("nodes", "windowsnodepools/status").
     ``path`` is the URL's path and query, already encoded. ``name`` is only for messages.
-    ``guarded`` says of a write that it carries the resourceVersion it was decided on (see
+    ``guarded`` says of a write that it has the resourceVersion it was decided on (see
     ``retry``). ``reply_limit`` is in bytes.
     """
 
@@ -61,12 +63,18 @@ class Request:
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that it is in; None where it is in none, or in all."""
+        """The namespace of the request; None where it is in none, or in all."""
         return namespace_of(self.path)
 
     @property
+    def group(self) -> str:
+        """The API group that it is in, as RBAC names it: empty for the core group."""
+        found = _GROUP.match(self.path)
+        return unquote(found[1]) if found else ""
+
+    @property
     def label(self) -> str:
-        """What opens an error message: "patch nodes w1"."""
+        """The beginning of an error message: "patch nodes w1"."""
         return f"{self.verb} {self.resource} {self.name}".rstrip()
 
     @property

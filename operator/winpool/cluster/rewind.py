@@ -1,4 +1,4 @@
-"""Lists that are older than what was seen before: a stale cache on the way, or etcd put back to a backup."""
+"""Lists that are older than what was seen before: from a stale cache, or after a restore of etcd."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 REWOUND_LISTS: Final = 3
 REWOUND_SECONDS: Final = 30.0
-"""After so many lists in a row, over so long, that are older than what we have seen, the server is believed.
-A stale cache on the way catches up in seconds."""
+"""After so many lists in a row, over so long, that are older than what was seen before, the server is
+believed. A stale cache on the way is up to date within seconds."""
 
 
 class Rewind:
@@ -31,9 +31,9 @@ class Rewind:
         self._since = 0.0
 
     def check(self, version: str, *, seen: str) -> bool:
-        """Tell whether a list at ``version`` shows that the cluster was put back behind ``seen`` ("": none).
+        """Whether a list at ``version`` shows that the cluster was restored to before ``seen`` ("": none).
 
-        Raises StreamGarbled for an older list that is not to be believed yet.
+        Raises StreamGarbled for an older list that is not believed yet.
         """
         if not seen or not is_older(version, seen):
             self._lists = 0
@@ -45,9 +45,9 @@ class Rewind:
             raise StreamGarbled(
                 f"list {self._what}: version {version} is older than {seen}, which was already seen"
             )
-        log.warning("%s: the cluster was put back from version %s to %s", self._what, seen, version)
+        log.warning("%s: the cluster was restored from version %s to the older %s", self._what, seen, version)
         return True
 
     def done(self) -> None:
-        """Take note that the list that was believed is taken in."""
+        """Note that the list was stored."""
         self._lists = 0

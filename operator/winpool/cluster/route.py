@@ -1,6 +1,6 @@
-"""How a request gets to the API server: TLS as it is now, the name expected there, and the proxy.
+"""How a request reaches the API server: the present TLS context, the server's expected name, and the proxy.
 
-One class of request for our own session and for those of guests, which do not know of these.
+Our own session and those of guests use the same class of request, since guests do not set these.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
 
 
 def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.ClientRequest]:
-    """Return the class of requests that go the way of ``connection``, whatever a session says of it.
+    """Return the class of requests that use the TLS, name and proxy of ``connection`` in any session.
 
-    The proxy's password is a header of its own, and no part of a URL: aiohttp's errors quote URLs.
+    The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
     """
     proxy = connection.proxy
 
@@ -36,7 +36,7 @@ def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.Cl
 
         @property
         def request_info(self) -> aiohttp.RequestInfo:
-            """What errors and answers say of the request: not its headers, in which the token is."""
+            """What errors and answers contain of the request: not its headers, which have the token."""
             return aiohttp.RequestInfo(self.url, self.method, _NO_HEADERS, self.original_url)
 
     def proxy_headers() -> CIMultiDict[str]:

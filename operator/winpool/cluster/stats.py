@@ -1,4 +1,4 @@
-"""Counts of requests, on a plain object that whoever publishes metrics reads at scrape."""
+"""Counts of requests, on a plain object that the metrics read at scrape."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 NO_ANSWER: Final = "error"
-"""In place of an HTTP status where no answer came (connection refused, broken, cut)."""
+"""Instead of an HTTP status where no answer came (connection refused, broken, cut)."""
 TIMED_OUT: Final = "timeout"
-"""In place of an HTTP status where no answer came in time."""
+"""Instead of an HTTP status where no answer came in time."""
 
 
 @dataclass(slots=True)
 class RequestStats:
-    """How many requests ended how, by verb, resource and code.
+    """Requests by verb, resource and code.
 
     Verbs and resources are those of RBAC ("patch", "nodes", "windowsnodepools/status");
     codes are HTTP statuses as text, or ``NO_ANSWER``, or ``TIMED_OUT``. Every attempt

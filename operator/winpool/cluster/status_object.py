@@ -1,6 +1,6 @@
-"""Reading meta/v1 Status, which the API server answers with where there is nothing else to answer.
+"""Reading meta/v1 Status, the API server's answer for failures.
 
-Whatever the bytes are, something is read of them: a failure must not be hidden by how it is told.
+Any bytes can be read: an answer that is not a Status must not hide the failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DISRUPTION_BUDGET: Final = "DisruptionBudget"
 
 
 class StatusObject(msgspec.Struct):
-    """The part that is read of each. ``details`` is left for who asks: most have none to tell."""
+    """The part that is read of each. ``details`` is decoded only when it is needed."""
 
     kind: str = ""
     reason: str | None = None
@@ -36,7 +36,7 @@ class _Details(msgspec.Struct):
 
 
 def status_object(body: bytes) -> StatusObject:
-    """Read a Status; an empty one where the bytes are none."""
+    """Read a Status; an empty one where the bytes are not a Status."""
     try:
         told = msgspec.json.decode(body, type=StatusObject)
     except BROKEN:

@@ -1,9 +1,9 @@
-"""The nodes as far as they are known, and the rules by which news is taken in.
+"""The known nodes, and the rules by which new states are stored.
 
-News comes from four sides: a list, a watch, a list anew after trouble, and the answers to
-our own writes. Whatever the order of arrival, a node never goes back to an older state
-than was already seen, and one is taken for gone only where that was said: by a DELETED
-event, by another UID under its name, or by a *complete* list without it.
+New states come from four sources: a list, a watch, another list after an error, and the answers
+to our own writes. In any order of arrival, a node never returns to an older state than was already
+seen, and counts as gone only for one of three reasons: a DELETED event, another UID under its name,
+or a *complete* list without it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class NodeStore:
-    """Nodes by name. ``on_change(old, new)`` is told of every difference in a wanted field.
+    """Nodes by name. ``on_change(old, new)`` is called for every difference in a field that is read.
 
-    A node that appears has no old, one that goes has no new; another UID under the same
-    name is both, one after the other. It is called after the store has changed.
+    A node that appears has no old, one that is gone has no new; another UID under the same
+    name causes both calls, one after the other. It is called after the store has changed.
     """
 
     __slots__ = ("_nodes", "_on_change", "nodes")
@@ -37,20 +37,20 @@ class NodeStore:
         self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
 
     def put(self, node: Node, *, even_older: bool = False) -> bool:
-        """Take in a node from a list or a watch; False where a newer state is already known.
+        """Store a node from a list or a watch; False where a newer state is already known.
 
-        resourceVersions that have no order are taken in: the stream that brings them has one.
-        ``even_older`` is for a server that was put back to an earlier state.
+        States whose resourceVersions have no order are stored: the stream that brings them has an order.
+        ``even_older`` is for a server that was restored to an earlier state.
         """
         held = self._nodes.get(node.name)
         if held is not None and not even_older and is_older(node.resource_version, held.resource_version):
             return False
         self._nodes[node.name] = node
-        record_of(node)  # read now, page by page, lest the first pass stand still over thousands
+        record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
         if held is None:
             self._on_change(None, node)
         elif held.uid != node.uid:
-            # Between the two there was a moment without either; so whoever looks sees them apart.
+            # Between the two there was a moment without either, so these are two changes.
             self._on_change(held, None)
             self._on_change(None, node)
         elif held != node:
@@ -58,10 +58,10 @@ class NodeStore:
         return True
 
     def accept_written(self, node: Node) -> bool:
-        """Take in the answer to a write of our own; False where it says nothing new.
+        """Store the answer to a write of our own; False where it is not new.
 
-        A node that is gone or replaced meanwhile stays so. Versions without an order are
-        left to the watch, which is about to bring this very state.
+        A node that is gone or replaced meanwhile stays so. States whose versions have no order are
+        not stored: the watch is about to bring this very state.
         """
         held = self._nodes.get(node.name)
         if held is None or held.uid != node.uid:
@@ -71,7 +71,7 @@ class NodeStore:
         return self.put(node)
 
     def remove(self, node: Node) -> bool:
-        """Take in that ``node`` was deleted; False where it is unknown, or known newer or anew."""
+        """Remove ``node``, which was deleted; False where it is unknown, known newer, or exists again."""
         held = self._nodes.get(node.name)
         if held is None or held.uid != node.uid or is_older(node.resource_version, held.resource_version):
             return False
@@ -80,10 +80,10 @@ class NodeStore:
         return True
 
     def keep_only(self, names: Collection[str], *, resource_version: str, even_newer: bool = False) -> int:
-        """Take in that a complete list of ``resource_version`` had only ``names``; give how many went.
+        """Remove all nodes that are not among ``names``, those of a complete list; return how many.
 
-        A node that is known from after the list stays: the list could not have had it.
-        ``even_newer`` is for a server that was put back to an earlier state.
+        A node that is newer than the list (``resource_version``) stays: the list could not have it.
+        ``even_newer`` is for a server that was restored to an earlier state.
         """
         gone = [
             held

@@ -1,8 +1,8 @@
-"""Where the Authorization header comes from, and how it stays fresh.
+"""Where the Authorization header comes from, and how it is renewed.
 
-The client library reads a kubeconfig's ``tokenFile`` once and never again, so a token that
-is renewed on disk (every projected ServiceAccount token is) would be lost after its hour.
-The file is therefore re-read here. No token is ever part of a message or of a repr.
+The client library reads a kubeconfig's ``tokenFile`` only once, so a token that is renewed on
+disk (as every projected ServiceAccount token is) would expire after its hour. So this module
+reads the file again. No token is ever part of a message or of a repr.
 """
 
 from __future__ import annotations
@@ -19,30 +19,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REREAD_SECONDS: Final = 10.0
-"""How long a token read from disk is used before the file is looked at again. kubelet renews a
-projected token at 80 % of its life (an hour by default), so ten seconds are soon enough; a 401
-does not wait for them."""
+"""How long a token from disk is used before the file is read again. The kubelet renews a projected
+token at 80 % of its life (an hour by default), so ten seconds are soon enough. After a 401 the file
+is read at once."""
 
 
 class Authorization(Protocol):
     """Where the value of the Authorization header comes from."""
 
     async def header(self, *, within: float | None = None) -> str | None:
-        """Give the value to send now; None where a TLS client certificate speaks for us.
+        """Return the value to send now; None where a TLS client certificate authenticates us.
 
-        Raises CredentialsError where there is none ``within`` that many seconds (None: as long as it
-        takes): a request is never sent as anonymous.
+        Raises CredentialsError where there is none ``within`` that many seconds (None: without a limit):
+        a request is never sent as anonymous.
         """
 
     def reject(self, header: str | None) -> None:
-        """Tell that the server answered 401 to ``header``, so that it is obtained anew at once.
+        """Note that the server answered 401 to ``header``, so that a new value is obtained at once.
 
-        Naming the value keeps the late answers of many requests in flight from throwing
-        away a newer one.
+        The value is an argument so that late answers to requests in flight do not reject a newer one.
         """
 
     async def close(self) -> None:
-        """End what is still being done to get a value."""
+        """End any work that is under way to get a value."""
 
 
 class FixedHeader:
@@ -54,21 +53,21 @@ class FixedHeader:
         self._header = header
 
     async def header(self, *, within: float | None = None) -> str | None:  # noqa: ARG002 - it is at hand
-        """Give the value; None for TLS client certificates."""
+        """Return the value; None for TLS client certificates."""
         return self._header
 
     def reject(self, header: str | None) -> None:
-        """Do nothing: there is no other value to be had."""
+        """Do nothing: there is no other value."""
 
     async def close(self) -> None:
         """Do nothing."""
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else renews.
+    """A bearer token in a file that someone else renews.
 
-    A file that is unreadable or empty for a moment (a renewal that is not atomic) does not
-    take away the token already held; without one it is a CredentialsError.
+    If the file is unreadable or empty for a moment (a renewal that is not atomic), the token
+    that was read before stays; without one it is a CredentialsError.
     """
 
     __slots__ = ("_complained", "_header", "_monotonic", "_path", "_read_at")
@@ -81,7 +80,7 @@ class TokenFile:
         self._complained = False
 
     async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - a file does not wait
-        """Give "Bearer <token>", from the file if the last look is REREAD_SECONDS ago."""
+        """Return "Bearer <token>", from the file if it was last read REREAD_SECONDS ago."""
         now = self._monotonic()
         if self._header is not None and now - self._read_at < REREAD_SECONDS:
             return self._header
@@ -91,7 +90,7 @@ class TokenFile:
             if self._header is None:
                 raise
             if not self._complained:
-                log.warning("%s; going on with the token read before", error.message)
+                log.warning("%s; winpool continues with the token read before", error.message)
             self._complained = True
         else:
             self._complained = False
@@ -99,15 +98,15 @@ class TokenFile:
         return self._header
 
     def reject(self, header: str | None) -> None:
-        """Read the file at the next request, whatever the time."""
+        """Have the next request read the file, whenever it was last read."""
         if header == self._header:
             self._read_at = float("-inf")
 
     async def close(self) -> None:
-        """Do nothing: the file is closed after each look."""
+        """Do nothing: the file is closed after each read."""
 
     def _read(self) -> str:
-        # A kilobyte from tmpfs or a local disk, at most every ten seconds: not worth a thread.
+        # A kilobyte from tmpfs or a local disk, at most every ten seconds: this needs no thread.
         try:
             return self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
-"""One session and one pool of connections to the API server, for everything winpool asks of it.
+"""One session and one pool of connections to the API server, for all requests of winpool.
 
-The transport knows HTTP and errors, not objects: bytes in, bytes out. It is close to what
-raw aiohttp costs, since a fleet is brought into state at the rate of its PATCHes.
+The transport knows HTTP and errors, not objects: bytes in, bytes out. It costs little more than
+raw aiohttp, since the rate of PATCHes limits how fast the operator can write a fleet.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 USER_AGENT: Final = f"winpool/{__version__}"
 
 MAX_CONNECTIONS: Final = 64
-"""HTTP/1.1 carries one request per connection. 32 node patches in flight (more gain nothing against
-an API server on two cores), as many again for all else: 8 evictions, 8 writes of conditions, 8 looks at
-pods, four watches, and what takes milliseconds: lists, status writes and events. The API
-server itself takes 400 reads and 200 writes at once by default."""
+"""HTTP/1.1 has one request per connection. 32 node patches in flight (more gain nothing against an API
+server on two cores), and as many connections for the rest: 8 evictions, 8 writes of conditions, 8 lists of
+the pods of a node, four watches, and requests of milliseconds: lists, status writes and events. The API
+server itself accepts 400 reads and 200 writes at once by default."""
 
 CONNECT_SECONDS: Final = 10.0
 """For TCP and TLS. In one data centre it takes milliseconds; a lost SYN is sent again after 1, 3 and 7 s."""
 
 ANSWER_SECONDS: Final = 30.0
-"""For one request and its answer, and for the credentials that it waits for. The API server's own promise
+"""For one request and its answer, including the wait for credentials. The API server's own promise
 is 1 s for single objects and 30 s for lists (its SLOs, p99); at 60 s it gives up by itself."""
 
 KEEP_ALIVE_SECONDS: Final = 60.0
-"""How long an idle connection is kept: below the 90 s after which the API server closes it, so that a
-request does not meet a connection that is just being closed."""
+"""How long an idle connection is kept: less than the 90 s after which the API server closes it, so that no
+request uses a connection that is just being closed."""
 
 _GUEST_LIMITS: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
-"""A guest has limits of its own; it may be watching. Our own requests always give theirs."""
+"""A guest has limits of its own; it may be watching. Our own requests always set theirs."""
 _UNAUTHORIZED: Final = 401
 _OK: Final = 200
 _FAILED_FROM: Final = 300
@@ -73,7 +73,7 @@ class Transport:
         refusals: FirstRefusals | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make a transport. With ``refusals``, one that has not lasted is raised as one that may pass."""
+        """Make a transport. With ``refusals``, a refusal that has not lasted is an UnconfirmedRefusal."""
         self.stats = stats if stats is not None else RequestStats()
         self._server = connection.server
         self._authorization = connection.authorization
@@ -96,18 +96,18 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """End the pauses of requests that wait to be sent again, a run for credentials, every connection."""
+        """End the pauses before retries, a run for credentials, and every connection."""
         self._closing.set()
         await self._authorization.close()
         await self._session.close()
         await self._connector.close()
 
     async def request(self, request: Request) -> bytes | bytearray:
-        """Send ``request`` and give the body of its answer.
+        """Send ``request`` and return the body of its answer.
 
-        Raises the ApiError that the answer stands for; Unavailable where there is none.
+        Raises the ApiError for the answer; Unavailable where there is none.
         """
-        # The first attempt goes without tenacity, which costs 20 µs where a patch costs 300.
+        # The first attempt does not use tenacity, which costs 20 µs where a patch costs 300.
         try:
             return await self._attempt(request)
         except ApiError as error:
@@ -130,7 +130,7 @@ class Transport:
         """Open a watch; inside the ``with`` its lines can be iterated.
 
         ``silence_seconds`` is how long nothing may come before it counts as dead (StreamSilent).
-        Never repeated here: only the caller knows where to go on.
+        It is never repeated here: only the caller knows where to continue.
         """
         with translated(request.label, seconds=ANSWER_SECONDS):
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -144,13 +144,13 @@ class Transport:
         try:
             yield LineStream(response.content, label=request.label, silence_seconds=silence_seconds)
         finally:
-            response.close()  # not released: what is still to come of a watch is not read
+            response.close()  # not released: the rest of a watch is not read
 
     def guest_session(self) -> aiohttp.ClientSession:
-        """Give a session over our connections and credentials to a library that brings its own requests.
+        """Make a session over our connections and credentials, for a library that makes its own requests.
 
-        The guest may close it, ours stay open. Credentials are put on every request, and put
-        on anew once after a 401, so the guest never needs to log in again. See ``guests``.
+        The guest may close it; our connections stay open. Every request gets our credentials, and new
+        ones once after a 401, so the guest never needs to log in again. See ``guests``.
         """
         return self._make_session(middlewares=(*self._guest_refusals, self._guest_credentials))
 
@@ -160,7 +160,7 @@ class Transport:
         return aiohttp.ClientSession(
             connector=self._connector,
             connector_owner=False,
-            # Uncompressed: the API server spends more time on gzip than a cluster's network on the bytes.
+            # Uncompressed: gzip takes the API server more time than the bytes take in a cluster's network.
             headers={hdrs.USER_AGENT: USER_AGENT, hdrs.ACCEPT_ENCODING: "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=_GUEST_LIMITS,
@@ -182,7 +182,7 @@ class Transport:
     async def _open(
         self, request: Request, *, silence_seconds: float | None = None
     ) -> aiohttp.ClientResponse:
-        """Send, and after a 401 send once more if other credentials are to be had."""
+        """Send, and after a 401 send once more if other credentials are available."""
         deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
         header = await self._authorization.header(within=ANSWER_SECONDS)
         response = await self._send(request, header, _limits(deadline, silence_seconds))
@@ -235,13 +235,14 @@ class Transport:
         return response
 
     async def _refuse(self, request: Request, response: aiohttp.ClientResponse) -> None:
-        """Raise what the answer stands for."""
+        """Raise the ApiError for the answer."""
         body = await read_body(response, limit=REPLY_LIMIT, label=request.label)
         error = error_of(
             status=response.status,
             body=bytes(body),
             request=request.label,
             retry_after=response.headers.get(hdrs.RETRY_AFTER),
+            group=request.group,
         )
         raise error if self._refusals is None else self._refusals.judge(error)
 
@@ -259,12 +260,12 @@ class Transport:
 
 
 def _seconds_until(deadline: float) -> float:
-    # Nothing left is not 0, which to aiohttp is no limit.
+    # Not 0 when no time is left: for aiohttp, 0 means no limit.
     return max(deadline - asyncio.get_running_loop().time(), 0.001)
 
 
 def _limits(deadline: float, silence_seconds: float | None) -> aiohttp.ClientTimeout:
-    """Give a request the time that is left, or a watch as long as it is not silent."""
+    """Return the limits: for a request the time that is left, for a watch the longest silence."""
     if silence_seconds is not None:
         return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
     return aiohttp.ClientTimeout(total=_seconds_until(deadline), sock_connect=CONNECT_SECONDS)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 
 def is_older(version: str, than: str) -> bool | None:
-    """Tell whether ``version`` comes before ``than``; None where the two have no order.
+    """Return whether ``version`` comes before ``than``; None where the two have no order.
 
-    Equal texts are never older. Any length of integer is taken: the comparison is by
-    length, then by digits, as KEP-5504 defines it.
+    Equal texts are never older. Integers may have any length: the comparison is by length,
+    then by digits, as KEP-5504 defines it.
     """
     if version == than:
         return False
@@ -27,8 +27,8 @@ def newer_of(version: str, than: str) -> str:
 
 
 def is_comparable(version: str) -> bool:
-    """Tell whether a resourceVersion is a positive integer as KEP-5504 defines it.
+    """Whether a resourceVersion is a positive integer as KEP-5504 defines it.
 
-    "0" is none: in requests it means "any version".
+    "0" is not one: in requests it means "any version".
     """
     return version.isascii() and version.isdigit() and version[0] != "0"

@@ -1,8 +1,8 @@
-"""The shapes that are read from the API server's JSON, and nothing else of it.
+"""The shapes that are read from the API server's JSON; nothing else of it is read.
 
 Every field of an object is optional here, whatever the API promises: a missing one has a default, an
-unknown one is skipped. Only a field of the wrong type makes an object unreadable, or a text that is
-longer than the API server lets it be.
+unknown one is skipped. An object is unreadable only if a field has the wrong type, or a text is
+longer than the API server permits.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import msgspec
 from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
 
 BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises on foreign bytes: no JSON, wrong types, no UTF-8, or nested beyond reason."""
+"""What a decoder raises on foreign bytes: not JSON, wrong types, not UTF-8, or nested too deep."""
 
 UNKNOWN: Final = "Unknown"
 
 Bounded = Annotated[str, msgspec.Meta(max_length=512)]
-"""A text that the API server bounds, or writes itself: a name (253 characters), a key with its prefix (317),
-a time. A longer one is none of them, and nobody can make us hold it."""
+"""A text that the API server limits, or writes itself: a name (253 characters), a key with its prefix (317),
+a time. A longer one is none of them, and is not kept."""
 
 ItemT = TypeVar("ItemT")
 
 
 class _Base(msgspec.Struct, rename="camel", gc=False):
-    """Names as in JSON. The records live for microseconds and hold no cycles, so the collector is spared."""
+    """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
 
 
 class NodeAnnotations(_Base):
     """The annotations that are read of a node, those of ``api.node_keys``.
 
-    Whoever may annotate a node may invent any number of others.
+    Any client that may annotate a node can add any number of others.
     """
 
     applied: str | None = msgspec.field(default=None, name=APPLIED_ANNOTATION)
@@ -125,7 +125,7 @@ class NodeEvent(_Base):
 
 
 class Identity(_Base):
-    """What an object is, for those of which nothing else can be read."""
+    """The identity of an object, for objects of which nothing else can be read."""
 
     name: Bounded = ""
     uid: Bounded = ""
@@ -153,7 +153,7 @@ class ListMetadata(_Base):
 
 
 class ListOf(_Base, Generic[ItemT]):
-    """A page of a list. Nothing is optional: an answer that lacks one of these is about something else."""
+    """A page of a list. No field is optional: an answer that lacks one of these is not such a list."""
 
     kind: str
     api_version: str
@@ -170,7 +170,7 @@ class RawEvent(_Base):
 
 
 class WrittenObject(_Base):
-    """The answer to a write: PartialObjectMetadata, or the whole object where the server ignores the wish."""
+    """The answer to a write: PartialObjectMetadata, or the whole object if the server ignores ``as``."""
 
     metadata: Metadata
 

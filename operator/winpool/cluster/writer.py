@@ -1,13 +1,13 @@
 """Every change that winpool makes to nodes, pods and pools.
 
-- Nodes and a pool's finalizers by merge patch with the resourceVersion of what was read: a
-  409 where somebody wrote meanwhile (a JSON patch with ``test`` would be a 422 that looks
-  like any other fault). The taint list is atomic for the API server, so it is sent whole.
-- A pool's status by server-side apply, which leaves out what is not ours and writes
+- Nodes and a pool's finalizers: by merge patch with the resourceVersion of what was read, so that
+  a write by someone else in between is a 409. (A JSON patch with ``test`` would be a 422, like any
+  other fault.) The taint list is atomic for the API server, so it is sent whole.
+- A pool's status: by server-side apply, which does not touch what is not ours and writes
   nothing where nothing differs; also with the resourceVersion, since a wrong UID is
-  ignored there. The pool object itself is never applied: that could bring back a deleted one.
-- Our conditions of a node by server-side apply, see ``node_conditions``; pods through the Eviction API,
-  see ``eviction``.
+  ignored there. The pool object itself is never applied: that could create a deleted one again.
+- Our conditions of a node: by server-side apply, see ``node_conditions``. Pods: through the Eviction
+  API, see ``eviction``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node, Taint
 
 METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-"""Asks for the small answer: 2.7 kB of a real node instead of 7.6, and 15 % less work for the API server."""
+"""Asks for a small answer: 2.7 kB for a real node instead of 7.6, and 15 % less work for the API server."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -47,24 +47,24 @@ _pool: Final = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class PoolList:
-    """All pools there are, at one moment, as the API server wrote them, without what is not read of them."""
+    """All pools that exist at one moment, as the API server wrote them, with the needed fields only."""
 
     items: tuple[dict[str, Any], ...]
     resource_version: str
 
 
 class Writer:
-    """Writes through a transport. Raises ApiErrors; Conflict means: look again."""
+    """Writes through a transport. Raises ApiErrors; Conflict means: read and decide again."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._pools = Pager(transport.request, pool_list.LISTING)
 
     async def patch_node(self, patch: NodePatch) -> Node:
-        """Send the one patch of a node and give the node as it now stands.
+        """Send the one patch of a node and return the node as it is now.
 
-        Raises Conflict where the node is not as it was read any more, NotFound where it is gone,
-        ValueError for a patch that changes nothing (it would be a write all the same).
+        Raises Conflict where the node has changed since it was read, NotFound where it is gone,
+        ValueError for a patch that changes nothing (it would still be a write).
         """
         name = patch.node.name
         answer = await self._transport.request(
@@ -82,20 +82,20 @@ class Writer:
         return decode_written(answer, patch=patch)
 
     async def apply_node_conditions(self, patch: ConditionsPatch, *, now: datetime) -> Node:
-        """Leave exactly these conditions of ours on a node, and give the node as it now stands.
+        """Set exactly these conditions of ours on a node, and return the node as it is now.
 
-        ``now`` is since when a condition stands whose status is new. An equal set changes nothing, not even
-        the resourceVersion. Raises Conflict where the node is not as it was read any more, NotFound where it
-        is gone, ValueError for a reason or a message that is too long.
+        ``now`` is the transition time of a condition whose status is new. An equal set changes nothing, not
+        even the resourceVersion. Raises Conflict where the node has changed since it was read, NotFound
+        where it is gone, ValueError for a reason or a message that is too long.
         """
         request = node_conditions.request_of(patch, now=now)
         return decode_node(await self._transport.request(request), request=request.label)
 
     async def evict(self, eviction: Eviction) -> None:
-        """Have a pod evicted; it ends by itself then, in its own time.
+        """Evict a pod; it then ends within its own grace period.
 
-        Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where that
-        does not permit it now, with ``retry_after`` where the server says so; and the other ApiErrors.
+        Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where its
+        budget does not permit it now, with ``retry_after`` where the server sends it; and other ApiErrors.
         """
         request = evictions.request_of(eviction)
         try:
@@ -106,9 +106,9 @@ class Writer:
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
     ) -> dict[str, Any]:
-        """Set the finalizers of a pool to exactly ``finalizers`` and give the pool as it now stands.
+        """Set the finalizers of a pool to exactly ``finalizers`` and return the pool as it is now.
 
-        Raises Conflict where it is not as it was read, NotFound where it is gone, Invalid
+        Raises Conflict where it has changed since it was read, NotFound where it is gone, Invalid
         where one would be added to a pool that is being deleted.
         """
         metadata = {"resourceVersion": resource_version, "finalizers": list(finalizers)}
@@ -128,7 +128,7 @@ class Writer:
     async def apply_pool_status(
         self, *, name: str, resource_version: str, status: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Apply the whole status of a pool and give the pool as it now stands.
+        """Apply the whole status of a pool and return the pool as it is now.
 
         ``status`` is all of it: what was applied before and is not in it is removed. An equal
         one changes nothing, not even the resourceVersion.
@@ -145,7 +145,7 @@ class Writer:
                 verb="patch",
                 resource=f"{PLURAL}/status",
                 name=name,
-                # force: nobody else has a say in the status; what another manager set there is ours.
+                # force: the status belongs to the operator alone, also what another manager set in it.
                 path=f"{POOLS_PATH}/{quote(name)}/status?fieldManager={FIELD_MANAGER}&force=true",
                 body=_encode(body),
                 content_type=APPLY_PATCH,
@@ -155,7 +155,7 @@ class Writer:
         return _decode_pool(answer, name=name)
 
     async def clear_pool_status(self, *, name: str, resource_version: str) -> dict[str, Any]:
-        """Take off the whole status of a pool, whoever wrote it, and give the pool as it now stands.
+        """Remove the whole status of a pool, whichever client wrote it, and return the pool as it is now.
 
         Raises Conflict where the pool is not as it was read, NotFound where it is gone.
         """
@@ -202,7 +202,7 @@ def encode_node_patch(patch: NodePatch) -> bytes:
 
 
 def _taint(taint: Taint) -> dict[str, str]:
-    """Write a taint with the fields it has: those of others go back as they came, timeAdded included."""
+    """Write a taint with the fields that it has: those of others are sent as read, with timeAdded."""
     written = {"key": taint.key, "effect": taint.effect}
     if taint.value:
         written["value"] = taint.value

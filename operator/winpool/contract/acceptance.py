@@ -1,4 +1,4 @@
-"""Whether a spec can be acted on, in the light of what CEL does not know."""
+"""Whether the operator can act on a spec, by rules that CEL cannot check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from winpool.api.conditions import Reason
 from winpool.contract.judge import contradictory_rows
 from winpool.contract.reserved_judge import ReservedMemoryJudge
 from winpool.contract.reserved_memory import (
-    TOO_LARGE_FIX,
     is_too_large_everywhere,
     too_large_everywhere_message,
 )
@@ -44,18 +43,18 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
     taints = {each.identity: each.value for each in (*spec.taints, *spec.startup_taints)}
     if not fits(labels=spec.labels, taints=taints):
         return Refusal(
-            "spec.labels, spec.taints and spec.startupTaints: their ownership record could exceed "
-            f"{MAX_BYTES} bytes on a node; use fewer or shorter keys"
+            "spec.labels, spec.taints and spec.startupTaints: the ownership record could exceed "
+            f"{MAX_BYTES} bytes on a node. Use fewer or shorter keys."
         )
     if wrong := contradictory_rows(
         spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows
     ):
-        return Refusal("; ".join(wrong))
+        return Refusal(" ".join(f"{each}." for each in wrong))
     return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
 
 
 def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:
-    """Refuse a spec that declares more than half of every node there is: no pool could want that."""
+    """Refuse a spec that declares more than half of every node of the pool: this is always a mistake."""
     if spec.reserved_memory is None:
         return ACCEPTABLE
     judge = ReservedMemoryJudge(spec.reserved_memory)
@@ -63,4 +62,4 @@ def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:
     if not is_too_large_everywhere(judged):
         return ACCEPTABLE
     said = too_large_everywhere_message(judged, spec.reserved_memory)
-    return Refusal(f"{said}: {TOO_LARGE_FIX}", Reason.RESERVED_MEMORY_TOO_LARGE)
+    return Refusal(f"{said} Declare less, or use larger machines.", Reason.RESERVED_MEMORY_TOO_LARGE)

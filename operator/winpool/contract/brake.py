@@ -1,17 +1,17 @@
-"""The brake: which taints may be put on a node now, and which have to wait or are held back.
+"""The brake: which taints may be added to a node now, and which have to wait or are held.
 
-- Before a taint is added or its value changed, the pods that it may meet are looked at once for this
-  generation of the spec, so that people are told beforehand (``report.preflight``): all pods, or those of the
-  node alone.
-- NoExecute has pods deleted that do not tolerate it, past every PodDisruptionBudget. With ``Hold`` it goes
-  only on a node of which a look that started after the taint was gone, and lately, shows no such pod
-  (``evidence``). That is so for repairs as well: pods may have come while the taint was off. What is not
-  known is no permission (P4).
+- Before a taint is added or its value is changed, the pods that it may affect are listed once for this
+  generation of the spec, so that the status reports them beforehand (``report.preflight``): all pods, or
+  those of the node alone.
+- A NoExecute taint deletes pods that do not tolerate it, and ignores every PodDisruptionBudget. With ``Hold``
+  it is added only to a node without such a pod, as shown by a list of its pods (a look) that is recent and
+  started after the taint was gone (``evidence``). The same holds for repairs: pods may have come while the
+  taint was missing. What is not known does not permit it (P4).
 - With ``Delete`` the admin has chosen that those pods are deleted.
 
-Between the look and the write a pod can still be bound: the API server offers no precondition on it. So the
-look is made right before the write, for few nodes by each node alone. A NoSchedule taint with the same key,
-put before, keeps such pods away.
+Between the look and the write a pod can still be bound: the API server has no precondition for that. So the
+look is made right before the write, and for few nodes at each node alone. A NoSchedule taint with the same
+key, added earlier, keeps such pods away.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The taints that are not to be put on a node now.
+    """The taints that must not be added to a node now.
 
-    ``waiting`` need a look at pods first; ``intolerant`` would have pods of the node deleted. With
-    ``holds_all`` the rest waits with them, so that a node is written once: the look is a moment away. With
-    ``is_stale`` nothing is held, but the look is too old to write by: the age decides when to write, not what
-    is reported. ``wants_own_look`` says the same of a look at all pods that is young: it has to do where many
-    nodes wait, or where the own look of the node goes on failing.
+    ``waiting`` need a look at pods first; ``intolerant`` would delete pods of the node. With
+    ``holds_all`` the rest waits with them, so that a node is written once: the look comes in a moment. With
+    ``is_stale`` nothing is held, but the look is too old for a write: its age decides when to write, not what
+    is reported. ``wants_own_look`` says the same of a recent look at all pods: it is used only where many
+    nodes wait, or where the own look of the node keeps failing.
     """
 
     waiting: frozenset[TaintIdentity] = frozenset()
@@ -50,7 +50,7 @@ class Held:
     is_stale: bool = False
     wants_own_look: bool = False
     asks: bool = False
-    """Whether a look soon may change that."""
+    """Whether a new look may change that."""
 
     @property
     def all(self) -> frozenset[TaintIdentity]:
@@ -75,7 +75,7 @@ class Brake:
         self._look_problems = snapshot.pods.look_problems
 
     def hold(self, node: Node, record: Record | None) -> Held:
-        """Return which of the spec's taints are not to be put on ``node``, whose ``record`` is ours."""
+        """Return which of the spec's taints must not be added to ``node`` now; its ``record`` is ours."""
         standing = {taint.identity: taint.value for taint in node.taints}
         missing = [each for each in self._taints if standing.get(each.identity) != each.value]
         if not missing:
@@ -97,16 +97,16 @@ class Brake:
             elif taint.identity not in self._holding:
                 continue
             elif _meets(taint, node, covering):
-                intolerant.add(taint.identity)  # until a look shows otherwise, however old this one gets
+                intolerant.add(taint.identity)  # until another look shows otherwise, at any age of this one
             elif not self._evidence.permits(covering, node):
                 is_stale = True
             elif not (self._evidence.is_own(covering, node) or (problem and problem.lasts)):
                 wants_own_look = True
         if (self._is_failing or problem) and (is_stale or wants_own_look):
-            # The look may never come: the rest is not to wait for it.
+            # The look may never come: the rest must not wait for it.
             waiting |= {each.identity for each in missing if each.identity in self._holding} - intolerant
             is_stale = wants_own_look = False
-        # A node with a pod that cannot be read stays unknown, however often one looks.
+        # A node with a pod that cannot be read stays unknown after any number of looks.
         asks = is_stale or (bool(waiting) and (look is None or covering is not None))
         return Held(
             frozenset(waiting),
@@ -130,7 +130,7 @@ class Brake:
 
     @property
     def _is_coming(self) -> bool:
-        """Whether the first look at all pods for this spec is a moment away."""
+        """Whether the first look at all pods for this spec comes in a moment."""
         return not self._is_told and not self._is_failing
 
 

@@ -1,4 +1,4 @@
-"""What the support matrix says of the nodes of a pool, and the labels that tell it on them.
+"""The verdicts of the support matrix on the nodes of a pool, and the labels that report them on the nodes.
 
 Thousands of nodes run a handful of combinations of versions, so a pass judges each combination once.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The judgement of a node, and what its labels of ``TOLD_BY_THE_NODE`` are to be, but unknown ones.
+    """The judgement of a node, and the values of its labels of ``TOLD_BY_THE_NODE``, without unknown ones.
 
     ``release`` says how its Windows compares with what the pool asks for.
     """
@@ -49,7 +49,7 @@ class Judge:
         self._releases: dict[Release, Release] = {}
 
     def judge(self, node: Node) -> Judged:
-        """Return what is to be thought of ``node``, by what it reports and nothing else."""
+        """Return the judgement of ``node``, by what it reports and nothing else."""
         key = (node.versions, node.labels.get(WINDOWS_BUILD_LABEL))
         found = self._found.get(key)
         if found is None:
@@ -78,13 +78,13 @@ class Judge:
 
 
 def layers_of(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> Layered:
-    """Return the support matrix as it holds for the pool: with the rows of the cluster, and its own."""
+    """Return the support matrix for the pool: with the rows of the cluster, and its own."""
     basis = snapshot.support
     return layered(basis.matrix, basis.cluster_rows, rows_of(spec.support_matrix))
 
 
 def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
-    """Return the rows of a spec as the support matrix takes them."""
+    """Return the rows of a spec in the form that the support matrix uses."""
     return tuple(
         Row(
             os_version=row.os_version,
@@ -103,9 +103,9 @@ def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
 def contradictory_rows(
     spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...] = ()
 ) -> tuple[str, ...]:
-    """Return what is wrong with the pool's rows and target in the light of what CEL does not know.
+    """Return what is wrong with the pool's rows and target, by rules that CEL cannot check.
 
-    Each is a sentence that begins with the field.
+    Each are sentences that begin with the field, without the last full stop.
     """
     return (*_wrong_rows(spec, matrix, cluster_rows), *_unreachable_target(spec, matrix, cluster_rows))
 
@@ -113,13 +113,13 @@ def contradictory_rows(
 def _unreachable_target(
     spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]
 ) -> Iterator[str]:
-    """Say that a floor of the layers below is above what the pool is to reach; its own rows CEL looks at."""
+    """Say that a floor of the layers below is above the pool's target; CEL checks its own rows."""
     floor = layered(matrix, cluster_rows).override(matrix.judged_as(spec.os.version)).min_revision
     target = spec.os.target_revision
     if floor and target is not None and floor[0] > target:
         yield (
-            f"spec.os.targetRevision: {target} is below revision {floor[0]}, the least that {floor[1].rows} "
-            "asks for, so that nodes that reach the target would still be unsupported: raise the target"
+            f"spec.os.targetRevision: {target} is below revision {floor[0]}, the lowest that {floor[1].rows} "
+            "allows. Nodes that reach the target would still be unsupported. Raise the target"
         )
 
 

@@ -1,4 +1,4 @@
-"""At which stages the nodes of a pool are on their way to what its spec asks for."""
+"""The stages of the nodes of a pool that do not have all that its spec asks for yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Iterator[Progress]:
-    """Yield the stages of the nodes that do not carry what the spec asks for, or have something to show."""
+    """Yield the stages of the nodes that lack what the spec asks for, or are still being validated."""
     held: list[str] = []
     waiting: list[str] = []
     timed_out: list[str] = []
@@ -35,26 +35,26 @@ def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Itera
             Stage.WAITING,
             waiting,
             Reason.ROLLOUT_IN_PROGRESS,
-            "{nodes} to be written once all pods have been looked at",
+            "The operator writes to {nodes} once it has listed the pods.",
         ),
         Progress(
             Stage.HELD,
             held,
             Reason.TAINTS_HELD,
-            "a NoExecute taint is held back from {nodes}, since pods there do not tolerate it and would be "
-            "deleted, see issues",
+            "The operator does not add a NoExecute taint to {nodes}, because it would delete pods there. See "
+            "the issue IntolerantPods.",
         ),
         Progress(
             Stage.TIMED_OUT,
             timed_out,
             Reason.VALIDATION_TIMED_OUT,
-            "validation not passed in time by {nodes}, see issues",
+            "Validation timed out on {nodes}. See the issue ValidationTimedOut.",
         ),
         Progress(
             Stage.VALIDATING,
             validating,
             Reason.VALIDATING_NODES,
-            "{nodes} with startup taints until they have passed validation",
+            "Startup taints stay on {nodes} until validation passes.",
         ),
     )
     yield from (each for each in said if each.nodes)

@@ -1,4 +1,4 @@
-"""What a pool has to know of all pods, as a question that a look at them answers (``pods.survey``)."""
+"""What a pool needs to know of all pods, as a question that a list of them answers (``pods.survey``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
     """Return the question of ``pool``; None where its spec cannot be read or it is being deleted.
 
     It is about all nodes that the pool selects or has, also where another pool may have the better claim:
-    whose a node is may change before there is an answer.
+    that may change before the answer comes.
     """
     spec = pool.spec
     if spec is None or pool.deleting:
@@ -60,7 +60,7 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
 
 
 def taints_of(spec: WindowsNodePoolSpec) -> tuple[Taint, ...]:
-    """Return all taints that the spec may bring to a node: those whose effect on pods people want to know."""
+    """Return all taints that the spec may add to a node: the status reports their effect on pods."""
     return tuple(_taints(spec))
 
 
@@ -81,7 +81,7 @@ def _is_carrying_startup_taints(node: Node, pool: Pool, spec: WindowsNodePoolSpe
 
 
 def _written(selector: PodSelector) -> str:
-    """Write a selector as kubectl's ``-l`` takes it, as far as that has a form for it."""
+    """Write a selector in the form of kubectl's ``-l``, as far as that can express it."""
     labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
     more = [
         f"{each.key} {each.operator}" + (f" ({', '.join(each.values)})" if each.values else "")

@@ -1,7 +1,7 @@
 """Whether a node runs the Windows that its pool asks for: the release, and the revision that is the target.
 
-The operator brings no node to another release or revision by itself, so a node that runs another one waits
-for a person, or for whoever replaces and patches machines. What cannot be read is unknown, and neither up to
+The operator itself does not change the release or revision of a node, so a node that runs another one waits
+for a person or a program that replaces or patches machines. What cannot be read is unknown: neither up to
 date nor due (P4).
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Release:
     """How the Windows of a node compares with what its pool asks for.
 
-    ``stage`` is None where it is as asked, DUE where it is another one, and UNKNOWN where nobody can tell.
+    ``stage`` is None where it is as asked, DUE where it differs, and UNKNOWN where it is not known.
     ``reason`` is that of the issue, None where the support matrix reports the same already. The rest is as
     in a ``Finding``.
     """
@@ -41,23 +41,23 @@ class Release:
 AS_ASKED: Final = Release()
 
 _NOT_KNOWN: Final = Release(Stage.UNKNOWN)
-"""The release itself cannot be told: the issue BuildUnknown says why."""
+"""The release itself is not known: the issue BuildUnknown says why."""
 
 _SAID: Final = {
     Stage.DUE: (
         Reason.WAITING_FOR_ACTOR,
-        "{nodes} with another release or an older revision of Windows than spec.os asks for, which a person "
-        "has to replace or patch, see issues",
+        "The release or revision of Windows on {nodes} is not what spec.os asks for. A person has to replace "
+        "or patch the machines.",
     ),
     Stage.UNKNOWN: (
         Reason.BUILD_UNKNOWN,
-        "{nodes} whose release or revision of Windows is not known, see issues",
+        "The release or revision of Windows on {nodes} is not known.",
     ),
 }
 
 
 def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered) -> Release:
-    """Compare what a node runs, by its judgement, with what its pool asks for."""
+    """Compare what a node runs, according to its judgement, with what its pool asks for."""
     found, wanted = judgement.os_version, layers.matrix.judged_as(asked.version)
     if not found:
         return _NOT_KNOWN
@@ -66,9 +66,9 @@ def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered)
             Stage.DUE,
             IssueReason.OS_VERSION_MISMATCH,
             found,
-            f"Windows Server {found} runs there, and spec.os.version asks for {asked.version}",
-            f"replace them with machines that run Windows Server {asked.version}, or change spec.os.version "
-            f'to "{found}"',
+            f"Windows Server {found} runs on these nodes, but spec.os.version asks for {asked.version}.",
+            f"Replace the nodes with machines that run Windows Server {asked.version}, or change "
+            f'spec.os.version to "{found}".',
         )
     target = asked.target_revision
     if target is None or (judgement.revision is not None and judgement.revision >= target):
@@ -78,16 +78,17 @@ def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered)
             Stage.UNKNOWN,
             IssueReason.BUILD_UNKNOWN,
             "no revision",
-            f"nodeInfo.kernelVersion has no revision, and spec.os.targetRevision asks for {target} or later",
-            "check the kubelet and its nodeInfo.kernelVersion",
+            f"nodeInfo.kernelVersion has no revision, but spec.os.targetRevision asks for {target} or later.",
+            "Check the kubelet and its nodeInfo.kernelVersion.",
         )
     return Release(
         Stage.DUE,
         IssueReason.OS_REVISION_BEHIND,
         str(target),
-        f"the revision of Windows Server {found} is below {target}, which spec.os.targetRevision asks for",
-        f"install the Windows update with revision {target} or a later one, replace the machines with "
-        "patched ones, or lower spec.os.targetRevision",
+        f"The revision of Windows Server {found} on these nodes is below {target}, which "
+        "spec.os.targetRevision asks for.",
+        f"Install the Windows update with revision {target} or a later one, replace the machines with "
+        "patched ones, or lower spec.os.targetRevision.",
     )
 
 
@@ -96,7 +97,13 @@ def release_progress(others: Collection[tuple[Release, Sequence[str]]]) -> Itera
     for stage, (reason, said) in _SAID.items():
         names = sorted(name for release, nodes in others if release.stage is stage for name in nodes)
         if names:
-            yield Progress(stage, names, reason, said)
+            yield Progress(stage, names, reason, f"{said} {_see(stage, others)}")
+
+
+def _see(stage: Stage, others: Collection[tuple[Release, Sequence[str]]]) -> str:
+    """Refer to the issues that say more of the nodes at ``stage``."""
+    reasons = {release.reason or IssueReason.BUILD_UNKNOWN for release, _ in others if release.stage is stage}
+    return " ".join(f"See the issue {reason}." for reason in sorted(reasons))
 
 
 def release_findings(
@@ -118,8 +125,8 @@ def unknown_release(asked: OperatingSystem, *, layers: Layered) -> Finding | Non
     return Finding(
         IssueReason.OS_VERSION_UNKNOWN,
         (),
-        f"spec.os.version is {asked.version}, and the support matrix knows no such release of Windows Server",
-        f"correct it to one of {known}; or, if the release is newer than this data, add a row with its "
-        "osVersion and build to spec.supportMatrix",
+        f"spec.os.version is {asked.version}, but the support matrix has no such release of Windows Server.",
+        f"Correct spec.os.version to one of {known}. If the release is newer than this data, add a row with "
+        "its osVersion and build to spec.supportMatrix.",
         asked.version,
     )

@@ -1,4 +1,4 @@
-"""What is to be thought of the reserved memory of each node of a pool, for one pass.
+"""The judgement of the reserved memory of each node of a pool, for one pass.
 
 Machines of a kind report the same, so each pair of capacity and allocatable is judged once.
 """
@@ -37,7 +37,7 @@ class ReservedMemoryJudge:
         return found
 
     def taint(self, reserved: Reserved | None) -> bool | None:
-        """Return whether the mismatch taint is to stand there; None where that is not known (P4)."""
+        """Return whether the node is to have the mismatch taint; None where that is not known (P4)."""
         if reserved is None or not self._taints:
             return False
         if reserved.verdict is ReservedVerdict.UNKNOWN:

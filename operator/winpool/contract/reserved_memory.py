@@ -1,7 +1,7 @@
-"""What the kubelets of a pool hold back from pods, against what the pool declares.
+"""What the kubelets of a pool reserve, compared with what the pool declares.
 
 A kubelet on Windows sets Allocatable to Capacity less ``systemReserved``, ``kubeReserved`` and the hard
-eviction threshold for memory, and that is all it does with them: the difference of what a node reports is
+eviction threshold for memory, and does nothing else with them. So the difference that a node reports is
 what its kubelet was started with. kubernetes/kubernetes pkg/kubelet/cm/container_manager_windows.go.
 """
 
@@ -27,16 +27,18 @@ PRACTICE_BYTES: Final = 2 * GIB
 https://kubernetes.io/docs/concepts/configuration/windows-resource-management/#resource-reservation"""
 
 LOW_FIX: Final = (
-    "Raise spec.reservedMemory.systemReserved to a sum of at least 2Gi, and give the kubelets the same."
+    "Raise spec.reservedMemory.systemReserved until the sum is at least 2Gi, and start the kubelets with the "
+    "same settings."
 )
 
 TOO_LARGE_FIX: Final = (
-    "Lower spec.reservedMemory, or use machines with more memory: pods would get less than half of it."
+    "Lower spec.reservedMemory, or use machines with more memory. Pods would get less than half of the "
+    "memory."
 )
 
 
 class ReservedVerdict(StrEnum):
-    """How what a kubelet holds back compares with what the pool declares."""
+    """How what a kubelet reserves compares with what the pool declares."""
 
     MATCHES = "Matches"
     RESERVES_LESS = "ReservesLess"
@@ -46,7 +48,7 @@ class ReservedVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """What a node holds back, in bytes, and how that compares.
+    """What a node reserves, in bytes, and how that compares.
 
     ``actual`` is None where capacity or allocatable is not known. ``is_too_large`` says that more than
     half of the node is declared, which only its capacity decides.
@@ -72,7 +74,7 @@ def judge_reserved(*, declared: int, capacity: int | None, allocatable: int | No
         return Reserved(ReservedVerdict.UNKNOWN, declared, capacity, None, None, is_too_large=is_too_large)
     actual = capacity - allocatable
     return Reserved(
-        # A kubelet that is to hold back more than there is ends at no allocatable memory.
+        # A kubelet that is to reserve more than the node has reports no allocatable memory.
         _compared(actual, min(declared, capacity)),
         declared,
         capacity,
@@ -110,8 +112,7 @@ def mismatch_fix(pool: str) -> str:
     """Say what to do about a kubelet that reserves another amount than ``pool`` declares."""
     return (
         f"Restart the kubelet with the settings that `kubectl winpool join-config {pool}` prints, or replace "
-        "the node: a kubelet reads them only when it starts. Or declare in spec.reservedMemory what the "
-        "kubelets reserve."
+        "the node. Or declare in spec.reservedMemory what the kubelets reserve."
     )
 
 
@@ -122,11 +123,11 @@ def is_too_large_everywhere(judged: Iterable[Reserved]) -> bool:
 
 
 def too_large_everywhere_message(judged: Collection[Reserved], memory: ReservedMemory) -> str:
-    """Say it of the pool, with the largest of its nodes."""
+    """Say the same of the pool, with the largest of its nodes."""
     known = [each.capacity for each in judged if each.capacity is not None]
     return (
-        f"spec.reservedMemory declares {memory.told}, more than half of every node whose memory is known: "
-        f"the largest of {len(known)} has {rounded(max(known, default=0))}"
+        f"spec.reservedMemory declares {memory.told}, more than half of every node whose memory is known. "
+        f"The largest node has {rounded(max(known, default=0))}."
     )
 
 

@@ -1,8 +1,8 @@
-"""The room of the node contract: the labels and taints of the spec, what tells a node's Windows, and when.
+"""The room of the node contract: the labels and taints of the spec, the labels for its Windows, and when.
 
-What the spec asks for is wanted on every node of the pool. What keeps a taint from a node for now: ``brake``.
-What a node that joins carries until it has shown that it is fit: ``validate``. What the support matrix and
-the declared memory say of each node: ``judge``, ``reserved_judge``.
+What the spec asks for is wanted on every node of the pool. When a taint has to wait: ``brake``. Which taints
+a node that joins has until it has passed validation: ``validate``. The verdicts of the support matrix and of
+the declared memory on each node: ``judge``, ``reserved_judge``.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 class NodeContract(msgspec.Struct, frozen=True):
     """What the contract finds of one node of the pool.
 
-    ``held`` is what the brake keeps away, ``startup`` how the node stands with the startup taints;
-    ``lacks_taints`` says that a taint of the spec is not there. ``judgement`` is what the support matrix
-    says, ``reserved`` how its reserved memory compares, ``release`` how its Windows does. Nodes that are
-    alike share one.
+    ``held`` are the taints that the brake holds, ``startup`` is the state of the startup taints;
+    ``lacks_taints`` says that a taint of the spec is missing. ``judgement`` is that of the support matrix,
+    ``reserved`` compares the reserved memory, ``release`` the Windows release. Nodes that are alike share
+    one.
     """
 
     held: Held = NOTHING_HELD
@@ -57,12 +57,12 @@ class NodeContract(msgspec.Struct, frozen=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the node carries the taints of the spec, and has nothing to show."""
+        """Whether the node has the taints of the spec, and is not being validated."""
         return not self.lacks_taints and self.held is NOTHING_HELD and self.startup is NO_STARTUP
 
     @property
     def needs_pods(self) -> bool:
-        """Whether a look at its pods has to come first."""
+        """Whether its pods have to be listed first."""
         return self.held.asks or self.startup.needs_pods
 
 
@@ -77,7 +77,7 @@ class ContractResult(RoomResult):
 
 
 def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> ContractResult:
-    """Say what the spec asks for on the nodes of the pool, and how they stand to it."""
+    """Return what the spec asks for on the nodes of the pool, and which of it they have."""
     spec = snapshot.pool.spec
     if mandate is Mandate.RELEASE or spec is None:
         return ContractResult()
@@ -124,7 +124,7 @@ class _Alike:
 
 
 class _NodeJudge:
-    """Says of node by node what is wanted there, for one pass."""
+    """Says for each node what is wanted there, for one pass."""
 
     def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: Rights) -> None:
         self._pool_uid = snapshot.pool.uid
@@ -139,8 +139,8 @@ class _NodeJudge:
         self._validates = bool(spec.startup_taints)
         self.layers = self._judge.layers
         self._wanted_taints = self._taints.items()
-        # One object for all nodes that are alike, by the identities of what it is made of. What nodes report
-        # of their versions and memory is held once for all nodes (``cluster.node_texts``).
+        # One object for all nodes that are alike, by the identities of its parts. The versions and the memory
+        # that nodes report are kept once for all nodes (``cluster.node_texts``).
         self._goals: dict[tuple[object, ...], Goals] = {}
         self._alike: dict[tuple[int, str | None, int], _Alike] = {}
 
@@ -166,7 +166,7 @@ class _NodeJudge:
     def _unlike(
         self, member: Member, alike: _Alike, *, lacks_taints: bool, lacks_mismatch: bool
     ) -> tuple[Goals, NodeContract]:
-        """Go the long way, for a node that lacks a taint or may be validated."""
+        """Judge a node that lacks a taint or may be validated, for which the quick check is not enough."""
         node, found, mismatch = member.node, member.record, alike.mismatch
         is_known = isinstance(found, Record) and found.pool_uid == self._pool_uid
         record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
@@ -197,7 +197,7 @@ class _NodeJudge:
         held: frozenset[TaintIdentity] = frozenset(),
         startup: Mapping[TaintIdentity, str] = NONE,
     ) -> Goals:
-        """Return the goals; the same object for the same of all that they are made of."""
+        """Return the goals; the same object for the same arguments."""
         key = (id(judged), mismatch, held, tuple(startup.items()))
         goals = self._goals.get(key)
         if goals is None:

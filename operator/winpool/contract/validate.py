@@ -1,15 +1,16 @@
-"""A node that joins: whether it gets the startup taints, and whether it has shown what they wait for.
+"""A node that joins: whether it gets the startup taints, and whether it has passed validation.
 
-A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no look
-has seen a pod on it but those that every node has. It then gets the startup taints with its first patch, at
-once: they delete nobody, and a node that is left open until its pods have been looked at is filled meanwhile,
-and then never validated. They are recorded as the pool's, and come off once: when it first passes validation.
-From then on the record without them says that it has been through this, so that they are never put back, also
-not after a restart. A node that is older than the time it would have for that gets none.
+A node is *joining* while the pool has written nothing to it (no ownership record), it is young, and no list
+of pods has shown a pod on it except those that every node has. It then gets the startup taints with its first
+patch, at once. They delete no pod. A node that waits for a list of its pods without them would get pods
+meanwhile, and would never be validated. They are recorded as the pool's, and removed once: when the node
+first passes validation. From then on the record without them shows that this has happened, so that they are
+never added again, even after a restart. A node that is older than the time it would have for validation gets
+none.
 
-Its deadline is counted from the time at which its startup taints were added: the operator writes it into the
-taints (``timeAdded``), so that it stands on the object (P8), where no kubelet can change it. Of taints
-without that time it is counted from the creation of the node.
+Its deadline counts from the time at which its startup taints were added. The operator writes this time into
+the taints (``timeAdded``), so that it is on the object (P8), where no kubelet can change it. For taints
+without that time it counts from the creation of the node.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.moments import later
 from winpool.api.v1alpha1 import NodeValidation
 from winpool.pods.evidence import is_fresh
 
@@ -32,21 +34,21 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
 
 YOUNG_SECONDS: Final = 600.0
-"""A node that is older has not just joined the cluster: it joins the pool, with all that runs on it. So has
-one that is older than ``validation.timeoutSeconds``, where that is less."""
+"""A node that is older has not just joined the cluster: it joins the pool, with all that runs on it. The same
+holds for one that is older than ``validation.timeoutSeconds``, where that is less."""
 
-A_LOOK: Final = "a look at its pods"
+A_LOOK: Final = "a list of its pods"
 """What a node waits for where nothing is known to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """How a node stands with the startup taints.
+    """The state of the startup taints of a node.
 
-    ``taints`` are those that it is to carry now; ``joins`` says that it does not yet, so that nothing else
-    is to hold up its first write. ``waits_for`` says what a node that is
-    being validated has not shown yet, empty where it has; ``timed_out`` that its time for that is over.
-    ``needs_pods`` asks for a look at its pods, ``look_again`` is when time alone may change the answer.
+    ``taints`` are those that it is to have now; ``joins`` says that it does not have them yet, so that
+    nothing else may delay its first write. ``waits_for`` says what a node that is being validated has not
+    shown yet, empty where it has; ``timed_out`` that its time for that is over. ``needs_pods`` asks for a
+    list of its pods, ``look_again`` is when time alone may change the answer.
     """
 
     taints: Mapping[TaintIdentity, str] = field(default_factory=dict)
@@ -72,9 +74,9 @@ class Validator:
         self._now = snapshot.now
 
     def startup(self, node: Node, record: Record | None, *, is_newcomer: bool) -> Startup:
-        """Return how ``node`` stands.
+        """Return the state of the startup taints of ``node``.
 
-        ``record`` is the pool's own ownership record on it; a newcomer has none, nor one of anybody else.
+        ``record`` is the pool's own ownership record on it; a newcomer has none, of this or any other pool.
         """
         if not self._wanted:
             return NO_STARTUP
@@ -98,8 +100,8 @@ class Validator:
         if not waits_for:
             return Startup(passed=True)
         since = _begun(node, carried)
-        deadline = since and since + timedelta(seconds=self._rules.seconds_allowed)
-        # Only what is known to be missing is: a look that has not been made yet says nothing (P4).
+        deadline = since and later(since, self._rules.seconds_allowed)
+        # Only what is known to be missing counts: before the first look, nothing is known (P4).
         timed_out = deadline is not None and self._now >= deadline and waits_for != A_LOOK
         if deadline and not timed_out:
             look_again = min(look_again, deadline) if look_again else deadline
@@ -107,13 +109,13 @@ class Validator:
             taints=carried,
             waits_for=waits_for,
             timed_out=timed_out,
-            # After the deadline the regular look at all pods has to do.
+            # After the deadline the regular list of all pods is enough.
             needs_pods=needs_pods and not timed_out,
             look_again=look_again,
         )
 
     def _missing(self, node: Node) -> tuple[str, bool, datetime | None]:
-        """Return what the node has not shown, whether pods have to be looked at, and when to look again."""
+        """Return what the node has not shown, whether its pods have to be listed, and when to check again."""
         ripe = ripens(node, self._rules)
         if ripe is None:
             return "the kubelet to report Ready", False, None
@@ -133,7 +135,7 @@ class Validator:
 
 
 def _begun(node: Node, carried: Collection[TaintIdentity]) -> datetime | None:
-    """Return when the validation of the node began; None where nobody knows.
+    """Return when the validation of the node began; None where that is not known.
 
     Taints that an earlier version of the operator added have no time.
     """
@@ -144,10 +146,11 @@ def _begun(node: Node, carried: Collection[TaintIdentity]) -> datetime | None:
 def startup_taints_on(
     node: Node, record: Record, wanted: Mapping[TaintIdentity, str]
 ) -> dict[TaintIdentity, str]:
-    """Return those startup taints that the record has as ours and that stand on the node, as they stand.
+    """Return those startup taints that the record has as ours and that the node has, as they are there.
 
-    One that somebody took off by hand is not put back: that person vouches for the node. Another value in the
-    spec is for nodes that join from now on: the old one does as well until the node is validated.
+    A startup taint that someone removed by hand is not restored: that person has decided that the node is
+    ready. Another value in the spec is for nodes that join from now on: the old one stays until the node is
+    validated.
     """
     standing = {taint.identity: taint.value for taint in node.taints}
     return {
@@ -161,4 +164,4 @@ def ripens(node: Node, rules: NodeValidation) -> datetime | None:
     """Return when the node has been Ready for long enough, by its kubelet's clock; None where it is not."""
     if node.ready != "True" or node.ready_since is None:
         return None
-    return node.ready_since + timedelta(seconds=rules.seconds_ready)
+    return later(node.ready_since, rules.seconds_ready)

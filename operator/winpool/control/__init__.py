@@ -4,10 +4,10 @@
 - ``reconcile``   one pass: observe, decide, act, report
 - ``act``         performs what was decided, a lane for each kind of act
 - ``patience``    when a write may be tried again
-- ``report``      writes the status, and says events
-- ``pod_survey``  looks at pods, all of them or those of a node
+- ``report``      writes the status, and emits events
+- ``pod_survey``  lists pods, all of them or those of a node
 - ``relist``      which pools there are
-- ``leftovers``   takes off nodes what no pool takes off any more
+- ``leftovers``   removes from nodes what no pool removes any more
 
-``clock`` is how time is handed in, ``stats`` what is counted. Nodes are held by the reflector in ``cluster``.
+``clock`` passes time in, ``stats`` has the counters. The reflector in ``cluster`` has the nodes.
 """

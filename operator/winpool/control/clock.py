@@ -1,4 +1,4 @@
-"""Time, as something that is handed in: so that a test can say what time it is."""
+"""Time, passed in so that a test can set it."""
 
 from __future__ import annotations
 

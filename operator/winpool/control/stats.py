@@ -1,4 +1,4 @@
-"""What the loops count, on a plain object that ``serve/`` reads at scrape."""
+"""The counters of the loops, on a plain object that ``serve/`` reads at scrape."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ControlStats:
             self.seconds += time.perf_counter() - started
 
     def note_figures(self, pool: str, figures: Figures) -> None:
-        """Keep what a pass of ``pool`` has found, in place of what the one before had."""
+        """Keep what a pass of ``pool`` has found, instead of the result of the one before."""
         self.figures[pool] = figures
 
     def forget_pool(self, pool: str) -> None:

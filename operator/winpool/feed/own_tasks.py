@@ -1,9 +1,8 @@
 """Which tasks of the event loop are ours, so that Kopf leaves them alone.
 
-When Kopf ends it cancels every task that is younger than itself, whoever made it, but those in a
-collection that it asks at that moment. Ours must be in it: loops, patches in flight, answers to
-scrapes. They are told apart by where they were created: Kopf and all that it starts run in a
-context that is marked.
+When Kopf ends it cancels every task that is younger than itself, except those in a collection that it
+reads at that moment. Our tasks must be in it: loops, patches in flight, answers to scrapes. They are
+recognized by where they were created: Kopf and all that it starts run in a context that is marked.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _IN_FEED: ContextVar[bool] = ContextVar("in_feed", default=False)
 
 
 class OwnTasks(Collection["asyncio.Task[Any]"]):
-    """All tasks that were made outside the feed: those there are at ``watch``, and all later ones."""
+    """All tasks that were made outside the feed: those that exist at ``watch``, and all later ones."""
 
     def __init__(self) -> None:
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._outside = copy_context()
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take note of each task that ``loop`` has, and of each that it makes from now on."""
+        """Note each task that ``loop`` has, and of each that it makes from now on."""
         self._tasks.update(asyncio.all_tasks(loop))
 
         def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
@@ -54,10 +53,10 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
         return self._outside.copy().run(function)
 
     def _on_lost_exception(self, loop: asyncio.AbstractEventLoop, lost: dict[str, Any]) -> None:
-        """Report an exception that nobody asked for, unless a task of Kopf's had it: those it abandons."""
+        """Report an exception that no task awaits; one of a task of Kopf is only logged for debugging."""
         task = lost.get("future") or lost.get("task")
         if isinstance(task, asyncio.Task) and task not in self:
-            log.debug("a task of the feed was abandoned: %s", lost.get("exception"))
+            log.debug("Kopf abandoned a task that had failed: %s", lost.get("exception"))
         else:
             loop.default_exception_handler(lost)
 

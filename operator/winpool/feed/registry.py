@@ -1,4 +1,4 @@
-"""What Kopf is given: two handlers, a login and the feed itself, and settings that each have a reason."""
+"""What the operator gives to Kopf: two handlers, a login and the feed, and settings with their reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOGIN_PAUSE_SECONDS: Final = 5.0
 """Least time between two logins. Kopf logs in again after every 401 and does not wait by itself: with
-credentials that stay bad it would ask hundreds of times a second."""
+credentials that stay invalid it would send hundreds of requests a second."""
 
 
 def make_registry(
@@ -54,26 +54,26 @@ def make_registry(
 def make_settings() -> kopf.OperatorSettings:
     """Return Kopf's settings, each with its reason."""
     settings = kopf.OperatorSettings()
-    # The default ends the whole process 600 s after the feed first failed, healthy again or not.
+    # By default, Kopf ends the whole process 600 s after the feed first failed, even if it has recovered.
     settings.process.ultimate_exiting_timeout = None
-    # Without scanning, a CRD that is missing at a start means deaf for ever. Restricted to ours.
+    # Without scanning, Kopf never watches a CRD that is missing at the start. Scanning is restricted to ours.
     settings.scanning.disabled = False
     settings.watching.field_selectors["apiextensions.k8s.io/v1", "customresourcedefinitions"] = (
         f"metadata.name={CRD_NAME}"
     )
-    # A few quick tries; beyond that the supervisor starts the feed anew, with its own pauses.
+    # A few quick tries; after them the supervisor starts the feed again, with its own pauses.
     settings.networking.error_backoffs = (0.5, 1, 2)
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 10
-    # Below the 5 minutes after which some load balancers cut a connection without a word.
+    # Less than the 5 minutes after which some load balancers cut a connection without a notice.
     settings.watching.server_timeout = 290
     settings.watching.connect_timeout = 10
     # Bookmarks come every minute, so 70 s of silence is a dead connection.
     settings.watching.inactivity_timeout = 70
     settings.watching.chunk_size = 500
-    # Kopf's events of cluster-scoped objects are invisible to kubectl describe; we have our own.
+    # kubectl describe does not show Kopf's events of cluster-scoped objects; we write our own.
     settings.posting.enabled = False
     settings.peering.standalone = True
-    # Kopf takes this finalizer off whatever carries it, so it must never be ours.
+    # Kopf removes this finalizer from every object that has it, so it must never be ours.
     settings.persistence.finalizer = KOPF_FINALIZER
     return settings

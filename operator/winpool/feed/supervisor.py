@@ -1,13 +1,12 @@
 """The Kopf feed: every event of every WindowsNodePool goes to the pool store, and nothing else.
 
-Kopf is used for what it is best at, a tireless watch of one kind of object, and for nothing that
-writes. A handler that returns a value, a change handler or a daemon would have Kopf write to
-the objects, and its deletion handlers run beside a pass that still labels nodes
-(``docs/adr/0002-kopf-is-the-feed.md``).
+The operator uses Kopf to watch one kind of object, and for nothing that writes. With a handler that
+returns a value, a change handler or a daemon, Kopf would write to the objects, and its deletion
+handlers run beside a pass that still labels nodes (``docs/adr/0002-kopf-is-the-feed.md``).
 
-Kopf ends as a whole on a good many answers of an API server that is not well, and on a signal it
-ends normally. So it runs as one task beside ours, and is started anew, fresh from the ground up,
-whenever it ends in any way before we want to stop.
+Kopf ends completely on many answers of an API server that is out of order, and on a signal it ends
+normally. So it runs as one task beside ours, and the supervisor starts a new one whenever it ends
+before the operator is to stop.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEALTHY_SECONDS: Final = 60.0
-"""A feed that ran this long was well: the next pause starts small again."""
+"""After a feed ran this long without an error, the next pause is the shortest again."""
 
 STOP_SECONDS: Final = 1.0
 """How long a cancelled feed may take to end, of the 2 s that a stop may take. It takes 0.1 to 0.4 s."""
 
 
 class FeedEndedError(Exception):
-    """Kopf ended, with ``cause`` or without any. ``reason`` tells one kind of end from another."""
+    """Kopf ended, with or without a ``cause``. ``reason`` distinguishes the kinds of end."""
 
     def __init__(self, cause: BaseException | None) -> None:
-        # Kopf's API errors hold the server's words in ``message``; as a text they are a whole Status object.
+        # Kopf's API errors have the server's message in ``message``; their text is a whole Status object.
         said = getattr(cause, "message", None) or str(cause or "")
         super().__init__(f"the watch ended: {without_passwords(said) or 'Kopf gave no reason'}")
         self.reason = type(cause).__name__
@@ -60,15 +59,15 @@ class Feed:
     ) -> None:
         """Make a feed.
 
-        ``own_tasks`` are those that Kopf has to leave alone. ``after_spawn`` takes back the signal
-        handlers that Kopf installs for itself.
+        ``own_tasks`` are the tasks that Kopf must not cancel. ``after_spawn`` replaces the signal
+        handlers that Kopf installs.
         """
         self._make_registry = make_registry
         self._own_tasks = own_tasks
         self._after_spawn = after_spawn
         self.restarts = 0
         self._outage = Outage(
-            "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="it is started again"
+            "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="the operator starts it again"
         )
 
     async def run(self) -> None:

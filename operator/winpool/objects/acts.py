@@ -1,6 +1,6 @@
 """What a pass may do to the cluster beside its own pool: patch a node, evict a pod, write node conditions.
 
-Each carries what made it right: the resourceVersion of the node, or the UID of the pod.
+Each has its precondition: the resourceVersion of the node, or the UID of the pod.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class NodePatch:
     """The one merge patch that a pass sends to a node.
 
-    It carries the resourceVersion of ``node``, so that it fails with 409 rather than
-    overwrite what somebody wrote meanwhile. None as a label or annotation value removes
-    the key; ``taints`` is the whole list to stand on the node, None leaves it alone, and so it does for
-    ``unschedulable``. ``goal`` is what the node is to be like afterwards: only compared, to tell a write that
-    somebody undid from one with another purpose.
+    It has the resourceVersion of ``node``, so that it fails with 409 instead of
+    overwriting what someone wrote meanwhile. None as a label or annotation value removes
+    the key; ``taints`` is the whole list for the node. None for ``taints`` or ``unschedulable`` does not
+    change it. ``goal`` is the target state of the node: it is only compared, to distinguish the repetition of
+    a write that someone undid from a write with another purpose.
     """
 
     node: Node
@@ -54,7 +54,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class ConditionsPatch:
-    """All conditions of ours that are to stand on ``node``; others of ours come off."""
+    """All conditions of ours that ``node`` is to have; others of ours are removed."""
 
     node: Node
     conditions: tuple[NodeCondition, ...]

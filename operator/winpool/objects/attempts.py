@@ -1,4 +1,4 @@
-"""What came of earlier writes to the nodes of a pool, as far as a pass goes by it."""
+"""The outcome of earlier writes to the nodes of a pool, as far as a pass needs it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _NEVER: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What came of earlier writes. All by the UIDs of nodes; ``Attempts()``: nothing was tried yet.
+    """The outcome of earlier writes. All by the UIDs of nodes; ``Attempts()``: nothing was tried yet.
 
-    ``waiting`` are the goals that are not to be tried again now, and ``waiting_nodes`` the nodes that are not
-    to be written now whatever the goal. ``refused`` says why the API server did not let us write a node when
-    we last tried, and ``contested`` what of a node somebody keeps undoing, in the words of kubectl.
-    ``written`` is the goal of the last write that was carried out. Both it and ``written_generation``, the
-    generation of the spec for which nodes were last written, 0 where that is not known, are of this process
-    alone. ``written_nodes`` counts the nodes that it has written for this generation, those that are gone by
-    now too; with ``is_from_start`` nobody has written any for it before. Nothing that this holds changes
-    while a pass decides on it.
+    ``waiting`` are the goals that must not be tried again now, and ``waiting_nodes`` the nodes that must not
+    be written now with any goal. ``refused`` says why the API server refused the last write to a node, and
+    ``contested`` what someone keeps undoing on a node, in the words of kubectl. ``written`` is the goal of
+    the last write that was carried out. Both it and ``written_generation``, the generation of the spec for
+    which nodes were last written, 0 where that is not known, are of this process alone. ``written_nodes``
+    counts the nodes that it has written for this generation, including those that are gone by now; with
+    ``is_from_start`` no other process has written any for it before. Nothing in this record changes while a
+    pass decides on it.
     """
 
     waiting: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
@@ -37,12 +37,12 @@ class Attempts:
     is_from_start: bool = False
 
     def holds_back(self, patch: NodePatch) -> bool:
-        """Whether ``patch`` is not to be sent now, though it may be due."""
+        """Whether ``patch`` must not be sent now, even if it is due."""
         uid = patch.node.uid
         return uid in self.waiting_nodes or patch.goal in self.waiting.get(uid, ())
 
     def holds_back_some(self, node_uid: str) -> bool:
-        """Whether some goal is not to be tried now on that node: for who has no patch to ask for."""
+        """Whether some goal must not be tried now on that node: for callers without a patch."""
         return node_uid in self.waiting_nodes or node_uid in self.waiting
 
     def has_written(self, node_uid: str, goal: object) -> bool:

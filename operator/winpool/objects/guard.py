@@ -1,4 +1,4 @@
-"""How the guard of our keys stands (ADR 0011), as a part of the snapshot."""
+"""The state of the guard of our keys (ADR 0011), as a part of the snapshot."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """Whether the admission policy that keeps kubelets from writing our keys is in force.
+    """Whether the admission policy that stops kubelets from writing our keys is in force.
 
-    ``identity`` names the one that is, empty where none is, and ``problem`` then says why not, for people;
-    ``is_unknown`` that one may be in force all the same, and cannot be looked at now.
+    ``identity`` names the one that is in force; it is empty where none is, and ``problem`` then says why.
+    ``is_unknown`` says that one may still be in force that cannot be read now.
     """
 
     identity: str = ""

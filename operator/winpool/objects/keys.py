@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Labels and annotations by their keys, taints by key and effect, and whether a cordon is meant too."""
+    """Labels and annotations by their keys, taints by key and effect, and whether a cordon is included."""
 
     labels: frozenset[str] = frozenset()
     taints: frozenset[tuple[str, str]] = frozenset()
@@ -25,7 +25,7 @@ class Keys:
         )
 
     def __sub__(self, other: Keys) -> Keys:
-        """Return those that ``other`` has not."""
+        """Return those that ``other`` does not have."""
         return Keys(
             self.labels - other.labels,
             self.taints - other.taints,

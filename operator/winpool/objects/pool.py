@@ -18,11 +18,11 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 class Pool:
     """A WindowsNodePool as the API server last reported it.
 
-    ``spec`` is None where the operator cannot read it, and ``refusal`` then says why, for people.
-    ``status`` is what stands on the object, and ``written_status`` the same as it was written: they
-    are continued and compared, and trusted for one thing about nodes: ``set_keys``. Where it cannot be read,
-    ``status_problem`` says why and ``status`` is empty, but that is not what stands there: nothing that goes
-    by the status is done until it has been written anew.
+    ``spec`` is None where the operator cannot read it, and ``refusal`` then says why.
+    ``status`` is the status of the object, and ``written_status`` the same as it was written: they
+    are continued and compared, and only their ``set_keys`` is trusted for nodes. Where the status cannot be
+    read, ``status_problem`` says why and ``status`` is empty, unlike the object's: the operator does nothing
+    that depends on the status until it has been written again.
     """
 
     name: str
@@ -40,5 +40,5 @@ class Pool:
 
     @property
     def seniority(self) -> tuple[datetime, str]:
-        """What orders pools that ask for the same free node: age, then name."""
+        """The order of pools that select the same node without an owner: age, then name."""
         return (self.created or _NEVER, self.name)

@@ -1,4 +1,4 @@
-"""The short way: whether a node is as it is to be, for thousands of nodes in a pass."""
+"""The quick check: whether a node is at its target, for thousands of nodes in a pass."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Brief:
         fits: Callable[[Record], bool],
         is_as_wanted: Callable[[Node, Record], bool],
     ) -> None:
-        """Make it; ``fits`` says whether a record fits, ``is_as_wanted`` goes the long way."""
+        """Make it; ``fits`` says whether a record fits, ``is_as_wanted`` is the full check."""
         self.target = target
         self._is_plain = target.is_plain
         self._fits = fits
         self._is_as_wanted = is_as_wanted
-        # Whether a record fits, by its identity: mostly all nodes of a pool share one. Held with it, or
-        # another could come to have the same identity.
+        # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
+        # with the answer. Otherwise another one could get the same identity.
         self._fit: dict[int, tuple[Record, bool]] = {}
         self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
         self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
@@ -71,7 +71,7 @@ class Brief:
         return fit[1] and self._stands_on(member)
 
     def _stands_on(self, member: Member) -> bool:
-        # Views, not any(): a pass asks this of every node, and the generators cost more than the answers.
+        # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
         labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
         return (
             self._labels <= labels.items()

@@ -1,4 +1,4 @@
-"""How a node stands to what is wanted there: the patch that is due, and what people are to be told."""
+"""How a node compares with what is wanted there: the patch that is due, and what is reported."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Conformity:
-    """How a node stands to what is wanted.
+    """How a node compares with what is wanted.
 
-    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what somebody
-    changed or removed after we had put it there; ``undone`` the same where it may not be put back now.
-    ``unreadable`` says why the record on the node gives no rights; ``lost`` is what stays behind when the
-    pool goes, since a record could not be read, now or earlier. ``left_alone`` is what the record names,
-    stands there, and is not touched, since the record may be forged; ``is_doubted`` that this is so of all of
-    it, since its owner was never seen.
+    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what someone changed or
+    removed after we had set it; ``undone`` the same where it may not be restored now. ``unreadable`` says why
+    the record on the node gives no rights. ``lost`` is what stays on the node when the pool is deleted, since
+    a record could not be read, now or earlier. ``left_alone`` is what the record names and the node has, and
+    what is not changed, since the record may be forged; ``is_doubted`` says that this holds for the whole
+    record, since its owner was never seen.
     """
 
     patch: NodePatch | None = None

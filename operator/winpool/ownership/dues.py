@@ -1,4 +1,4 @@
-"""What is due on each node of a pool: one patch, and its conditions, from what the rooms want there."""
+"""What is due on each node of a pool: one patch, and its conditions, from what the rooms want."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Due(msgspec.Struct, frozen=True):
     """What is due on one node.
 
     ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
-    ``awaits_conditions`` that the conditions that the record names have to come off first: once the record is
-    gone nobody knows of them.
+    ``awaits_conditions`` that the conditions that the record names have to be removed first: once the record
+    is gone, nothing names them any more.
     """
 
     state: Conformity = AS_WANTED
@@ -49,9 +49,10 @@ def dues_of(
 ) -> dict[str, Due]:
     """Return what is due, by the UIDs of the nodes; ``goals`` are those of each room, by the same.
 
-    Without a readable spec nobody knows what is due, but for rooms that are finishing (``is_finishing``).
+    Without a readable spec nothing is known to be due, except for rooms that are finishing
+    (``is_finishing``).
 
-    Nodes of others are not among them, nor those with nothing to do. Raises RoomsDisagreeError.
+    Nodes of other pools are not among them, nor nodes with nothing to do. Raises RoomsDisagreeError.
     """
     pool = snapshot.pool
     maker = PatchMaker(
@@ -73,7 +74,7 @@ def dues_of(
             if brief is None:
                 brief = briefs[wishes] = maker.brief_of(merged(wishes))
             if brief.is_met_by(member) and not (brief.target.conditions or _recorded(member.record)):
-                continue  # thousands of nodes end here, in each pass
+                continue  # in each pass, this is so for thousands of nodes
             due = Due(
                 maker.conform(member, brief.target),
                 _conditions_due(
@@ -95,10 +96,10 @@ def _of_left(
     *,
     written: tuple[NodeCondition, ...] | None,
 ) -> Due:
-    """Return what is due on a node that the pool gives back.
+    """Return what is due on a node that the pool releases.
 
-    Conditions that were taken off once and stand there again are somebody else's: nobody can keep a pool from
-    letting go.
+    Conditions that were removed once and are there again belong to someone else: they cannot block the
+    release.
     """
     record = member.record
     is_doubtful = isinstance(record, Record) and members.rights.is_in_doubt(record)
@@ -114,9 +115,9 @@ def _of_left(
 def _conditions_due(
     member: Member, wanted: tuple[NodeCondition, ...], *, pool_uid: str, ours: frozenset[str]
 ) -> ConditionsPatch | None:
-    """Return the conditions to be written: only those that the record names, or they might never come off.
+    """Return the conditions to write: only those that the record names. Others might never be removed.
 
-    ``ours`` are the types that are known to be, to be taken off where they are not wanted.
+    ``ours`` are the types that are known to be ours; they are removed where they are not wanted.
     """
     record, node = member.record, member.node
     if not isinstance(record, Record) or record.pool_uid != pool_uid:
@@ -130,10 +131,10 @@ def _conditions_due(
 
 
 def _ours(record: object, members: Members, written: tuple[NodeCondition, ...] | None) -> frozenset[str]:
-    """Return the types of conditions that are ours: by a record that is believed, or since we wrote them.
+    """Return the types of conditions that are ours: by a record that is believed, or because we wrote them.
 
-    A kubelet can forge both record and condition where there is no guard. Each would then have us write to
-    its node, again and again, and stop the pool where the right to that is missing.
+    Without a guard, a kubelet can forge both record and condition. It could then make the operator write to
+    its node again and again, and stop the pool where the right to write conditions is missing.
     """
     believed = members.rights.believed(record).conditions if isinstance(record, Record) else frozenset()
     return believed | {each.type for each in written or ()}

@@ -1,6 +1,6 @@
-"""The edits of what stands on a node: undo, put, and make one patch of the difference.
+"""The edits of the values on a node: undo, set, and make one patch of the difference.
 
-``patch`` has the rules; here is how each is carried out on plain values.
+``patch`` has the rules; this module carries out each of them on plain values.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from winpool.api.keys import POOL_LABEL
+from winpool.api.moments import written_moment
 from winpool.api.node_keys import (
     BORROWED_ANNOTATIONS,
     MISMATCH_TAINT,
@@ -19,7 +20,7 @@ from winpool.api.node_keys import (
     TOLD_BY_THE_NODE,
 )
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import Taint, written_time
+from winpool.objects.node import Taint
 from winpool.ownership.record import Owned
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ NO_TIMES: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Standing:
-    """What stands on a node, to be edited. ``annotations`` are all that are read of it."""
+    """The values on a node, to be edited. ``annotations`` are all that are read of it."""
 
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -53,7 +54,7 @@ def undo(
     keep_taints: Container[TaintIdentity] = (),
     keep_cordon: bool = False,
 ) -> Standing:
-    """Return what stands on the node once all that ``old`` put there, but what is kept, is taken off."""
+    """Return the values on the node once all that ``old`` has set is removed, except what is kept."""
     standing = Standing(
         dict(node.labels),
         dict(node.annotations),
@@ -77,7 +78,7 @@ def _take_off(values: dict[K, str], owned: Mapping[K, Owned], *, keep: Container
 
 
 def put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]) -> dict[K, Owned]:
-    """Put what is wanted into ``values``; return what of it is ours."""
+    """Set what is wanted in ``values``; return which of it is ours."""
     ours: dict[K, Owned] = {}
     for key, value in wanted.items():
         own, standing = owned.get(key), values.get(key)
@@ -85,16 +86,16 @@ def put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned])
             continue
         values[key] = value
         before = own.before if own else standing
-        if before != value:  # a key that is back at what it was before us is not ours any more
+        if before != value:  # a key that has its value from before again is not ours any more
             ours[key] = replace(own, set=value) if own else Owned(set=value, before=before)
     return ours
 
 
 def still_ours(standing: Mapping[K, str], left: Collection[K], owned: Mapping[K, Owned]) -> dict[K, Owned]:
-    """Return what stays recorded of that which is left as it stands.
+    """Return what stays in the record of the keys that are left as they are.
 
-    A key that is gone from the node and may not be put back now is nobody's: should others put it there, it
-    is theirs.
+    A key that is gone from the node and may not be restored now belongs to no one: if others set it, it is
+    theirs.
     """
     return {key: own for key in left if (own := owned.get(key)) and standing.get(key) == own.set}
 
@@ -102,7 +103,7 @@ def still_ours(standing: Mapping[K, str], left: Collection[K], owned: Mapping[K,
 def put_own(
     values: dict[K, str], wanted: Mapping[K, str], *, keys: Collection[K], left: Container[K]
 ) -> None:
-    """Make those of ``keys``, which are ours alone, as they are wanted; but for what is left as it stands."""
+    """Set or remove those of ``keys``, which are ours alone, as wanted; except what is left as it is."""
     for key in keys:
         if key in wanted:
             values[key] = wanted[key]
@@ -113,7 +114,7 @@ def put_own(
 def difference(
     node: Node, wanted: Standing, *, taints: tuple[Taint, ...], goal: object = None
 ) -> NodePatch | None:
-    """Return the patch after which the node carries just these; ``taints`` are those of it, in order."""
+    """Return the patch after which the node has exactly these; ``taints`` are its taints, in order."""
     labels = _changes(node.labels, wanted.labels)
     annotations = _changes(node.annotations, wanted.annotations)
     cordons = wanted.unschedulable is not node.unschedulable
@@ -138,7 +139,7 @@ def _changes(standing: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str
 def with_times(
     node: Node, ours: Mapping[TaintIdentity, Owned], owned: Mapping[TaintIdentity, Owned]
 ) -> dict[TaintIdentity, Owned]:
-    """Note on taints that we take now when those that give way had been added."""
+    """Note, on taints that become ours now, when the taints that they replace had been added."""
     added = {taint.identity: taint.time_added for taint in node.taints}
     return {
         identity: replace(own, before_time=time)
@@ -149,8 +150,8 @@ def with_times(
 
 
 def times_of(timed: Collection[TaintIdentity], *, now: datetime | None) -> Mapping[TaintIdentity, str]:
-    """Return the time that each of these taints is to carry if it is added or changed ``now``."""
-    return dict.fromkeys(timed, written_time(now)) if timed and now else NO_TIMES
+    """Return the time that each of these taints gets if it is added or changed ``now``."""
+    return dict.fromkeys(timed, written_moment(now)) if timed and now else NO_TIMES
 
 
 def as_list(
@@ -160,9 +161,9 @@ def as_list(
     *,
     times: Mapping[TaintIdentity, str] = NO_TIMES,
 ) -> tuple[Taint, ...]:
-    """Return the list to stand on the node: those that are there in their order, then new ones.
+    """Return the list that the node is to have: taints that are there in their order, then new ones.
 
-    Those that are new or changed carry what ``times`` says.
+    Taints that are new or changed get the times in ``times``.
     """
     standing = {taint.identity: taint for taint in node.taints}
     stay = [
@@ -179,19 +180,19 @@ def as_list(
 
 
 def _changed(taint: Taint, value: str, old: Record, times: Mapping[TaintIdentity, str]) -> Taint:
-    """Return the taint with another value; with the old time, where that is what stood there before us."""
+    """Return the taint with another value; with the old time, where this is the value from before us."""
     own = old.taints.get(taint.identity)
     time = own.before_time if own and own.before == value else times.get(taint.identity)
     return Taint(taint.key, taint.effect, value, time)
 
 
 def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]:
-    """Name what ``patch`` puts back, in the words of kubectl.
+    """Name what ``patch`` restores, in the words of kubectl.
 
-    Where the record is as it was, what it names was undone by somebody. Keys of ours are in no record: of
-    those the pool's label was undone, and others where we had written the node with this very goal
-    (``is_repeat``). What the operator tells of the node by itself is no drift: mostly it is the machine that
-    has changed.
+    Where the record is unchanged, someone has undone what it names. Keys under our prefix are in no record:
+    of these, someone has undone the pool's label, and the others where we had written the node with this very
+    goal (``is_repeat``). Labels in which the operator reports facts of the node are no drift: usually the
+    machine itself has changed.
     """
     quiet = {*TOLD_BY_THE_NODE, *(() if is_repeat else OWN_LABELS)} - {POOL_LABEL}
     labels = [f"label {key}" for key in sorted(patch.labels) if key not in quiet]

@@ -1,11 +1,11 @@
-"""What is to stand on a node: as each room asks for it, and put together.
+"""What a node is to have: as each room wants it, and merged.
 
-A room names keys. One that it gives a value is to stand there (SET). One that it gives None is not to stand
-there (ABSENT), which is what becomes of every key of ours that nobody names; of a borrowed key it means
-that what we did is undone by the record. One that it gives LEAVE stays as it stands: it is not the room's to
-say, since something is not known, or has to wait.
+A room names keys. A key with a value is to be on the node with it (SET). A key with None is not to be there
+(ABSENT), as every key of ours that no room names; for a borrowed key this means that what we did is undone by
+the record. A key with LEAVE stays as it is: the room cannot decide now, since something is not known, or has
+to wait.
 
-Each key has one room that names it. Two rooms that name the same one are a bug.
+Each key has one room that names it. Two rooms that name the same key are a bug.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class Leave(Enum):
-    """The wish to leave a key as it stands."""
+    """The wish to leave a key as it is."""
 
     LEAVE = "leave"
 
@@ -47,19 +47,18 @@ Wish = str | None | Leave
 
 
 class RoomsDisagreeError(Exception):
-    """Two rooms name one key of a node, or one names a key that it may not: a bug, never a node's fault."""
+    """Two rooms name one key of a node, or one names a key that it may not: always a bug of a room."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goals:
-    """What one room wants to stand on one node. Nodes that are alike share one object.
+    """What one room wants on one node. Nodes that are alike share one object.
 
-    ``annotations`` are of the table of our keys; a request of others is only ever ABSENT, once it is served.
-    ``unschedulable`` is True for a cordon, False where there is to be none of ours, LEAVE, or None where the
-    room has no say. ``withheld`` are taints that the room leaves now and wants later, with their values:
-    they are no part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that carry the
-    time at which we add them. With ``leaves_rest`` all that nobody names stays as it stands: the room has no
-    say yet.
+    ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served.
+    ``unschedulable`` is True for a cordon, False for no cordon of ours, LEAVE, or None where the room does
+    not decide it. ``withheld`` are taints that the room leaves now and wants later, with their values: they
+    are not part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that get the time at
+    which we add them. With ``leaves_rest`` all that no room names stays as it is: the room cannot decide yet.
     """
 
     labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
@@ -73,16 +72,16 @@ class Goals:
 
 
 NO_GOALS: Final = Goals()
-"""What a room wants that does not concern itself with a node: that nothing of it stands there."""
+"""What a room wants on a node that does not concern it: nothing of its own."""
 
 LEAVE_ALL: Final = Goals(leaves_rest=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a node is to be like in the end.
+    """What a node is to have in the end.
 
-    It tells a write that somebody undid from one with another aim.
+    It distinguishes the repetition of a write that someone undid from a write with another purpose.
     """
 
     labels: Mapping[str, str]
@@ -94,13 +93,13 @@ class Purpose:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What all rooms together want to stand on a node. Nodes that are alike share one object.
+    """What all rooms together want on a node. Nodes that are alike share one object.
 
-    Labels, annotations and taints are apart by whose they are: ``own_…`` stand under our prefix and need no
-    record. ``left_…`` are those to be left as they stand, and ``absent`` those that a room wants not to be
-    there, whatever is left beside. ``cleared`` are requests of others that were served, ``timed`` the taints
-    that carry the time at which we add them. ``is_plain`` says that the short way (``brief``) can compare it,
-    ``wants_nothing`` that no room has anything to say of the node.
+    Labels, annotations and taints under our prefix (``own_…``) are separate: they need no record.
+    ``left_…`` are those that stay as they are, and ``absent`` those that a room wants to be absent, whatever
+    else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get the time
+    at which we add them. ``is_plain`` says that the quick check (``brief``) can compare it, ``wants_nothing``
+    that no room names anything on the node.
     """
 
     labels: Mapping[str, str]
@@ -124,7 +123,7 @@ class Target:
 
 
 def merged(wishes: Sequence[Goals]) -> Target:
-    """Put together what the rooms want of one node; raises RoomsDisagreeError."""
+    """Merge what the rooms want on one node; raises RoomsDisagreeError."""
     labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
     annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
     taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")

@@ -1,11 +1,11 @@
-"""What a pool left behind that cannot take it off itself any more.
+"""What a pool left behind that cannot remove it itself any more.
 
-- A *stray* carries our things and is not a Windows node any more, so no pool sees it.
-- An *orphan* carries the things of a pool that is gone: deleted by force, or without its finalizer.
+- A *stray* has keys of ours and is not a Windows node any more, so no pool sees it.
+- An *orphan* has keys of a pool that is gone: deleted by force, or without its finalizer.
 
-Both are released by their own record, exactly as their pool would have done it: where the record was written
-under the guard, or names a pool that this process has seen. Any other may be forged, with an owner that never
-was, so it is left alone (``rights``).
+Both are released by their own record, exactly as their pool would have done it, if the record was written
+under the guard, or names a pool that this process has seen. Any other record may be forged, with an owner
+that never existed, so nothing is removed by it (``rights``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.objects.others import PoolName
 from winpool.ownership.conformity import AS_WANTED, Conformity
 from winpool.ownership.membership import asking
 from winpool.ownership.reading import record_of
@@ -29,22 +30,23 @@ if TYPE_CHECKING:
 
 
 def release_stray(node: Node, *, rights: Rights) -> Conformity:
-    """Return the patch that takes ours off a node that is not a Windows node; none for one that is."""
+    """Return the patch that removes ours from a node that is not a Windows node; none for one that is."""
     if node.labels.get(OS_LABEL) == OS_WINDOWS:
         return AS_WANTED
     return _release_by_record(node, rights=rights)
 
 
 def release_orphan(
-    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str], bool], rights: Rights
+    node: Node, *, pools: Collection[Pool], is_vanished: Callable[[str | PoolName], bool], rights: Rights
 ) -> Conformity:
-    """Return the patch that takes off what a pool that is gone left on a Windows node.
+    """Return the patch that removes what a pool that is gone left on a Windows node.
 
-    ``is_vanished`` says of a UID or a name that no pool has it, for certain (P4). A node that a pool
-    selects is left to that pool, which takes it over, unless it is being deleted itself.
+    ``is_vanished`` says whether it is certain that no pool has a UID or a name (P4). A node that another pool
+    selects is not released: that pool takes it over, unless it is being deleted itself.
     """
     found = record_of(node)
-    owner = found.pool_uid if isinstance(found, Record) else node.labels.get(POOL_LABEL, "")
+    name = node.labels.get(POOL_LABEL)
+    owner = found.pool_uid if isinstance(found, Record) else PoolName(name) if name else None
     if not owner or not is_vanished(owner) or asking(pools, node):
         return AS_WANTED
     return _release_by_record(node, rights=rights)
@@ -53,7 +55,7 @@ def release_orphan(
 def _release_by_record(node: Node, *, rights: Rights) -> Conformity:
     found = record_of(node)
     if isinstance(found, Record) and rights.is_in_doubt(found):
-        return AS_WANTED  # until the guard can be looked at
+        return AS_WANTED  # until the guard can be read
     if isinstance(found, Record) and not rights.know_owner(found):
         return Conformity(is_doubted=True, left_alone=names(found))
     uid = found.pool_uid if isinstance(found, Record) else ""

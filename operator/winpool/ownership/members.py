@@ -1,4 +1,4 @@
-"""All nodes that concern a pool, and whose each is: found once, for everybody who asks."""
+"""All nodes that concern a pool, and which pool has each: computed once in a pass."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ NO_TAINTS: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
 class Member(msgspec.Struct, frozen=True):
     """A node that concerns a pool.
 
-    ``record`` is what stands in its ownership record, whosever, and ``taints`` are the values of its taints.
+    ``record`` is its ownership record, of any pool, and ``taints`` are the values of its taints.
     ``rival`` names the other pool that has the
     node or asks for it too; ``owner_is_gone`` says that its owner is no pool.
 
-    A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
+    It is a struct, since every pass makes one for each node: making a frozen dataclass takes ten times as
+    long.
     """
 
     node: Node
@@ -47,7 +48,7 @@ class Member(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The nodes that concern a pool, in the order of their names, and by what their records are believed.
+    """The nodes that concern a pool, in the order of their names, and the rights of their records.
 
     ``ours`` are those that it selects and has, or may have.
     """
@@ -58,7 +59,7 @@ class Members:
 
 
 def rights_of(snapshot: Snapshot) -> Rights:
-    """Return by what records are believed in this pass."""
+    """Return the rights that decide which records are believed in this pass."""
     pool = snapshot.pool
     return Rights(
         guard=snapshot.guard.identity,
@@ -68,10 +69,10 @@ def rights_of(snapshot: Snapshot) -> Rights:
 
 
 def divide(snapshot: Snapshot) -> Members:
-    """Say whose each node is.
+    """Say which pool has each node.
 
-    A pool under deletion has no claim any more: what it has on nodes it has left. A pool whose spec cannot be
-    read keeps the nodes it has (P4).
+    A pool that is being deleted has no claim any more: it only releases its nodes. A pool whose spec cannot
+    be read keeps the nodes that it has (P4).
     """
     rights = rights_of(snapshot)
     found = tuple(_divided(snapshot, rights))
@@ -111,12 +112,12 @@ def values_of(node: Node) -> Mapping[TaintIdentity, str]:
 
 
 def _is_labelled(node: Node, record: Record | Unreadable | None, pool: Pool) -> bool:
-    """Whether the pool label alone says whose the node is: there is no record that can be read."""
+    """Whether only the pool label says which pool has the node: there is no record that can be read."""
     return not isinstance(record, Record) and node.labels.get(POOL_LABEL) == pool.name
 
 
 def _rivals(snapshot: Snapshot) -> tuple[Pool, ...]:
-    """Return the pools that may have a say in whose a node is: they can select it, or have it."""
+    """Return the pools that may have a claim to a node: they can select it, or have it."""
     if not snapshot.others.rivals:
         return ()
     owners = {found.pool_uid for node in snapshot.nodes if isinstance(found := record_of(node), Record)}

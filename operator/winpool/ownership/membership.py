@@ -1,8 +1,7 @@
-"""Which nodes a selector takes, and whose a node is when several pools ask for it.
+"""Which nodes a selector selects, and which pool has a node when several pools select it.
 
-The recorded owner keeps a node. Only a node that nobody owns is given away: to the oldest of
-the pools that select it, then by name, so that every pool's pass comes to the same answer
-without asking the others.
+The recorded owner keeps a node. A node without an owner goes to the oldest of the pools that
+select it, then by name. So the passes of all pools come to the same answer independently.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def selects(selector: NodeSelector | PodSelector, labels: Mapping[str, str]) -> bool:
-    """Whether ``selector`` takes an object with these labels.
+    """Whether ``selector`` selects an object with these labels.
 
-    As Kubernetes does: ``NotIn`` and ``DoesNotExist`` also take an object without the key.
+    As in Kubernetes, ``NotIn`` and ``DoesNotExist`` also select an object without the key.
     https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement
     """
-    # A loop, not all(): a pass asks this of every node, and the generator costs more than the answer.
+    # A loop, not all(): a pass does this for every node, and the generator costs more than the comparison.
     for key, value in selector.match_labels.items():
         if labels.get(key) != value:
             return False
@@ -59,14 +58,14 @@ class Claim(Enum):
     """What a pool may do with a node."""
 
     OURS = "ours"
-    """Selected, and ours or free: keep the contract on it."""
+    """Selected, and ours or without an owner: write what the spec asks for."""
     LEFT = "left"
     """Ours by the record (or by the pool label), but no longer selected: release it."""
     RIVAL = "rival"
-    """Selected, but another pool's: leave it alone and say so."""
+    """Selected, but another pool has it: do not change it, and report that."""
     UNKNOWN = "unknown"
-    """Selected, but recorded for a UID that is not known to have been a pool and to be gone: leave it
-    alone, look again (P4)."""
+    """Selected, but recorded for a UID that is not known to have been a pool and to be gone: do not change
+    it, and check again (P4)."""
     NONE = "none"
     """Nothing to do with this pool."""
 
@@ -75,8 +74,8 @@ class Claim(Enum):
 class Claimed:
     """A claim, and the name of the other pool where it is a RIVAL.
 
-    ``is_gone`` says of an UNKNOWN owner that no pool has that UID, for certain: then its record, which
-    nothing vouches for, is all that is in the way.
+    ``is_gone`` says of an UNKNOWN owner that it is certain that no pool has that UID: then only its record,
+    which may be forged, prevents a claim.
     """
 
     claim: Claim
@@ -96,10 +95,10 @@ def claim(
     vanished: Collection[str],
     rights: Rights,
 ) -> Claimed:
-    """Say whose ``node`` is, from the point of view of ``pool``; ``found`` is the record on it."""
+    """Say which claim ``pool`` has to ``node``; ``found`` is the record on it."""
     owner = found.pool_uid if isinstance(found, Record) else None
     if not is_asked_for(node, by=pool):
-        # The annotation was lost or spoilt, the label still names us: what is under winpool.dev/ is ours.
+        # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
         left = owner == pool.uid or (owner is None and node.labels.get(POOL_LABEL) == pool.name)
         return Claimed(Claim.LEFT if left else Claim.NONE)
     if owner == pool.uid:
@@ -119,9 +118,9 @@ def asking(pools: Iterable[Pool], node: Node) -> tuple[Pool, ...]:
 
 
 def may_share(pool: Pool, other: Pool) -> bool:
-    """Whether a node can have the labels that both ask for, as far as their ``matchLabels`` tell.
+    """Whether a node can have the labels that both select, as far as their ``matchLabels`` show.
 
-    Most pools differ in the value of one label, and need not be asked about every single node.
+    Most pools differ in the value of one label, and need not be compared for every single node.
     """
     if pool.spec is None or other.spec is None:
         return False
@@ -140,7 +139,7 @@ def concerns(node: Node, pool: Pool) -> bool:
 
 
 def is_asked_for(node: Node, *, by: Pool) -> bool:
-    """Whether the selector takes the node. ``kubernetes.io/os: windows`` is implied, whatever it says."""
+    """Whether the selector selects the node. ``kubernetes.io/os: windows`` is always implied."""
     return (
         by.spec is not None
         and node.labels.get(OS_LABEL) == OS_WINDOWS

@@ -1,23 +1,24 @@
-"""From a node as it is to the one patch that makes it as it is to be, or takes ours off again.
+"""From a node as it is to the one patch that brings it to its target, or removes what is ours.
 
 The rules, each with a test of its name:
 
-- A key of others that already stands there with the wanted value is somebody else's: it is
+- A key outside our prefix that the node already has with the wanted value belongs to someone else: it is
   not recorded, and so never removed.
-- One that stands there with another value is replaced, and what stood there before is kept in
-  the record. ``before`` is written once, when we take the key, so that a repair or another
-  goal does not forget it.
-- One that nobody wants any more is undone: if our value still stands there, what was before
-  comes back, or the key goes. If somebody changed it meanwhile it is theirs now, and stays.
-- One that is left is left as it stands on the node, with what the record says of it.
-- Taints are an atomic list: the patch carries all of them, foreign ones unchanged and in place.
+- A key that the node has with another value is replaced, and the value from before is kept in
+  the record. ``before`` is written once, when the key becomes ours, so that a repair or another
+  goal does not lose it.
+- A key that no room wants any more is undone: if it still has our value, the value from before
+  is restored, or the key is removed. If someone changed it meanwhile, it is theirs, and stays.
+- A key that is left stays as it is on the node, with its entry in the record.
+- Taints are an atomic list: the patch has all of them, those of others unchanged and in place.
 - Keys under ``winpool.dev/`` are ours without a record.
 - A cordon is ours only where the node was not cordoned before.
-- Where the record was damaged, what stands there is somebody else's; the next one names it (``recording``).
-- A taint that is to come off after a time carries the time at which we added it.
+- Where the record was damaged, what is on the node belongs to someone else; the next one names it
+  (``recording``).
+- A taint that is to be removed after a time has the time at which we added it.
 - The record names a node condition before it is written, and until it is gone.
-- What a record permits depends on the guard under which it was written (``rights``). One that names another
-  guard than the one in force, or none, is written anew, with no more than it permits.
+- What a record permits depends on the guard under which it was written (``rights``). A record that names
+  another guard than the one in force, or none, is written again, with no more than it permits.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class PatchMaker:
     """Makes the patches of one pool's nodes, for one pass.
 
     ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
-    write to the node with that UID had that very goal, ``now`` what time new taints carry that need one.
+    write to the node with that UID had that very goal. ``now`` is the time of new taints that need one.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class PatchMaker:
         self._briefs: dict[Target, Brief] = {}
 
     def conform(self, member: Member, target: Target) -> Conformity:
-        """Return the patch after which the node is as ``target`` says.
+        """Return the patch that brings the node to ``target``.
 
         A record of another pool is undone first: the caller decides whether that pool is gone
         (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
@@ -106,7 +107,7 @@ class PatchMaker:
         return self.compare(member.node, member.record, target)
 
     def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> Conformity:
-        """Go the long way: what is to be undone, what is to be put, and what the record says then."""
+        """Make the full comparison: what is to be undone, what is to be set, and the new record."""
         rights, nothing = self._rights, Record(pool_uid=self._pool_uid)
         old = rights.believed(found) if isinstance(found, Record) else nothing
         doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
@@ -186,14 +187,14 @@ class PatchMaker:
         )
 
     def is_as_wanted(self, member: Member, target: Target) -> bool:
-        """Whether there is nothing to do: the short way, since that is so of thousands of nodes in a pass.
+        """Whether there is nothing to do: the quick check, since this is so for thousands of nodes in a pass.
 
-        All that is wanted stands there, and what is recorded as ours is just the part of it that is.
+        The node has all that is wanted, and exactly what is ours of it is recorded.
         """
         return self.brief_of(target).is_met_by(member)
 
     def brief_of(self, target: Target) -> Brief:
-        """Return what ``target`` asks for, in the form in which many nodes are compared with it."""
+        """Return ``target`` in the form in which many nodes are compared with it."""
         brief = self._briefs.get(target)
         if brief is None:
             brief = self._briefs[target] = Brief(
@@ -208,7 +209,7 @@ class PatchMaker:
         return self.compare(node, record, target) == AS_WANTED
 
     def release(self, node: Node) -> Conformity:
-        """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
+        """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
         Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
         the pool label names it.
@@ -238,9 +239,9 @@ class PatchMaker:
             wanted.annotations.pop(key, None)
 
     def _fits(self, record: Record, *, target: Target) -> bool:
-        """Whether ``record`` is what we would write, of a node on which all that is wanted stands.
+        """Whether ``record`` is what we would write for a node that has all that is wanted.
 
-        Without a guard a record may name any: there is nothing better to name.
+        Without a guard a record may name any guard: there is no better one.
         """
         guard = self._rights.guard
         return (
@@ -256,7 +257,7 @@ class PatchMaker:
 
 
 def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> bool:
-    """Cordon where that is wanted; return whether the cordon that stands then is ours."""
+    """Cordon where that is wanted; return whether the resulting cordon is ours."""
     if target.unschedulable is True:
         is_ours = kept.unschedulable or not wanted.unschedulable
         wanted.unschedulable = True

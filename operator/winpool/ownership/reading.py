@@ -1,7 +1,7 @@
-"""Reading ownership records: defensive, since anybody who may annotate a node can write one.
+"""Reading ownership records: defensive, since every client that may annotate a node can write one.
 
-A record only ever gives us the right to touch keys that a pool could have set in the first place, and a
-record that cannot be read gives us no right at all.
+A record can only give the right to change keys that a pool could have set, and a record that cannot be read
+gives no right at all.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _SHORT: Final = 1024
 """Bytes of an ordinary record: twelve labels and taints."""
 
 _SHORT_KEPT: Final = 16 * 1024
-"""Records differ from node to node where they say what stood there before, so that a pass over 5,000 nodes
-may meet as many. What was read of one is held once, however many nodes carry it. At most 16 MiB of text."""
+"""Records differ from node to node where they have values from before, so a pass over 5,000 nodes may read as
+many. The result of each text is kept once, however many nodes have it. At most 16 MiB of text."""
 
 _LONG_KEPT: Final = 256
 """Longer ones: at most 4 MiB."""
@@ -56,8 +56,8 @@ _TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:
 def parse(text: str) -> Record | Unreadable:
     """Read a record, or say why it cannot be read. Never raises.
 
-    An entry that names a key or a value which no pool could have set is left out, or whoever can
-    annotate a node could have us delete ``kubernetes.io/os``.
+    An entry that names a key or a value that no pool could have set is left out. Otherwise a client that can
+    annotate a node could make the operator delete ``kubernetes.io/os``.
     """
     return _parse_short(text) if len(text) <= _SHORT else _parse_long(text)
 
@@ -115,9 +115,9 @@ def _damaged(
     taints: list[Any],
     read_taints: Mapping[TaintIdentity, Owned],
 ) -> Keys:
-    """Return the keys of entries that name a key of a pool and cannot be read otherwise."""
+    """Return the keys of entries of which only the key, one that a pool could have set, can be read."""
     if len(labels) == len(read_labels) and len(taints) == len(read_taints):
-        return NO_KEYS  # nearly every record, so that reading thousands costs nothing more
+        return NO_KEYS  # this is so for nearly every record, and saves time over thousands of them
     named = (_identity_of(entry) for entry in taints)
     return Keys(
         frozenset(key for key in labels if key not in read_labels and is_label_key_allowed(key)),
@@ -153,14 +153,14 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _read_guard(guard: object) -> str:
-    """Read the name of the guard. One that cannot be a guard's is none, which gives fewer rights."""
+    """Read the name of the guard. An invalid one counts as no guard, which gives fewer rights."""
     if isinstance(guard, str) and guard.isascii() and len(guard) <= MAX_GUARD_LENGTH:
         return guard
     return ""
 
 
 def _read_annotations(annotations: object) -> dict[str, Owned]:
-    """Read the borrowed ones. They may have any value, but what we take off has to be what we set."""
+    """Read the borrowed ones, which may have any value: only one that still has ours is removed."""
     if not isinstance(annotations, dict):
         return {}
     return {
@@ -217,7 +217,7 @@ def _owned(value: object, before: object, before_time: object = None) -> Owned |
 
 
 def _is_time(text: object) -> TypeGuard[str]:
-    """Whether the API server will take ``text`` as a time: one that it refused would hold up the release."""
+    """Whether the API server accepts ``text`` as a time: one that it refuses would block the release."""
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         return False
     try:

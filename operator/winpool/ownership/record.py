@@ -1,9 +1,9 @@
-"""The ownership record: what of a node is ours, and what stood there before.
+"""The ownership record: what on a node is ours, and the values from before.
 
-It stands in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the labels,
-annotations, taints and the cordon that it tells of, so the two cannot disagree by our doing. Conditions are
-written after it names them, and are gone before it forgets them. Anybody who may annotate a node can write
-one, though: how it is read: ``reading``; what one that can be read permits: ``rights``.
+It is in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the labels,
+annotations, taints and the cordon that it names, so the operator never makes the two disagree. Conditions are
+written after it names them, and are gone before it omits them. But every client that may annotate a node can
+write a record. How it is read: ``reading``; what a readable one permits: ``rights``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MAX_BYTES: Final = 16 * 1024
 record could be longer is not accepted (``fits``)."""
 
 MAX_GUARD_LENGTH: Final = 64
-"""Characters of a guard's identity: a SHA-256 in hexadecimal at most. A longer one is none of ours."""
+"""Characters of a guard's identity: at most a SHA-256 in hexadecimal. A longer one is not ours."""
 
 MAX_UID_LENGTH: Final = 64
-"""Characters of a pool's UID, of which a UUID takes 36. A longer one is none: whoever forges records must not
-make us remember megabytes."""
+"""Characters of a pool's UID; a UUID has 36. A longer text is not a UID: forged records must not make the
+operator remember megabytes."""
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -43,9 +43,9 @@ TaintIdentity = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """One label or taint of ours: the value we set, and the value that stood there before, if any.
+    """One label or taint of ours: the value we set, and the value from before, if any.
 
-    ``before_time`` is the timeAdded of a taint that stood there before, as the API server wrote it.
+    ``before_time`` is the timeAdded of a taint from before, as the API server wrote it.
     """
 
     set: str
@@ -55,14 +55,14 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the pool with this UID has put on a node.
+    """What the pool with this UID has set on a node.
 
     ``annotations`` are the borrowed ones, ``unschedulable`` says that the cordon is ours, and ``conditions``
     are the types of node conditions that we have written, or are about to. ``guard`` is the identity of the
     guard under which it was written, empty where there was none. ``left`` and ``lost`` give no right, and are
-    kept so that people go on to be told. ``left`` names what an earlier record claimed that was not believed,
-    and that stands there still. ``lost`` names keys of the pool that stood there when an earlier record could
-    not be read: nobody knows who had set them, so they stay when the pool goes.
+    kept so that the status continues to report them. ``left`` names what an earlier record claimed that was
+    not believed, and that is still there. ``lost`` names keys of the pool that were there when an earlier
+    record could not be read: it is unknown who had set them, so they stay when the pool is deleted.
     ``is_canonical`` says of one that was read whether its text is what ``render`` makes of it.
     """
 
@@ -80,7 +80,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that gives no rights. ``why`` is for people."""
+    """A record that gives no rights. ``why`` is a text for people."""
 
     why: str
 
@@ -103,7 +103,7 @@ def render(record: Record) -> str:
                 }
                 for (key, effect), own in sorted(record.taints.items())
             ],
-            # What a room may never set is not written, so that records stay as they are without that room.
+            # An empty part is not written, so that records do not change while no room sets that part.
             **({"annotations": _written_values(record.annotations)} if record.annotations else {}),
             **({"unschedulable": True} if record.unschedulable else {}),
             **({"conditions": sorted(record.conditions)} if record.conditions else {}),
@@ -137,7 +137,7 @@ def render_first_fitting(*choices: Record) -> str:
 
 
 def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> bool:
-    """Whether the record of these fits MAX_BYTES on any node, whatever stood there before."""
+    """Whether the record of these fits MAX_BYTES on any node, with any values from before."""
     longest = "x" * MAX_VALUE_LENGTH
     largest = Record(
         pool_uid="x"

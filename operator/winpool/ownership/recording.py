@@ -1,9 +1,10 @@
-"""What the record of a node is to say, beside the keys that are ours.
+"""What the record of a node says beside the keys that are ours.
 
-What is doubted, which conditions there are, and what was lost: the keys of the pool that stood on the node
-when its record could not be read. Nobody knows who had set these, so they count as somebody else's (P3), and
-stay when the pool goes. The next record names them, as long as they stand there, so that people go on to be
-told. Whoever removes one settles the question: what the pool then puts there is the pool's.
+It says what is doubted, which conditions there are, and what was lost: the keys of the pool that were on the
+node when its record could not be read. It is unknown who had set these, so they count as someone else's (P3),
+and stay when the pool is deleted. The next record names them, as long as the node has them, so that the
+status continues to report them. If a person removes one, the question is settled: the pool sets it again, and
+then it is the pool's.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def why_unreadable(node: Node, found: Record | Unreadable | None, *, pool_name: 
 
 
 def lost_on(node: Node, found: Record | Unreadable | None, *, pool_uid: str, known: Keys, why: str) -> Keys:
-    """Return which keys of the pool stand on ``node``, and a damaged record has lost.
+    """Return which keys of the pool are on ``node`` that a damaged record has lost.
 
     ``known`` are the keys that the pool asks for or has set: a forged record can name no others. ``why`` says
     why the record cannot be read, empty where it can.
@@ -49,7 +50,7 @@ def lost_on(node: Node, found: Record | Unreadable | None, *, pool_uid: str, kno
 
 
 def stays_behind(lost: Keys, *, labels: Mapping[str, Owned], taints: Mapping[tuple[str, str], Owned]) -> Keys:
-    """Return what of ``lost`` will stay when the pool goes: all but what these take off for good."""
+    """Return what of ``lost`` stays when the pool is deleted: all that the release does not remove."""
     if not lost:
         return NO_KEYS
     return Keys(
@@ -64,7 +65,7 @@ def _comes_off(key: K, owned: Mapping[K, Owned]) -> bool:
 
 
 def settled(kept: Record, *, node: Node) -> Record:
-    """Return ``kept`` without what stood there before of keys that were lost, and have been removed since."""
+    """Return ``kept`` without the values from before of keys that were lost, and have been removed since."""
     if not kept.lost or not (removed := kept.lost - standing(kept.lost, node)):
         return kept
     return replace(
@@ -83,7 +84,7 @@ def _without_before(owned: Mapping[K, Owned], keys: Collection[K]) -> dict[K, Ow
 def conditions_to_name(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
     """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
 
-    To take one off that is not ours does nothing (server-side apply), so that a forged record does no harm.
+    Removing one that is not ours does nothing (server-side apply), so a forged record does no harm.
     """
     standing = {each.type for each in node.conditions}
     recorded = found.conditions if isinstance(found, Record) else frozenset()
@@ -91,9 +92,9 @@ def conditions_to_name(node: Node, found: Record | Unreadable | None, target: Ta
 
 
 def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:
-    """Return the text of ``record``, which goes on to claim what is ``doubted``, or names it as left alone.
+    """Return the text of ``record``, which still claims what is ``doubted``, or names it as left alone.
 
-    The first while there is no guard: it may turn out to count. Where there is no room for both, what is ours
+    It still claims it while there is no guard: the claim may count later. If both do not fit, what is ours
     comes before what is doubted: a record that is too long gives no rights at all.
     """
     claimed = replace(

@@ -1,4 +1,4 @@
-"""The patch that takes off a node exactly what a pool put there."""
+"""The patch that removes from a node exactly what a pool set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
-    """Return the patch that takes off ``node`` exactly what the pool put there; none if there is nothing.
+    """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
 
     Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
     the pool label names it. Conditions have to be gone before: the record names them.

@@ -1,18 +1,21 @@
 """What an ownership record permits: a record gives the rights that it had when it was written.
 
 A kubelet may annotate its own Node, so it can write a record, and change one. The guard, an admission
-policy, keeps it from that (ADR 0011). A record that names the guard which is in force was written under it,
-and counts as it stands. Any other record may be forged, and gives less:
+policy, prevents that (ADR 0011). A record that names the guard that is in force was written under it,
+and counts completely. Any other record may be forged, and gives less:
 
-- Only keys that its pool asks for or has set count (``Keys``). What else it names is left alone, and told.
-- What stood before us on taints, and on labels that no kubelet may set, is not believed: ours is removed.
-- Of a pool that this process has never seen it gives no right at all.
+- Only keys that its pool asks for or has set count (``Keys``). Other keys that it names stay, and are
+  reported.
+- Its values from before, for taints and for labels that no kubelet may set, are not believed: ours is
+  removed.
+- For a pool that this process has never seen it gives no right at all.
 
-What a forged record can still get us to do is small, and told in ``docs/guard.md``: to take for ours what
-somebody else had put there just as the spec asks for it, and to take a node that joins for one that is known.
+The remaining effects of a forged record are small, and listed in ``docs/guard.md``: the operator may take for
+its own what someone else had set exactly as the spec asks for it, and take a node that joins for one that is
+known.
 
-While it is not known whether the guard is in force, a record that names one is neither taken off nor loses
-anything (P4). Nor where none is in force: it is kept for the case that this turns out to have been an error.
+While it is not known whether the guard is in force, a record that names one is neither removed nor reduced
+(P4). The same holds where no guard is in force: that may turn out to be an error.
 """
 
 from __future__ import annotations
@@ -33,19 +36,20 @@ if TYPE_CHECKING:
     from winpool.ownership.record import TaintIdentity
 
 MAX_KEYS: Final = 64
-"""Label and taint keys that a pool remembers to have set: as many as a spec can have (32, 16 and 16)."""
+"""Label and taint keys that a pool remembers as set: as many as a spec can have (32, 16 and 16)."""
 
 MAX_KEYS_AMID_EDIT: Final = 128
-"""As long as nodes still carry keys that a spec of before asked for: an edit of all keys must forget none."""
+"""The limit while nodes still have keys that an earlier spec asked for: an edit of all keys must forget
+none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """By what records are believed.
+    """What decides which records are believed.
 
     ``guard`` is the identity of the guard that is in force, empty where none is. ``pools`` are the keys of
     the pools that this process has seen, by UID: of those that records name, also pools that are gone.
-    ``is_unknown`` says that a guard may be in force that cannot be looked at.
+    ``is_unknown`` says that a guard may be in force that cannot be read.
     """
 
     guard: str = ""
@@ -57,7 +61,7 @@ class Rights:
         return bool(self.guard) and record.guard == self.guard
 
     def is_in_doubt(self, record: Record) -> bool:
-        """Whether what ``record`` permits will be known only once the guard can be looked at again."""
+        """Whether what ``record`` permits will be known only once the guard can be read again."""
         return self.is_unknown and bool(record.guard)
 
     def know_owner(self, record: Record) -> bool:
@@ -85,7 +89,7 @@ class Rights:
         )
 
     def doubted(self, record: Record, node: Node) -> Record:
-        """Return what of ``record`` stands on ``node`` and does not count: it is left alone."""
+        """Return the part of ``record`` that is on ``node`` and does not count: it is not changed."""
         if self.is_guarded(record):
             return Record(pool_uid=record.pool_uid)
         keys = self.pools.get(record.pool_uid, NO_KEYS)
@@ -120,7 +124,7 @@ def names(record: Record) -> Keys:
 
 
 def standing(keys: Keys, node: Node) -> Keys:
-    """Return those of ``keys`` that are on ``node``, with whatever value."""
+    """Return those of ``keys`` that are on ``node``, with any value."""
     return keys & Keys(
         frozenset(node.labels),
         frozenset(taint.identity for taint in node.taints),
@@ -130,11 +134,11 @@ def standing(keys: Keys, node: Node) -> Keys:
 
 
 NO_RIGHTS: Final = Rights()
-"""Without a guard, and without any pool that was ever seen."""
+"""No guard, and no pool that was ever seen."""
 
 
 def keys_of(pool: Pool) -> Keys:
-    """Return the keys that ``pool`` asks for, and those that it has set by what its status says."""
+    """Return the keys that ``pool`` asks for, and those that it has set according to its status."""
     return asked_keys(pool) | remembered_keys(pool)
 
 
@@ -149,7 +153,7 @@ def asked_keys(pool: Pool) -> Keys:
 
 
 def remembered_keys(pool: Pool) -> Keys:
-    """Return the keys that the pool has set by its status."""
+    """Return the keys that the pool has set according to its status."""
     found = pool.status.set_keys
     if found is None:
         return NO_KEYS
@@ -158,10 +162,10 @@ def remembered_keys(pool: Pool) -> Keys:
 
 
 def keys_to_remember(pool: Pool, *, nodes: Iterable[Node]) -> Keys:
-    """Return what the status is to say before nodes are written: what is remembered and what is asked for.
+    """Return what the status has to say before nodes are written: what is remembered and what is asked for.
 
-    Those of the spec have their place, and so have those that a record on the pool's ``nodes`` still names.
-    The others stay as long as there is room.
+    Keys of the spec, and those that a record on the pool's ``nodes`` still names, always have room. The
+    others stay as long as there is room.
     """
     asked, remembered = asked_keys(pool), remembered_keys(pool)
     rest = remembered - asked

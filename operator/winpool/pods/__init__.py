@@ -1,7 +1,7 @@
-"""PURE. What pods tell: taints they tolerate, whether they are on the wrong machine, what looks found.
+"""PURE. What is known of pods: taints they tolerate, whether they are on the wrong machine, what lists found.
 
-- ``pod``       what is asked of a single pod
+- ``pod``       a single pod, and the rules about it
 - ``survey``    what pools want to know about all pods, and the answers
-- ``surveyor``  answers them while the pods go by
+- ``surveyor``  makes the answers from the pods, one after the other
 - ``evidence``  what is known of the pods of a node, and what it permits
 """

@@ -1,4 +1,4 @@
-"""What is known of the pods of a node: the newest look that saw this very machine, and what it permits.
+"""What is known of the pods of a node: the newest look (list) at this very machine, and what it permits.
 
 Evidence has to be younger than what it permits (P4). So the age of a look counts from when it *started*, and
 one that started before a taint was gone says nothing of the pods that were bound since.
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from winpool.snapshot import Snapshot
 
 FRESH_SECONDS: Final = 60.0
-"""How long a look permits to act on it, from its start: to put NoExecute taints, or to take startup taints
-off. A look at 150,000 pods takes half of it, writing to 5,000 nodes a quarter."""
+"""How long after its start a look permits writes: adding NoExecute taints, or removing startup taints. A look
+at 150,000 pods takes half of this time, writes to 5,000 nodes a quarter."""
 
 OWN_FRESH_SECONDS: Final = 15.0
-"""How long the own look of a node permits it: it is made right before the write. An answer may take ten."""
+"""The same for the own look of a node, which is made right before the write. Its answer may take ten
+seconds."""
 
 OWN_LOOKS: Final = 16
-"""So many nodes of a pool are looked at by themselves; more are served by one look at all pods. That is 300
-requests in a cluster of 150,000 pods, and of small clusters one."""
+"""So many nodes of a pool get an own look; for more, one look at all pods is made. That is 300 requests in a
+cluster of 150,000 pods, and one request in small clusters."""
 
 
 class Evidence:
@@ -41,7 +42,7 @@ class Evidence:
         self._now = snapshot.now
 
     def latest(self, node: Node) -> Survey | None:
-        """Return the newest look that saw ``node``, for whichever spec it was made."""
+        """Return the newest look that saw ``node``, made for any spec."""
         survey, own = self._survey, self._looks.get(node.name)
         return _newest(node, survey, own)
 
@@ -53,14 +54,15 @@ class Evidence:
     def of_joining(self, node: Node) -> Survey | None:
         """Return the newest of those looks that was asked what has to be Ready on ``node``.
 
-        One that began before the node was being validated was not, and hides none that was.
+        A look that began before the validation of the node was not asked that, and does not replace one that
+        was.
         """
         asked = (look if look and look.asked_readiness(node) else None for look in self._of_this_spec(node))
         survey, own = asked
         return _newest(node, survey, own)
 
     def covered_lately(self, node: Node) -> bool:
-        """Whether a look that is young, made for the spec as it is now, covers ``node``."""
+        """Whether a recent look, made for the spec as it is now, covers ``node``."""
         look = self.of(node)
         return look is not None and look.covers(node) and is_fresh(look, now=self._now)
 
@@ -77,7 +79,7 @@ class Evidence:
         return look is self._looks.get(node.name)
 
     def permits(self, look: Survey, node: Node) -> bool:
-        """Whether ``look`` is young enough to put a NoExecute taint on ``node``.
+        """Whether ``look`` is recent enough to add a NoExecute taint to ``node``.
 
         It has to have started after the taint was gone, as far as this process has seen.
         """
@@ -88,7 +90,7 @@ class Evidence:
         return is_fresh(look, now=self._now, seconds=seconds)
 
     def all(self) -> Iterator[Survey]:
-        """Yield all looks there are, that at all pods first."""
+        """Yield all looks, the one at all pods first."""
         if self._survey is not None:
             yield self._survey
         yield from self._looks.values()
@@ -105,7 +107,7 @@ def _newest(node: Node, survey: Survey | None, own: Survey | None) -> Survey | N
 
 
 def current_survey(snapshot: Snapshot) -> Survey | None:
-    """Return what the last look at all pods found, if it was made for the spec as it is now."""
+    """Return the last look at all pods, if it was made for the spec as it is now."""
     survey, pool = snapshot.pods.survey, snapshot.pool
     if survey is None or survey.pool_uid != pool.uid or survey.generation != pool.generation:
         return None
@@ -113,10 +115,10 @@ def current_survey(snapshot: Snapshot) -> Survey | None:
 
 
 def is_too_slow(survey: Survey | None) -> bool:
-    """Whether a look at all pods took longer than it permits anything: none of that size ever will."""
+    """Whether a look at all pods took longer than it permits writes; the next one will, too."""
     return survey is not None and survey.finished - survey.started >= timedelta(seconds=FRESH_SECONDS)
 
 
 def is_fresh(survey: Survey, *, now: datetime, seconds: float = FRESH_SECONDS) -> bool:
-    """Whether ``survey`` is young enough to act on. Not younger than now: a clock may have been set back."""
+    """Whether ``survey`` is recent enough to act on. One from the future is not: a clock was set back."""
     return timedelta(0) <= now - survey.started <= timedelta(seconds=seconds)

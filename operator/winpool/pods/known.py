@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookProblem:
-    """Why the last look at the pods of one node failed, for people; ``lasts`` says that it will again."""
+    """Why the last look at one node failed, for people; ``lasts`` says that the next will fail, too."""
 
     message: str
     lasts: bool = False
@@ -24,10 +24,10 @@ class KnownPods:
     """What looks at pods have found, and why there are no newer ones.
 
     ``survey`` is what the last look at all pods found about this pool, None where there was none yet;
-    ``problem`` is why there is none newer, for people, and ``forbidden`` which right is missing to look.
-    ``looks`` are the own looks at single nodes since, by the name of the node, and ``look_problems`` says, by
-    UID, why the last one at a node failed. ``bare_since`` says, by UID, since when a node has been seen to
-    lack the NoExecute taints that it lacks, in the monotonic seconds of ``Survey.began``.
+    ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
+    ``looks`` are the later looks at single nodes, by the name of the node, and ``look_problems`` says, by
+    UID, why the last one at a node failed. ``bare_since`` says, by UID, since when a node lacks the NoExecute
+    taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
     """
 
     survey: Survey | None = None

@@ -1,6 +1,6 @@
-"""What is asked of a pod: whether it tolerates a taint, and whether it is on the wrong kind of machine.
+"""The rules about a pod: whether it tolerates a taint, and whether it is on the wrong kind of machine.
 
-Records and rules. A pod is kept for as long as it takes to answer these, never longer: see ``survey``.
+Records and rules. A pod is kept only until these are answered: see ``survey``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EQUAL: Final = ("", "Equal")
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration of a pod, as written there. ``seconds`` (tolerationSeconds) is None for "for ever"."""
+    """A toleration as the pod has it. ``seconds`` (tolerationSeconds) is None for "for ever"."""
 
     key: str = ""
     operator: str = ""
@@ -35,10 +35,10 @@ class Toleration:
 class Pod:
     """A pod that is bound to a node, as the API server last reported it.
 
-    ``os`` is ``spec.os.name``, empty where it is not said. ``controller_kind`` and ``controller`` are the
+    ``os`` is ``spec.os.name``, empty where it is not set. ``controller_kind`` and ``controller`` are the
     owner that manages it, empty where there is none. ``is_critical``: of the priority class of node or
     cluster agents. ``is_finished``: Succeeded or Failed. ``is_mirror``: of a static pod, which the
-    API server does not manage. ``platform_problem`` is why the kubelet says that it is for another
+    API server does not manage. ``platform_problem`` is why the kubelet reports that it is for another
     platform, empty where it does not.
     """
 
@@ -66,27 +66,27 @@ class Pod:
     def is_of_daemon_set(self) -> bool:
         """Whether a DaemonSet manages it: by the kind alone, as kubectl drain does.
 
-        So those of other API groups count too, which put agents on every node just the same.
+        So DaemonSets of other API groups count too, which also run agents on every node.
         """
         return self.controller_kind == DAEMON_SET
 
     @property
     def heeds_taints(self) -> bool:
-        """Whether a taint means anything to it any more: it is not finished, going, or out of our reach."""
+        """Whether a taint can still affect it: it is not finished, terminating, or a mirror pod."""
         return not (self.is_finished or self.is_terminating or self.is_mirror)
 
 
 def tolerates(tolerations: Iterable[Toleration], *, key: str, value: str, effect: str) -> bool:
-    """Whether a pod with these tolerations may be on a node with this taint, for as long as it likes.
+    """Whether a pod with these tolerations may stay on a node with this taint without a time limit.
 
     The rules are those of ``Toleration.ToleratesTaint`` (k8s.io/api/core/v1/toleration.go): an empty
     effect matches every effect, an empty key every key, the operator Exists every value. Of several that
     match a NoExecute taint the first decides (``GetMatchingTolerations``, used by the taint eviction
-    controller), and where it has tolerationSeconds the pod is deleted when they are over: that is not
-    tolerating.
+    controller). Where it has tolerationSeconds, the pod is deleted when they are over, so it does not
+    tolerate the taint.
 
-    An operator that is not known counts as not matching. Lt and Gt (KEP-5471) are among those: whether they
-    mean anything is up to a feature gate of the cluster, which cannot be seen from outside.
+    An unknown operator counts as not matching. Lt and Gt (KEP-5471) are unknown here: whether they have an
+    effect depends on a feature gate of the cluster, which clients cannot see.
     """
     for each in tolerations:
         if (each.effect and each.effect != effect) or (each.key and each.key != key):
@@ -95,14 +95,14 @@ def tolerates(tolerations: Iterable[Toleration], *, key: str, value: str, effect
         if each.operator == _EXISTS or (each.operator in _EQUAL and each.value == value):
             return not is_limited
         if is_limited and each.operator not in _EQUAL:
-            return False  # it may be the one that decides, and then the pod has to go
+            return False  # it may be the one that decides, and then the pod is deleted
     return False
 
 
 def misplaced_because(pod: Pod) -> str:
-    """Say by what evidence ``pod``, which is on a Windows node, cannot run there; empty without evidence.
+    """Return the evidence that ``pod``, which is on a Windows node, cannot run there; empty without evidence.
 
-    A pod that is being deleted is no longer misplaced. What is not said is not evidence (P4).
+    A pod that is being deleted is no longer misplaced. A missing field is not evidence (P4).
     """
     if pod.is_terminating:
         return ""

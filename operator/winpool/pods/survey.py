@@ -1,10 +1,10 @@
 """What pools want to know about all pods, and the answers: records only.
 
 A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to it. ``surveyor`` makes the
-one from the other while the pods go by.
+survey from the pods, one after the other.
 
-A survey answers for the nodes and taints that were asked about, and for no others: one that came later is
-not "without pods" but unknown (P4). Mostly it is of all pods; one of a single node is called its *own look*.
+A survey is about the nodes and taints in its question, and about no others: a node that came later is not
+"without pods" but unknown (P4). Usually it is of all pods; one of a single node is called its *own look*.
 """
 
 from __future__ import annotations
@@ -22,17 +22,25 @@ TaintKey = tuple[str, str, str]
 """Key, effect and value: what a toleration is compared with."""
 
 EXAMPLES_KEPT: Final = 3
-"""Of anything that is named to people. More would not be read, and a status has a size."""
+"""Names in a list that people read. More would not be read, and the size of a status is limited."""
 
 DAEMON_SETS_KEPT: Final = 16
 """As many as a status names. A node has about ten agents."""
+
+_SYSTEM: Final = "kube-system/"
+
+
+def daemon_set_place(name: str) -> tuple[bool, str]:
+    """Return what orders DaemonSets, "namespace/name": a node misses those of kube-system most."""
+    return (not name.startswith(_SYSTEM), name)
+
 
 ALL: Final = "All"
 CRITICAL: Final = "Critical"
 
 
 def taint_key(taint: Taint) -> TaintKey:
-    """Return what tolerations see of ``taint``."""
+    """Return the parts of ``taint`` that tolerations are compared with."""
     return (taint.key, taint.effect, taint.value)
 
 
@@ -70,7 +78,8 @@ class IntolerantPods:
     Finished, terminating and mirror pods do not count. ``nodes`` are all that have at least one such pod;
     ``examples`` and ``daemon_sets`` are "namespace/name", in order, the first few of them.
     ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back. ``on_nodes``
-    has the same node by node: which of them matter may have changed since.
+    has the same node by node: which of them matter may have changed since. Of the DaemonSets those of
+    kube-system are the first; ``daemon_set_count`` counts all.
     """
 
     taint: Taint
@@ -79,6 +88,7 @@ class IntolerantPods:
     examples: tuple[str, ...] = ()
     daemon_sets: tuple[str, ...] = ()
     daemon_set_nodes: frozenset[str] = frozenset()
+    daemon_set_count: int = field(default=0, compare=False)
     on_nodes: Mapping[str, OnNode] = field(default_factory=dict, compare=False)
 
 
@@ -101,7 +111,7 @@ class Misplaced:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What of that which has to be Ready on a joining node is not.
+    """What has to be Ready on a joining node and is not.
 
     ``unready`` is how many node agents are not, ``unready_agents`` the first of their DaemonSets
     ("namespace/name"), ``missing_required`` the descriptions of the required pods of which none is Ready
@@ -118,7 +128,7 @@ class Survey:
     """The answer to a ``PoolQuestion``, from one complete list of the pods of its nodes.
 
     It was true at some moment between ``started`` and ``finished``, so that its age counts from ``started``.
-    ``began`` is the same moment by the monotonic clock, in seconds: what is compared with other moments of
+    ``began`` is the same moment by the monotonic clock, in seconds, to compare it with other moments of
     this process. ``nodes`` are the names and UIDs of the nodes that were asked about.
     ``intolerant`` has an entry for every taint that was asked about, also where all pods tolerate it.
     ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that

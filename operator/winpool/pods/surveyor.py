@@ -1,8 +1,7 @@
-"""Answers the questions of all pools while the pods of the cluster go by, one after the other.
+"""Answers the questions of all pools from the pods of the cluster, one after the other.
 
-No pod is remembered: what is kept is bounded by nodes, taints, and required pods, whatever the number of
-pods. With 150,000 of them this matters, and most are on nodes of no pool at all, for which a look
-into one dict is all that is done.
+No pod is kept: the memory is limited by nodes, taints, and required pods, for any number of pods. This
+matters with 150,000 pods. Most of them are on nodes of no pool, and cost only one lookup in a dict.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from winpool.pods.survey import (
     OnNode,
     Readiness,
     Survey,
+    daemon_set_place,
     taint_key,
 )
 
@@ -37,11 +37,11 @@ _SETS_KEPT: Final = 256
 """Sets of tolerations that are judged once: the pods of one workload have the same."""
 
 _LONGEST_SET_KEPT: Final = 32
-"""A longer set is judged every time rather than kept, so that no pod makes us hold megabytes."""
+"""A longer set is judged every time and not kept, so that no pod can make the operator keep megabytes."""
 
 
 class Surveyor:
-    """Shown every pod once, gives one survey for each question."""
+    """Gets every pod once, returns one survey for each question."""
 
     def __init__(self, questions: Iterable[PoolQuestion]) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
@@ -56,7 +56,7 @@ class Surveyor:
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
 
     def see(self, pod: Pod) -> None:
-        """Take ``pod`` into account."""
+        """Count ``pod``."""
         place = self._by_node.get(pod.node)
         if place is None:
             return
@@ -173,7 +173,7 @@ class _TaintTally:
         self._pods = 0
         self._nodes: dict[str, OnNode] = {}
         self._examples: list[str] = []
-        self._daemon_sets: list[str] = []
+        self._daemon_sets: set[str] = set()
         self._daemon_set_nodes: set[str] = set()
 
     def add(self, pod: Pod, *, node: str) -> None:
@@ -182,7 +182,7 @@ class _TaintTally:
         self._nodes[node] = OnNode(there.pods + 1, there.example) if there else OnNode(1, pod.full_name)
         _keep_first(self._examples, pod.full_name, limit=EXAMPLES_KEPT)
         if pod.is_of_daemon_set:
-            _keep_first(self._daemon_sets, f"{pod.namespace}/{pod.controller}", limit=DAEMON_SETS_KEPT)
+            self._daemon_sets.add(f"{pod.namespace}/{pod.controller}")
             self._daemon_set_nodes.add(node)
 
     def result(self) -> IntolerantPods:
@@ -191,7 +191,8 @@ class _TaintTally:
             pods=self._pods,
             nodes=frozenset(self._nodes),
             examples=tuple(self._examples),
-            daemon_sets=tuple(self._daemon_sets),
+            daemon_sets=tuple(sorted(self._daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
+            daemon_set_count=len(self._daemon_sets),
             daemon_set_nodes=frozenset(self._daemon_set_nodes),
             on_nodes=self._nodes,
         )
@@ -209,11 +210,11 @@ class _ReadinessTally:
         self._unready_agents: list[str] = []
 
     def add(self, pod: Pod) -> None:
-        # A pod that is being deleted serves no longer: what takes its place has not been seen yet.
+        # A pod that is being deleted does not count as Ready: its replacement has not been seen yet.
         is_serving = pod.is_ready and not pod.is_finished and not pod.is_terminating
         if not is_serving and self._is_asked_for(pod):
             self._unready += 1
-            # Pods have names of their own on each node; what is missing is the same on many.
+            # Pods have different names on each node; the DaemonSet is the same on many.
             agent = f"{pod.namespace}/{pod.controller}" if pod.controller else pod.full_name
             _keep_first(self._unready_agents, agent, limit=EXAMPLES_KEPT)
         if is_serving and self._missing:
@@ -237,7 +238,7 @@ class _ReadinessTally:
 
 
 def _keep_first(names: list[str], name: str, *, limit: int) -> None:
-    """Put ``name`` where it belongs among the first ``limit`` in order, each of them once."""
+    """Insert ``name`` in order into ``names``, each once, and keep the first ``limit``."""
     if len(names) == limit and name > names[-1]:
         return
     place = bisect_left(names, name)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.conditions import SEE_READY, ConditionType, Reason
+from winpool.api.conditions import ConditionType, Reason, refers_to
 from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.report.os_support import ending_of
-from winpool.report.tally import NAMES_SHOWN, count_nodes, count_pods
+from winpool.report.tally import count_nodes, count_pods, counted_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
 
@@ -41,6 +41,8 @@ def on_transition(
     for type_, status, reason, event in _TRANSITIONS:
         was, now = before.condition(type_), after.condition(type_)
         entered = now is not None and _is(now, status, reason) and not (was and _is(was, status, reason))
+        if now and was and event in _ONE_FOR_EACH_CAUSE and _is(now, status, reason):
+            entered = entered or now.message != was.message
         if now and entered and (was or event not in _NOT_AT_FIRST):
             yield event, _note(now, after)
     if after.misplaced_pods and not before.misplaced_pods:
@@ -58,11 +60,16 @@ def on_transition(
 
 
 def _note(condition: Condition, after: WindowsNodePoolStatus) -> str:
-    """Return what is to be said of a condition by itself: an event is read without what it could refer to."""
-    if condition.type == ConditionType.OS_SUPPORTED and (found := _issues(after, condition.reason)):
-        return counted(found[0])
-    ready = after.condition(ConditionType.READY)
-    return ready.message if ready and condition.message.endswith(SEE_READY) else condition.message
+    """Return what is to be said of a condition by itself: an event is read without what it could refer to.
+
+    Of OSSupported without the build, which the issue names: a node that reports another build each time must
+    not use up the events of its pool.
+    """
+    for type_ in ConditionType:
+        if refers_to(condition.message, type_) and (other := after.condition(type_)):
+            named = "" if other.reason == condition.reason else f"{other.reason}: "
+            return f"{named}{other.message}"
+    return condition.message
 
 
 def released(number: int | None) -> str:
@@ -77,13 +84,6 @@ def counted(issue: Issue) -> str:
     if not issue.node_count:
         return issue.message
     return f"{counted_nodes(issue.nodes, issue.node_count)}: {issue.message}"
-
-
-def counted_nodes(first: Sequence[str], number: int) -> str:
-    """Write how many nodes there are, and the ``first`` of them: "5 nodes (w1, w2, w3 and 2 more)"."""
-    shown = first[:NAMES_SHOWN]
-    more = f" and {number - len(shown)} more" if number > len(shown) else ""
-    return f"{count_nodes(number)} ({', '.join(shown)}{more})"
 
 
 def _issues(status: WindowsNodePoolStatus, reason: str) -> list[Issue]:
@@ -127,10 +127,10 @@ def _of_rollouts(
     done = at_work.status == "False" and now.reason in _ALL_WRITTEN
     was_done = was is not None and (was.status == "True" or was.reason in _ALL_WRITTEN)
     if new_spec and (under_way or (done and wrote)):
-        yield EventReason.ROLLOUT_STARTED, f"Applying {generation} of the spec to the nodes."
+        yield EventReason.ROLLOUT_STARTED, f"The operator applies {generation} of the spec to the nodes."
     if done and (not was_done or (new_spec and wrote)):
         nodes = count_nodes(after.nodes)
-        yield EventReason.ROLLOUT_COMPLETED, f"Labels and taints of {generation} are on {nodes}."
+        yield EventReason.ROLLOUT_COMPLETED, f"The labels and taints of {generation} are on {nodes}."
 
 
 _ALL_WRITTEN = (Reason.UP_TO_DATE, Reason.WAITING_FOR_ACTOR, Reason.BUILD_UNKNOWN)
@@ -151,6 +151,9 @@ _TRANSITIONS = (
     (ConditionType.OS_SUPPORTED, "Unknown", Reason.BUILD_UNKNOWN, EventReason.BUILD_UNKNOWN),
     (ConditionType.OS_SUPPORTED, "True", Reason.BUILD_WARNED, EventReason.BUILD_WARNED),
 )
+
+_ONE_FOR_EACH_CAUSE = (EventReason.SPEC_REJECTED, EventReason.MISSING_PERMISSION)
+"""What is news again where it has another cause: a person who has fixed one looks for the next."""
 
 _NOT_AT_FIRST = (EventReason.POOL_RESUMED,)
 """What is news only after something else had been reported: a new pool has not been resumed."""

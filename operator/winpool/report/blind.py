@@ -1,12 +1,13 @@
-"""Nodes that cannot be gone on with, since their pods cannot be looked at: which, and why."""
+"""Nodes with which the operator cannot continue, since it cannot list their pods: which, and why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.issues import IssueReason
 from winpool.pods.evidence import Evidence
-from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.tally import counted_nodes
 from winpool.report.wording import nameless, sentence
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class Blind:
     """The names of those nodes, and what to say and to do about it.
 
-    ``message`` names them, for conditions; ``finding`` does not, for an issue. ``of_all`` says that looks at
-    all pods fail. Otherwise those at these nodes do, and it is about no other.
+    ``message`` names them, for conditions; ``finding`` does not and says why, for an issue. ``of_all`` says
+    that looks at all pods fail. Otherwise those at these nodes do, and it is about no other.
     """
 
     nodes: tuple[str, ...] = ()
@@ -37,7 +38,8 @@ class Blind:
 
 NOT_BLIND: Final = Blind()
 
-_TRIED_AGAIN: Final = "The operator tries again, at most half a minute apart."
+_SEE: Final = f"See the issue {IssueReason.POD_LIST_FAILING}."
+_TRIED_AGAIN: Final = "The operator tries again after at most 30 seconds."
 
 
 def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
@@ -50,12 +52,13 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
         names = tuple(node.name for node in asking)
         return Blind(
             names,
-            f"{count_nodes(len(names))} ({enumerate_names(names)}) cannot be gone on with before all pods "
-            f"have been looked at, and that fails: {snapshot.pods.problem}",
+            f"The operator cannot continue with {counted_nodes(names)}, because it cannot list the pods of "
+            f"the cluster. {_SEE}",
             sentence(
-                f"these nodes wait because the pods of the cluster cannot be listed: {snapshot.pods.problem}"
+                "These nodes wait because the operator cannot list the pods of the cluster: "
+                f"{snapshot.pods.problem}"
             ),
-            f"Check the API server, and what stands between it and the operator. {_TRIED_AGAIN}",
+            f"Check the API server, and the network between it and the operator. {_TRIED_AGAIN}",
             of_all=True,
         )
     problems, evidence = snapshot.pods.look_problems, Evidence(snapshot)
@@ -67,9 +70,9 @@ def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
     why = min(nameless(problems[node.uid].message, name=node.name) for node in failing)
     return Blind(
         names,
-        f"{count_nodes(len(names))} ({enumerate_names(names)}) cannot be gone on with before the pods there "
-        f"have been looked at, and that fails: {problems[failing[0].uid].message}",
-        sentence(f"these nodes wait because their pods cannot be listed: {why}"),
-        "Check whether the pods there are too many or too large to be listed, and what stands between the "
-        f"API server and the operator. {_TRIED_AGAIN}",
+        f"The operator cannot continue with {counted_nodes(names)}, because it cannot list their pods. "
+        f"{_SEE}",
+        sentence(f"These nodes wait because the operator cannot list their pods: {why}"),
+        "Check whether these nodes have too many pods to be listed, or too large ones, and check the network "
+        f"between the API server and the operator. {_TRIED_AGAIN}",
     )

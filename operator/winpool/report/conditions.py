@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import SEE_READY, ConditionType, Reason
+from winpool.api.conditions import ConditionType, Reason, see_condition
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.report.os_support import os_supported
-from winpool.report.progress import nodes_up_to_date, none_of_ours, reconciling, refused_message, stalled
+from winpool.report.progress import (
+    SEE_ACCEPTED,
+    nodes_up_to_date,
+    none_of_ours,
+    reconciling,
+    refused_message,
+    stalled,
+)
 from winpool.report.state import ready
-from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.tally import count_nodes, counted_nodes
 from winpool.report.view import Told
 
 if TYPE_CHECKING:
@@ -22,9 +29,6 @@ if TYPE_CHECKING:
 
 MAX_UNAVAILABLE: Final = 1
 """Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it."""
-
-_IN_FULL: Final = (ConditionType.READY, ConditionType.ACCEPTED)
-"""The conditions that others refer to: what they say they say in full."""
 
 
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
@@ -41,33 +45,47 @@ def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
         ConditionType.PAUSED: _paused(view),
         ConditionType.DELETING: _deleting(view),
     }
-    said = findings[ConditionType.READY].message
+    said: dict[str, ConditionType] = {}
     return tuple(
         _condition(view.pool, type_, _once(type_, found, tally=view.tally, said=said), now=now)
         for type_, found in findings.items()
     )
 
 
-def _once(type_: ConditionType, found: Told, *, tally: Tally, said: str) -> Told:
-    """Refer to Ready for what it has ``said``: a person reads all conditions at once."""
-    if type_ in _IN_FULL or found.message != said:
+def _once(type_: ConditionType, found: Told, *, tally: Tally, said: dict[str, ConditionType]) -> Told:
+    """Refer to the first condition that has ``said`` the same: a person reads all conditions at once."""
+    first = said.setdefault(found.message, type_)
+    if first is type_:
         return found
-    return replace(found, message=f"{_in_short(type_, tally)}: {SEE_READY}")
+    # One sentence, or several conditions would end with the same one.
+    short, see = _in_short(type_, found.status, tally).removesuffix("."), see_condition(first)
+    return replace(found, message=f"{short}: {see[0].lower()}{see[1:]}")
 
 
-def _in_short(type_: ConditionType, tally: Tally) -> str:
-    if type_ is ConditionType.STALLED:
-        return "Someone has to act"
-    if not tally.nodes:
-        return f"{type_} is about nodes, and the pool has none"
-    nodes = count_nodes(tally.nodes)
+def _in_short(type_: ConditionType, status: str, tally: Tally) -> str:
     match type_:
+        case ConditionType.STALLED:
+            return "The operator waits for a person."
+        case ConditionType.NODES_UP_TO_DATE if tally.nodes:
+            return f"{_of_all(tally.up_to_date, tally)} up to date."
         case ConditionType.NODES_UP_TO_DATE:
-            return f"{tally.up_to_date} of {nodes} up to date"
+            return "There are no nodes to update."
+        case ConditionType.AVAILABLE if tally.nodes:
+            return f"{_of_all(tally.available, tally)} available."
         case ConditionType.AVAILABLE:
-            return f"{tally.available} of {nodes} available"
+            return "There are no nodes to wait for."
+        case ConditionType.OS_SUPPORTED if not tally.nodes:
+            return "There are no nodes to judge."
+        case ConditionType.OS_SUPPORTED if status != "True":
+            known = "" if status == "False" else "known to be "
+            return f"At least one node is not {known}supported."
         case _:
-            return f"{type_} has the same cause as Ready"
+            return f"{type_} has the same cause."
+
+
+def _of_all(number: int, tally: Tally) -> str:
+    """Begin a sentence about so many of the pool's nodes."""
+    return f"{number} of {count_nodes(tally.nodes)} {'is' if number == 1 else 'are'}"
 
 
 def _condition(pool: Pool, type_: ConditionType, found: Told, *, now: datetime) -> Condition:
@@ -90,23 +108,30 @@ def _accepted(view: View) -> Told:
         return Told("False", view.refusal.reason, view.refusal.message)
     if view.missing_permission:
         return Told("False", Reason.MISSING_PERMISSION, view.missing_permission)
-    return Told("True", Reason.ACCEPTED, "the spec can be acted on")
+    return Told("True", Reason.ACCEPTED, "The operator can act on the spec.")
 
 
 def _available(tally: Tally) -> Told:
     if tally.nodes == 0:
         return none_of_ours(tally)
-    said = f"{tally.available} of {count_nodes(tally.nodes)} Ready and not cordoned"
-    if tally.available >= tally.nodes - MAX_UNAVAILABLE:
+    said = f"{_of_all(tally.available, tally)} Ready and not cordoned."
+    # One node that is down is all of a pool that has no other.
+    if tally.available >= max(1, tally.nodes - MAX_UNAVAILABLE):
         return Told("True", Reason.NODES_AVAILABLE, said)
-    return Told("False", Reason.TOO_FEW_NODES_READY, f"{said}; at most {MAX_UNAVAILABLE} may be missing")
+    return Told("False", Reason.TOO_FEW_NODES_READY, f"{said} At most {MAX_UNAVAILABLE} may be missing.")
 
 
 def _os_supported(view: View, *, today: date) -> Told:
     if view.pool.deleting:
-        return Told("Unknown", Reason.RELEASING_NODES, "the pool is being deleted: see Deleting")
+        return Told(
+            "Unknown", Reason.RELEASING_NODES, "The operator judges no nodes of a pool that is being deleted."
+        )
     if view.refusal:
-        return Told("Unknown", Reason.SPEC_REJECTED, "the spec was not accepted: see Accepted")
+        return Told(
+            "Unknown",
+            Reason.SPEC_REJECTED,
+            f"The operator judges nodes only by an accepted spec. {SEE_ACCEPTED}",
+        )
     if not view.groups:
         return none_of_ours(view.tally)
     return Told(*os_supported(view.groups, view.judged, today=today))
@@ -115,21 +140,17 @@ def _os_supported(view: View, *, today: date) -> Told:
 def _paused(view: View) -> Told:
     if view.pool.spec and view.mode is Mode.PAUSED:
         return Told(
-            "True", Reason.PAUSED_BY_SPEC, "mode is Paused: nothing is written to nodes until it is changed"
+            "True", Reason.PAUSED_BY_SPEC, "The operator writes to no node until spec.mode is Active again."
         )
-    return Told("False", Reason.NOT_PAUSED, "mode is not Paused")
+    return Told("False", Reason.NOT_PAUSED, "spec.mode is not Paused.")
 
 
 def _deleting(view: View) -> Told:
     if view.pool.deleting:
         outstanding = view.tally.outstanding
         if not outstanding:
-            return Told("True", Reason.RELEASING_NODES, "all nodes that are known are released")
-        names = f": {enumerate_names(outstanding)}"
-        refused = f"; {refused_message(view.refused)}" if view.refused else ""
-        return Told(
-            "True",
-            Reason.RELEASING_NODES,
-            f"{count_nodes(len(outstanding))} not released yet{names}{refused}",
-        )
-    return Told("False", Reason.NOT_DELETING, "nobody has asked for deletion")
+            return Told("True", Reason.RELEASING_NODES, "The operator has released all nodes.")
+        said = f"Labels or taints of the pool are still on {counted_nodes(outstanding)}."
+        refused = f" {refused_message(view.refused)}" if view.refused else ""
+        return Told("True", Reason.RELEASING_NODES, f"{said}{refused}")
+    return Told("False", Reason.NOT_DELETING, "No one has deleted the pool.")

@@ -30,7 +30,7 @@ def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
             IssueReason.GUARD_NOT_IN_FORCE,
             (),
             sentence(
-                "the admission policy that keeps kubelets from writing the keys of winpool on nodes is not "
+                "The admission policy that stops kubelets from writing the operator's keys on nodes is not "
                 f"in force: {snapshot.guard.problem}"
             ),
             "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -k "
@@ -46,14 +46,14 @@ def _of_selector(spec: WindowsNodePoolSpec) -> Iterator[Finding]:
     asked = sorted(_asked_for(spec.node_selector))
     if not given or any(map(is_restricted_label, asked)):
         return
-    by = f"only by {enumerate_names(asked)}" if asked else "by nothing that it has to carry"
+    by = f"only by labels that any kubelet may set ({enumerate_names(asked)})" if asked else "by no label"
     yield Finding(
         IssueReason.SELECTOR_OPEN_TO_KUBELETS,
         (),
-        f"The pool gives {enumerate_names(given)}, which no kubelet may give itself, to nodes that it "
-        f"selects {by}: any kubelet could have them by labelling its node.",
-        "Select by a label that kubelets may not write either, such as one under "
-        "node-restriction.kubernetes.io/ that is set when the machine is made (docs/guard.md).",
+        f"The pool sets labels that no kubelet may set on its own node ({enumerate_names(given)}). It "
+        f"selects nodes {by}. So any kubelet can obtain them.",
+        "Select nodes by a label that kubelets may not set, such as one under "
+        "node-restriction.kubernetes.io/ that is set when the machine is created (docs/guard.md).",
         cause="the selector is open",
     )
 

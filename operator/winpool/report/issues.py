@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue
+from winpool.objects.issues import KnownIssue
 from winpool.report.pods import POD_ISSUES
 from winpool.report.preflight import PREFLIGHT_ISSUES
 
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Issues:
-    """``shown`` are the issues that the status has room for; ``count`` says how many there are."""
+    """``shown`` are the issues that the status has room for; ``count`` says how many there are.
+
+    ``all`` are all of them, up to MAX_KNOWN: events tell of those that are not shown as well.
+    """
 
     shown: tuple[Issue, ...]
+    all: tuple[KnownIssue, ...]
     count: int
+
+
+MAX_KNOWN: Final = 100
+"""Issues that a process remembers, each of a few kilobytes. A pool has a handful."""
 
 
 def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
@@ -48,31 +57,50 @@ def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
 
 
 def issues(
-    findings: Iterable[Finding], *, pool: Pool, now: datetime, carried: Iterable[Issue] = ()
+    findings: Iterable[Finding],
+    *,
+    pool: Pool,
+    now: datetime,
+    carried: Iterable[Issue] = (),
+    known: Sequence[KnownIssue] = (),
 ) -> Issues:
     """Return one issue per reason and cause, in a stable order: by how bad the reason is, then by message.
 
-    ``carried`` is what stands in the status and stays. Where there are more than fit, some keep their places
-    all the same (``_KEPT``).
+    ``carried`` is what stands in the status and stays. Where there are more than fit, the worst are shown,
+    and a few others keep their places (``_KEPT``). ``known`` are those of the last status of this process.
     """
     entries = sorted(_entries(findings, carried), key=_badness)
-    kept = [each for each in entries if each.reason in _KEPT][:MAX_ISSUES]
-    others = [each for each in entries if each.reason not in _KEPT][: MAX_ISSUES - len(kept)]
-    times = _Times(pool.status.issues, found=Counter(each.reason for each in entries))
-    shown = (each.as_issue(now) for each in sorted((*kept, *others), key=_badness))
-    return Issues(tuple(times.kept(each) for each in shown), count=len(entries))
+    kept = _kept(entries)
+    others = [each for each in entries if each not in kept][: MAX_ISSUES - len(kept)]
+    times = _Times(pool.status.issues, known=known, found=Counter(each.reason for each in entries))
+    remembered = [(each, times.kept(each.as_issue(now), each.cause)) for each in entries[:MAX_KNOWN]]
+    shown = [times.kept(each.as_issue(now), each.cause) for each in sorted((*kept, *others), key=_badness)]
+    return Issues(
+        tuple(shown),
+        all=tuple([KnownIssue(issue, each.cause) for each, issue in remembered]),
+        count=len(entries),
+    )
 
 
 _KEPT: Final = (
-    IssueReason.GUARD_NOT_IN_FORCE,
-    IssueReason.SELECTOR_OPEN_TO_KUBELETS,
+    IssueReason.POD_LIST_FAILING,
     *PREFLIGHT_ISSUES,
     IssueReason.SUPPORT_ENDING,
-    IssueReason.POD_LIST_FAILING,
+    IssueReason.SELECTOR_OPEN_TO_KUBELETS,
 )
-"""What keeps its place: what is true of the pool as a whole; people have to be told of taints before they are
-written; an end of support is announced once and must not come and go with the troubles of other nodes; and
-the time since pods cannot be listed is counted. There are a handful of them."""
+"""What keeps a place, one of each reason, the first of them first: the time since pods cannot be listed is
+counted; people have to be told of taints before they are written; and what is true of the pool as a whole
+must not come and go with the troubles of nodes."""
+
+_MOST_KEPT: Final = 3
+"""Places that they keep at most. The others are for the worst."""
+
+
+def _kept(entries: Sequence[_Entry]) -> list[_Entry]:
+    first: dict[IssueReason, _Entry] = {}
+    for each in entries:
+        first.setdefault(each.reason, each)
+    return [first[reason] for reason in _KEPT if reason in first][:_MOST_KEPT]
 
 
 _ORDER: Final = {reason: place for place, reason in enumerate(IssueReason)}
@@ -80,13 +108,17 @@ _ORDER: Final = {reason: place for place, reason in enumerate(IssueReason)}
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An issue to be, without its time. ``nodes`` are the first of ``node_count`` names."""
+    """An issue to be, without its time. ``nodes`` are the first of ``node_count`` names.
+
+    ``cause`` is the key of its findings; of an issue that is carried on, its message.
+    """
 
     reason: IssueReason
     message: str
     fix: str
     node_count: int
     nodes: Sequence[str]
+    cause: str
 
     def as_issue(self, since: datetime) -> Issue:
         return Issue(
@@ -108,14 +140,15 @@ def _entries(findings: Iterable[Finding], carried: Iterable[Issue]) -> Iterator[
         entry = _entry(found)
         yield _with(entry, standing.pop((entry.reason, entry.message), None))
     for (reason, message), issue in standing.items():
-        yield _Entry(reason, message, issue.fix, issue.node_count, issue.nodes)
+        yield _Entry(reason, message, issue.fix, issue.node_count, issue.nodes, message)
 
 
 def _entry(found: Sequence[Finding]) -> _Entry:
     """Put together findings of one cause, whatever their order and that of their nodes."""
     first = min(found, key=lambda each: (each.message, each.fix))
     names = {name for each in found for name in each.nodes}
-    return _Entry(first.reason, first.message, first.fix, len(names), nsmallest(MAX_ISSUE_NODES, names))
+    shown = nsmallest(MAX_ISSUE_NODES, names)
+    return _Entry(first.reason, first.message, first.fix, len(names), shown, first.key)
 
 
 def _with(entry: _Entry, carried: Issue | None) -> _Entry:
@@ -124,7 +157,7 @@ def _with(entry: _Entry, carried: Issue | None) -> _Entry:
         return entry
     names = {*entry.nodes, *carried.nodes}
     count = max(entry.node_count, carried.node_count, len(names))
-    return _Entry(entry.reason, entry.message, entry.fix, count, nsmallest(MAX_ISSUE_NODES, names))
+    return replace(entry, node_count=count, nodes=nsmallest(MAX_ISSUE_NODES, names))
 
 
 def _badness(entry: _Entry) -> tuple[int, str, str, tuple[str, ...]]:
@@ -135,20 +168,25 @@ def _badness(entry: _Entry) -> tuple[int, str, str, tuple[str, ...]]:
 class _Times:
     """Since when issues go on, by what stands in the status: a restart restarts no clock (P8).
 
-    The cause of an issue is not published. So an issue goes on where one with its reason and message stands;
-    else where it is the only one of its reason, before and now; else where those that stand were written by
-    an earlier version, one for each node: then since the first of them.
+    An issue goes on where this process has written one of its reason and cause, also where the status had no
+    room for it. The cause is not published. So after a restart an issue goes on where one with its reason and
+    message stands; else where it is the only one of its reason, before and now; else where those that stand
+    were written by an earlier version, one for each node: then since the first of them. One that the status
+    had no room for begins anew.
     """
 
-    def __init__(self, standing: Sequence[Issue], *, found: Counter[IssueReason]) -> None:
+    def __init__(
+        self, standing: Sequence[Issue], *, known: Sequence[KnownIssue], found: Counter[IssueReason]
+    ) -> None:
+        self._of_cause = {(each.issue.reason, each.cause): each.issue.since for each in known}
         self._standing: dict[str, list[Issue]] = {}
         for issue in standing:
             self._standing.setdefault(issue.reason, []).append(issue)
         self._found = found
 
-    def kept(self, issue: Issue) -> Issue:
+    def kept(self, issue: Issue, cause: str) -> Issue:
         """Return ``issue`` with the time since when it goes on."""
-        since = self._since(issue)
+        since = self._of_cause.get((issue.reason, cause)) or self._since(issue)
         return issue if since == issue.since else issue.model_copy(update={"since": since})
 
     def _since(self, issue: Issue) -> datetime:
@@ -158,7 +196,8 @@ class _Times:
             same = [before[0].since]
         if not same and issue.node_count:
             same = [each.since for each in before if _is_of_one_node(each)]
-        return min(same, default=issue.since)
+        # The issue begins now at the latest: another wrote the time, or the clock was ahead.
+        return min(*same, issue.since) if same else issue.since
 
 
 def _is_of_one_node(issue: Issue) -> bool:

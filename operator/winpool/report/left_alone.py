@@ -21,7 +21,7 @@ def named(left: Keys) -> str:
 
 
 def removal(node: str, left: Keys) -> str:
-    """Return the commands that take them off ``node``."""
+    """Return the commands that remove them from ``node``."""
     labels = " ".join(f"{key}-" for key in sorted(left.labels))
     taints = " ".join(f"{key}:{effect}-" for key, effect in sorted(left.taints))
     annotations = " ".join(f"{key}-" for key in sorted(left.annotations))

@@ -7,10 +7,13 @@ once, as long as it is so, and before the nodes of a deleted pool are released.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
+from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.texts import SENTENCE
 from winpool.ownership.membership import Claim
 from winpool.report.left_alone import named, removal
 from winpool.report.tally import NAMES_SHOWN
@@ -18,10 +21,15 @@ from winpool.rooms import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.keys import Keys
     from winpool.report.assessment import Assessment
+
+UNTOLD_SECONDS: Final = 10
+"""Some writes of the status. A kubelet that damages and mends its record all the time must not hold up the
+deletion of the pool."""
 
 ANY_NODE = "NODE"
 """Stands for a name in a command that is meant for more nodes than are named."""
@@ -41,7 +49,7 @@ def lost_key_findings(assessed: Iterable[Assessment]) -> Iterator[Finding]:
             [each.node.name for each in found],
             message,
             fix,
-            cause=f"{is_leaving} {named(lost)}",
+            cause=f"{is_leaving and bool(lost)} {named(lost)}",
         )
 
 
@@ -50,9 +58,9 @@ def _sentences(lost: Keys, found: list[Assessment], *, why: str, is_leaving: boo
     told = f" ({why})" if why else ""
     if not lost:
         return (
-            f"The ownership record in annotation {APPLIED_ANNOTATION} cannot be read{told}. It names nothing "
-            "that is there: the node carries no label or taint of the pool.",
-            "Nothing needs to be removed. The pool writes a new record when it next writes the node.",
+            f"The ownership record in annotation {APPLIED_ANNOTATION} cannot be read{told}. These nodes have "
+            "no label or taint of the pool.",
+            "Remove nothing. The operator writes a new record when it next writes to the node.",
         )
     names = [each.node.name for each in found]
     command = removal(" ".join(names) if len(names) <= NAMES_SHOWN else ANY_NODE, lost)
@@ -60,12 +68,12 @@ def _sentences(lost: Keys, found: list[Assessment], *, why: str, is_leaving: boo
     if is_leaving:
         return (
             f"{message}. These keys stay on the node when the pool releases it: {named(lost)}.",
-            f"Remove what nobody needs: {command}",
+            f"Remove the keys that no one needs: {command}",
         )
     return (
         f"{message}. These keys no longer belong to the pool, and stay on the node when the pool is deleted: "
         f"{named(lost)}.",
-        f"Remove them; the pool then sets what its spec asks for again, as its own: {command}",
+        f"Remove these keys. The pool then sets again, as its own, what its spec asks for: {command}",
     )
 
 
@@ -76,23 +84,49 @@ def about_record(each: Assessment, *, nodes: str, node: str) -> str:
     """
     is_leaving = each.claim is Claim.LEFT
     if each.unreadable:
-        done = ", so only keys under winpool.dev/ were removed" if is_leaving else " and was recreated"
-        said = f"the ownership record on {nodes} could not be read ({each.unreadable}){done}"
+        done = "removed only keys under winpool.dev/" if is_leaving else "recreated it"
+        said = f"The operator could not read the ownership record on {nodes} ({each.unreadable}) and {done}."
     elif each.lost and is_leaving:
-        said = f"an earlier ownership record on {nodes} could not be read"
+        said = f"The operator could not read an earlier ownership record on {nodes}."
     else:
         return ""
     if not each.lost:
         return said
     when = "stay" if is_leaving else "no longer belong to the pool and stay when it is deleted"
     command = removal(node, each.lost)
-    return f"{said}; these keys {when}: {named(each.lost)}; to remove them: {command}"
+    return f"{said} These keys {when}: {named(each.lost)}. Remove them: {command}"
 
 
-def are_untold(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
-    """Whether ``reported`` names keys that stay behind and that the status does not name yet."""
-    told = {each.message for each in standing.issues if _is_of_record(each.reason)}
-    return any(_is_of_record(each.reason) and each.message not in told for each in reported.issues)
+def untold_nodes(
+    assessed: Iterable[Assessment],
+    reported: WindowsNodePoolStatus,
+    standing: WindowsNodePoolStatus,
+    *,
+    now: datetime,
+) -> frozenset[str]:
+    """Return the nodes of a deleted pool that are to wait until the status names what stays behind there.
+
+    Once the status names the node, it waits no more, whatever its kubelet adds and removes meanwhile. And no
+    node waits for longer than UNTOLD_SECONDS after the status first reported the deletion.
+    """
+    deleting = standing.condition(ConditionType.DELETING)
+    is_told_of = deleting is not None and deleting.status == "True"
+    if is_told_of and deleting and now >= deleting.last_transition_time + timedelta(seconds=UNTOLD_SECONDS):
+        return frozenset()
+    told = [each for each in standing.issues if _is_of_record(each.reason)]
+    news = {each.message for each in reported.issues if _is_of_record(each.reason)} - {
+        each.message for each in told
+    }
+    if not news:
+        return frozenset()
+    named_nodes = {name for each in told for name in each.nodes} if is_told_of else set()
+    return frozenset(
+        name
+        for finding in lost_key_findings(assessed)
+        if SENTENCE.clip(finding.message) in news
+        for name in finding.nodes
+        if name not in named_nodes
+    )
 
 
 def _is_of_record(reason: str) -> bool:

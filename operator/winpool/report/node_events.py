@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.report.announce import Announcement, counted, counted_nodes
+from winpool.report.announce import Announcement, counted
 from winpool.report.left_alone import named, removal
 from winpool.report.lost_keys import about_record
+from winpool.report.tally import counted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
+    from winpool.objects.issues import KnownIssue
     from winpool.objects.pool import Pool
     from winpool.report.assessment import Assessment
 
@@ -30,7 +32,7 @@ _NODES, _NODE = "{nodes}", "{node}"
 class Cause:
     """What happened to a node of a pool: nodes with equal causes are told of together.
 
-    ``said`` is a sentence with "{nodes}" in the place of the nodes, and "{node}" for a name in a command.
+    ``said`` are sentences with "{nodes}" in the place of the nodes, and "{node}" for a name in a command.
     """
 
     pool: str
@@ -72,19 +74,20 @@ def _exception(each: Assessment) -> tuple[EventReason, str] | None:
     if each.left_alone and each.patch and APPLIED_ANNOTATION in each.patch.annotations:
         return (
             EventReason.KEYS_LEFT_ALONE,
-            f"the operator left {named(each.left_alone)} on {_NODES}: the ownership record was written "
-            f"without the guard. If the pool did set this, remove it: {removal(_NODE, each.left_alone)}",
+            f"The operator left {named(each.left_alone)} on {_NODES}, because the ownership record was "
+            "written without the guard. Remove it if the pool did set it: "
+            f"{removal(_NODE, each.left_alone)}",
         )
     if each.startup.passed:
         return (
             EventReason.NODE_VALIDATED,
-            f"{_NODES} passed validation; the operator removed the startup taints.",
+            f"The operator removed the startup taints from {_NODES}, which passed validation.",
         )
     if each.drifted:
         what = ", ".join(each.drifted)
         return (
             EventReason.DRIFT_REPAIRED,
-            f"somebody removed or changed {what} on {_NODES}; the operator restored it.",
+            f"Someone removed or changed {what} on {_NODES}. The operator restored it.",
         )
     return None
 
@@ -112,8 +115,8 @@ def announced(events: Iterable[NodeEvent], *, shared: Collection[Cause] = ()) ->
 
 
 def _of_pool(cause: Cause, names: list[str]) -> Announcement:
-    said = cause.said.replace(_NODES, counted_nodes(names, len(names))).replace(_NODE, "NODE")
-    return Announcement(cause.reason, said[:1].upper() + said[1:], cause.pool, cause.pool_uid)
+    said = cause.said.replace(_NODES, counted_nodes(names)).replace(_NODE, "NODE")
+    return Announcement(cause.reason, said, cause.pool, cause.pool_uid)
 
 
 _OF_ISSUES = {
@@ -126,30 +129,39 @@ _OF_ISSUES = {
 
 
 def of_issues(
-    pool: Pool, after: WindowsNodePoolStatus, assessed: Iterable[Assessment]
+    pool: Pool,
+    before: WindowsNodePoolStatus,
+    after: WindowsNodePoolStatus,
+    assessed: Iterable[Assessment],
+    *,
+    known: Iterable[KnownIssue] = (),
 ) -> Iterator[Announcement]:
     """Yield the events of nodes that have got an issue which they did not have before.
 
     An issue of few nodes is an event of each node that is new to it, one that grows beyond them an event of
-    the pool. One that shrinks is none.
+    the pool. One that shrinks is none. Issues whose cause is ``known`` are the same in other words too.
     """
-    standing = pool.status.issues
-    before = Counter[tuple[str, str]]()
+    causes = {(each.issue.reason, each.issue.message): each.cause for each in known}
+    standing = before.issues
+    counts = Counter[tuple[str, str]]()
     for issue in standing:
-        before[issue.reason, issue.message] += issue.node_count
-    known = {(issue.reason, name) for issue in standing for name in issue.nodes}
+        message = (issue.reason, issue.message)
+        for key in {message, (issue.reason, causes.get(message, issue.message))}:
+            counts[key] += issue.node_count
+    named_before = {(issue.reason, name) for issue in standing for name in issue.nodes}
     # An earlier version named one node in each issue and counted none: those were announced.
     announced_before = {issue.reason for issue in standing if not issue.node_count}
     new: list[tuple[EventReason, Issue, str]] = []
     for issue in after.issues:
         event = _OF_ISSUES.get(IssueReason(issue.reason))
-        grown = before[issue.reason, issue.message] <= NODES_WITH_OWN_EVENTS
-        if event is None or not grown or issue.reason in announced_before:
+        message = (issue.reason, issue.message)
+        count = max(counts[message], counts[issue.reason, causes.get(message, issue.message)])
+        if event is None or count > NODES_WITH_OWN_EVENTS or issue.reason in announced_before:
             continue
         if issue.node_count > NODES_WITH_OWN_EVENTS:
             yield Announcement(event, counted(issue), pool.name, pool.uid)
         else:
-            new += [(event, issue, name) for name in issue.nodes if (issue.reason, name) not in known]
+            new += [(event, issue, name) for name in issue.nodes if (issue.reason, name) not in named_before]
     uids = {each.node.name: each.node.uid for each in assessed} if new else {}
     for event, issue, name in new:
         if uid := uids.get(name):

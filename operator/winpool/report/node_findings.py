@@ -27,6 +27,10 @@ REFUSAL_LENGTH: Final = 600
 it is the same for all nodes. Enough for a policy's message, and short enough to be read."""
 
 
+MOST_REFUSALS: Final = 5
+"""Different refusals that are told one by one; a webhook may give each answer a number of its own."""
+
+
 _CODE: Final = re.compile(r"^\d{3} ")
 """The HTTP code before the server's words. They say more, and the code reads like a number of nodes."""
 
@@ -64,9 +68,22 @@ def node_findings(assessed: Iterable[Assessment]) -> Iterator[Finding]:
     for each in assessed:
         for key in _causes(each):
             found.setdefault(key, (each, []))[1].append(each.node.name)
+    yield from _various(found)
     for (kind, cause), (example, names) in found.items():
         message, fix = kind.told(_Alike(cause, example, names))
         yield Finding(kind.reason, names, message, fix, cause=cause)
+
+
+def _various(found: dict[tuple[_Kind, str], tuple[Assessment, list[str]]]) -> Iterator[Finding]:
+    """Take all refusals but those of the most nodes out of ``found``, and yield one finding for them."""
+    refusals = [key for key in found if key[0] is _REFUSED]
+    if len(refusals) <= MOST_REFUSALS:
+        return
+    refusals.sort(key=lambda key: (-len(found[key][1]), min(found[key][1])))
+    rest = {key: found.pop(key)[1] for key in refusals[MOST_REFUSALS:]}
+    message, fix = _refused_for(" for various reasons, such as", min(cause for _, cause in rest))
+    names = [name for there in rest.values() for name in there]
+    yield Finding(IssueReason.WRITE_REFUSED, names, message, fix, cause="various reasons")
 
 
 def _causes(each: Assessment) -> Iterator[tuple[_Kind, str]]:
@@ -92,31 +109,36 @@ def _refusal(each: Assessment) -> str:
 
 
 def _refused(alike: _Alike) -> tuple[str, str]:
+    return _refused_for("", alike.cause)
+
+
+def _refused_for(how: str, cause: str) -> tuple[str, str]:
     return (
-        sentence(f"the API server refuses to change these nodes: {alike.cause}"),
+        sentence(f"The API server refuses to change these nodes{how}: {cause}"),
         "Change the policy, webhook or limit that the message names, or change the spec. The operator tries "
-        "again, at most five minutes apart.",
+        "again after at most five minutes.",
     )
 
 
 def _timed_out(alike: _Alike) -> tuple[str, str]:
     return (
-        sentence(f"these nodes did not pass validation in time: they wait for {alike.cause}"),
+        f"These nodes did not pass validation in time, because they wait for {alike.cause}.",
         "Make the kubelet or the listed pods Ready. The operator then removes the startup taints.",
     )
 
 
 def _contested(alike: _Alike) -> tuple[str, str]:
     return (
-        sentence(f"somebody keeps undoing what the pool sets on these nodes: {alike.cause}"),
-        f"Find the other writer (kubectl get node {NODE} -o yaml --show-managed-fields), and let only one of "
-        "the two set it.",
+        f"Someone repeatedly undoes what the pool sets on these nodes: {alike.cause}.",
+        f"Find the other writer (kubectl get node {NODE} -o yaml --show-managed-fields). Let only one of the "
+        "two set these keys.",
     )
 
 
 def _overlap(alike: _Alike) -> tuple[str, str]:
     return (
-        f"This pool and the pool {alike.cause} select the same nodes. Each stays with the pool that has it.",
+        f"This pool and the pool {alike.cause} select the same nodes. Each node stays with the pool that "
+        "has it.",
         f"Change nodeSelector of this pool or of {alike.cause} so that they exclude each other.",
     )
 
@@ -125,9 +147,9 @@ def _left_alone(alike: _Alike) -> tuple[str, str]:
     """Name nodes in the commands: no label selects just them, and others may carry the same keys by right."""
     commands = removal(alike.for_commands, alike.example.left_alone)
     return (
-        f"The annotation {APPLIED_ANNOTATION}, which was written without the guard, says that the pool set "
-        f"{alike.cause}; the pool does not know of that, so it stays.",
-        f"If the pool did set it and nobody needs it, remove it{alike.on_each}: {commands}",
+        f"The annotation {APPLIED_ANNOTATION} was written without the guard. It says that the pool set "
+        f"{alike.cause}. The status of the pool does not say so, and the operator leaves it.",
+        f"Remove it{alike.on_each} if the pool did set it and no one needs it: {commands}",
     )
 
 

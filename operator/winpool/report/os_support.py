@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
-from winpool.api.model import MAX_INT32
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Verdict
 from winpool.report.tally import count_nodes, enumerate_names
-from winpool.report.wording import sentence
 from winpool.rooms import Finding
 from winpool.support.servicing import EndingLevel, support_ending
 
@@ -47,7 +45,7 @@ _BY_VERDICT: Final = {
     Verdict.WARNED: IssueReason.BUILD_WARNED,
 }
 
-_SEE: Final = "See what the message names."
+_CHECK: Final = "Check what the message names."
 
 _WORST_LAST: Final = tuple(Verdict)
 
@@ -84,7 +82,7 @@ def builds(groups: Iterable[Group]) -> tuple[Build, ...]:
 
 
 def _build(name: str, groups: Sequence[Group]) -> Build:
-    revisions = [revision for each in groups if (revision := _fitting(each.judgement.revision)) is not None]
+    revisions = [revision for each in groups if (revision := each.judgement.revision) is not None]
     first = groups[0].judgement
     return Build(
         build=name,
@@ -97,14 +95,6 @@ def _build(name: str, groups: Sequence[Group]) -> Build:
     )
 
 
-def _fitting(revision: int | None) -> int | None:
-    """Leave out a revision that the status has no room for: no node may keep its pool from being reported.
-
-    No Windows comes near it, but a kubelet may write into its node's nodeInfo what it likes.
-    """
-    return None if revision is None or revision > MAX_INT32 else revision
-
-
 def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:
     """Return all that is to be said against the nodes, the worst first."""
     order = list(IssueReason)
@@ -115,13 +105,18 @@ def findings(groups: Iterable[Group], *, today: date) -> tuple[Finding, ...]:
 def _judged(groups: Iterable[Group]) -> Iterator[Finding]:
     """Yield what the support matrix has against nodes, once for all nodes of whatever versions."""
     alike: dict[tuple[IssueReason, str, str], list[str]] = {}
+    messages: dict[tuple[IssueReason, str, str], set[str]] = {}
     for group in groups:
         for reason in group.judgement.reasons:
             if (named := _named(reason)) is not None:
-                fix = sentence(reason.fix) if reason.fix else _SEE
-                alike.setdefault((named, sentence(reason.message), fix), []).extend(group.nodes)
-    for (named, message, fix), nodes in alike.items():
-        yield Finding(named, sorted(nodes), message, fix)
+                fix, message = reason.fix or _CHECK, reason.message
+                key = (named, reason.cause or message, fix)
+                alike.setdefault(key, []).extend(group.nodes)
+                messages.setdefault(key, set()).add(message)
+    for (named, cause, fix), nodes in alike.items():
+        said = messages[named, cause, fix]
+        others = " Other nodes report other texts, to which the same applies." if len(said) > 1 else ""
+        yield Finding(named, sorted(nodes), f"{min(said)}{others}", fix, cause=f"{cause} {fix}")
 
 
 def _named(reason: JudgedBy) -> IssueReason | None:
@@ -143,15 +138,15 @@ def _endings(groups: Iterable[Group], *, today: date) -> list[Finding]:
             IssueReason.SUPPORT_ENDING,
             nodes,
             # No days that are left: they would be a status write a day.
-            f"Support of Windows Server {release} ends with {end} (UTC).",
-            "Plan nodes with a newer release of Windows Server, and move the workload there before that day.",
+            f"Support for Windows Server {release} ends on {end} (UTC).",
+            "Add nodes with a newer release of Windows Server, and move the workload there before that day.",
             cause=f"{end} {release}",
         )
         for (end, release), nodes in sorted(ending.items())
     ]
 
 
-_ENDING: Final = re.compile(r"support of Windows Server (.*?) ends with (\S+)", re.IGNORECASE)
+_ENDING: Final = re.compile(r"support (?:of|for) Windows Server (.*?) ends (?:with|on) (\S+)", re.IGNORECASE)
 
 
 def ending_of(message: str) -> str:
@@ -188,7 +183,7 @@ def os_supported(
         return "True", Reason.BUILD_WARNED, _about(reason, found, groups, said="supported with a warning")
     releases = ", ".join(sorted({group.judgement.os_version for group in groups}))
     nodes = count_nodes(sum(len(group.nodes) for group in groups))
-    said = f"{nodes} with Windows Server {releases}, which the support matrix allows"
+    said = f"The support matrix allows Windows Server {releases} on {nodes}."
     return "True", Reason.NODES_SUPPORTED, said
 
 
@@ -197,4 +192,4 @@ def _about(reason: IssueReason, found: Iterable[Finding], groups: Iterable[Group
     names = sorted({name for each in found if each.reason is reason for name in each.nodes})
     are = "is" if len(names) == 1 else "are"
     nodes = count_nodes(sum(len(group.nodes) for group in groups))
-    return f"{len(names)} of {nodes} {are} {said}: {enumerate_names(names)}. See the issue {reason}."
+    return f"{len(names)} of {nodes} {are} {said} ({enumerate_names(names)}). See the issue {reason}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
+from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import (
     MAX_CHANGES,
     MAX_PLAN_STEPS,
@@ -36,11 +37,13 @@ def plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
 
 
 def _step(patch: NodePatch) -> PlanStep:
+    changes = sorted(_changes(patch), key=_place)
     return PlanStep(
         node=patch.node.name,
         action=PlanAction.UPDATE,
         reason=_difference(patch),
-        changes=tuple(sorted(_changes(patch), key=_place))[:MAX_CHANGES],
+        changes=tuple(changes[:MAX_CHANGES]),
+        change_count=len(changes),
     )
 
 
@@ -76,9 +79,16 @@ def _of(kind: ChangeKind, standing: Mapping[str, str], wanted: Mapping[str, str 
             yield Change(kind=kind, key=key, from_=standing.get(key), to=value)
 
 
-_KINDS = list(ChangeKind)
+_KINDS = (ChangeKind.TAINT, ChangeKind.LABEL, ChangeKind.ANNOTATION)
 
 
-def _place(change: Change) -> tuple[bool, int, str]:
-    """Return what orders the changes: what the spec asks for comes before the operator's own keys."""
-    return (change.key.startswith(PREFIX), _KINDS.index(change.kind), change.key)
+def _place(change: Change) -> tuple[bool, bool, bool, int, str]:
+    """Return what orders the changes: what may end pods, other taints, the keys of the spec, our own."""
+    is_taint = change.kind is ChangeKind.TAINT
+    return (
+        not (is_taint and change.key.endswith(f":{NO_EXECUTE}")),
+        not is_taint,
+        change.key.startswith(PREFIX),
+        _KINDS.index(change.kind),
+        change.key,
+    )

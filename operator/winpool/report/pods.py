@@ -5,16 +5,15 @@ A look counts for a node only where it saw that very machine: another that has i
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
+from winpool.api.moments import later
 from winpool.ownership.membership import Claim
 from winpool.pods.evidence import Evidence
 from winpool.pods.survey import EXAMPLES_KEPT
 from winpool.report.blind import blind
 from winpool.report.preflight import PREFLIGHT_ISSUES, preflight_findings
-from winpool.report.wording import sentence
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
@@ -72,17 +71,17 @@ def pod_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
         yield Finding(
             IssueReason.MISPLACED_PODS,
             sorted(misplaced),
-            sentence(f"pods cannot run on these Windows nodes{such_as}"),
-            "Give their owners nodeSelector kubernetes.io/os: linux, or an image for Windows. A taint on the "
-            "nodes of the pool keeps such pods away.",
+            f"Some pods on these nodes cannot run on Windows{such_as}.",
+            "Add the nodeSelector kubernetes.io/os: linux to their owners, or use an image for Windows. A "
+            "taint on the nodes of the pool keeps such pods away.",
             cause="pods cannot run there",
         )
     if unread := _unreadable(evidence, ours):
         yield Finding(
             IssueReason.PODS_UNREADABLE,
             sorted(unread),
-            "Some pods on these nodes cannot be read, so the operator puts no NoExecute taint there.",
-            "See the log of the operator: it names the pods and what is wrong with them.",
+            "The operator cannot read some pods on these nodes, so it adds no NoExecute taint there.",
+            "Read the operator's log. It names the pods and what is wrong with them.",
         )
 
 
@@ -92,7 +91,7 @@ def overdue_at(issues: Iterable[Issue]) -> datetime | None:
     Counted from what stands in the status, so that a restart does not begin anew (P8).
     """
     since = (each.since for each in issues if each.reason == IssueReason.POD_LIST_FAILING)
-    return min((each + timedelta(seconds=FAILING_SECONDS) for each in since), default=None)
+    return min((later(each, FAILING_SECONDS) for each in since), default=None)
 
 
 def _ours(assessed: Iterable[Assessment]) -> dict[str, Node]:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 def pool_gone(name: str, uid: str, *, nodes: int, decided_at: datetime | None) -> Announcement:
     """Return the event about the pool of that name and UID, which has left its things on so many ``nodes``.
 
-    ``decided_at`` is when the list of all pools is due after which they come off, None where it was made.
+    ``decided_at`` is when the list of all pools is due after which they are removed, None where it was made.
     """
     have = "has" if nodes == 1 else "have"
-    when = f"at {utc(decided_at)}, if a second list of all pools lacks it too" if decided_at else "now"
+    unless = "unless a second list of all pools has the pool"
+    when = f"at {utc(decided_at)}, {unless}" if decided_at else "now"
     return Announcement(
         EventReason.POOL_GONE,
-        f"the pool no longer exists and did not release its nodes: {count_nodes(nodes)} still {have} its "
-        f"labels and taints; the operator removes them {when}",
+        f"The pool no longer exists and did not release its nodes. {count_nodes(nodes)} still {have} its "
+        f"labels and taints. The operator removes them {when}.",
         name,
         uid,
     )

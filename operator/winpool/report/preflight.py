@@ -15,7 +15,7 @@ from winpool.api.v1alpha1 import Preflight
 from winpool.contract.questions import taints_of
 from winpool.objects.node import Taint
 from winpool.pods.evidence import Evidence
-from winpool.pods.survey import DAEMON_SETS_KEPT
+from winpool.pods.survey import DAEMON_SETS_KEPT, daemon_set_place
 from winpool.report.tally import NAMES_SHOWN
 from winpool.rooms import Finding
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""
-
-DELETION_REMEDY: Final = "or set onIntolerantPods: Hold."
-"""Ends the fix of the issue that Kubernetes is about to delete pods. ``deletions`` knows the issue by it."""
 
 
 def is_untold(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
@@ -120,7 +117,7 @@ def _meeting(found: Sequence[_Met]) -> Finding:
     return Finding(
         IssueReason.INTOLERANT_PODS,
         sorted({name for met in found for name in met.nodes}),
-        f"Pods that do not tolerate the {which} {listed} run on these nodes, such as {', '.join(pods)}: "
+        f"Pods on these nodes do not tolerate the {which} {listed}, such as {', '.join(pods)}: "
         f"{_consequence(asked)}.",
         _remedy(asked, listed if len(taints) <= NAMES_SHOWN else "these taints"),
         cause=f"{listed}: {_consequence(asked)}",
@@ -128,31 +125,58 @@ def _meeting(found: Sequence[_Met]) -> Finding:
 
 
 def _agents(spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, Node]) -> Iterator[Finding]:
-    taints: dict[tuple[str, ...], list[str]] = {}
-    nodes: dict[tuple[str, ...], set[str]] = {}
-    for taint in taints_of(spec):
-        there: set[str] = set()
-        found: set[str] = set()
-        for look in evidence.current():
-            agents = look.intolerant_of(taint)
-            names = agents.daemon_set_nodes & ours.keys() if agents else ()
-            if agents and (seen := {name for name in names if evidence.of(ours[name]) is look}):
-                there |= seen
-                found.update(agents.daemon_sets)
-        if there:
-            listed = tuple(sorted(found)[:DAEMON_SETS_KEPT])
-            taints.setdefault(listed, []).append(written(taint))
-            nodes.setdefault(listed, set()).update(there)
-    for daemon_sets, meant in taints.items():
-        named = f"{'taint' if len(meant) == 1 else 'taints'} {', '.join(meant)}"
-        yield Finding(
-            IssueReason.INTOLERANT_NODE_AGENTS,
-            sorted(nodes[daemon_sets]),
-            f"Pods of the DaemonSets {', '.join(daemon_sets)} do not tolerate the {named}; once they end on "
-            "a node that carries it, they do not come back.",
-            f"Add a toleration for the {named} to the pod template of these DaemonSets.",
-            cause=", ".join(daemon_sets),
-        )
+    """Yield a finding for the taints that the same DaemonSets do not tolerate, or one for all of them."""
+    found = [each for taint in taints_of(spec) if (each := _agents_of(taint, evidence, ours))]
+    alike: dict[tuple[str, ...], list[_Agents]] = {}
+    for each in found:
+        alike.setdefault(each.daemon_sets, []).append(each)
+    for together in alike.values() if len(alike) <= _MOST else (found,):
+        yield _without_agents(together)
+
+
+@dataclass(frozen=True, slots=True)
+class _Agents:
+    """DaemonSets that do not tolerate a taint: the first, how many there are, and the nodes of their pods."""
+
+    taint: str
+    daemon_sets: tuple[str, ...]
+    count: int
+    nodes: frozenset[str]
+
+
+def _agents_of(taint: Taint, evidence: Evidence, ours: Mapping[str, Node]) -> _Agents | None:
+    there: set[str] = set()
+    found: set[str] = set()
+    count = 0
+    for look in evidence.current():
+        agents = look.intolerant_of(taint)
+        names = agents.daemon_set_nodes & ours.keys() if agents else ()
+        if agents and (seen := {name for name in names if evidence.of(ours[name]) is look}):
+            there |= seen
+            found.update(agents.daemon_sets)
+            count = max(count, agents.daemon_set_count)
+    if not there:
+        return None
+    shown = tuple(sorted(found, key=daemon_set_place)[:DAEMON_SETS_KEPT])
+    return _Agents(written(taint), shown, max(count, len(found)), frozenset(there))
+
+
+def _without_agents(found: Sequence[_Agents]) -> Finding:
+    """Say which DaemonSets do not tolerate these taints, as many as a message has room for."""
+    names = sorted({name for each in found for name in each.daemon_sets}, key=daemon_set_place)
+    shown, count = names[:DAEMON_SETS_KEPT], max(len(names), *(each.count for each in found))
+    listed = ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+    taints = [each.taint for each in found]
+    named = f"{'taint' if len(taints) == 1 else 'taints'} {', '.join(taints)}"
+    return Finding(
+        IssueReason.INTOLERANT_NODE_AGENTS,
+        sorted({name for each in found for name in each.nodes}),
+        f"Pods of the DaemonSets {listed} do not tolerate the {named}, and do not come "
+        f"back once they end on a node with {'it' if len(taints) == 1 else 'them'}.",
+        f"Add a toleration for {f'the {named}' if len(taints) <= NAMES_SHOWN else 'these taints'} to the pod "
+        "template of these DaemonSets.",
+        cause=", ".join(shown),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +221,11 @@ def _of_taint(asked: PoolTaint, taint: Taint, met: Sequence[tuple[str, Intoleran
         nodes=[name for name, _ in met],
         pods=sum(each.pods for each in there),
         examples=looks[0].examples if are_all else tuple(each.example for each in there[:NAMES_SHOWN]),
-        daemon_sets=tuple(sorted({name for look in looks for name in look.daemon_sets})[:DAEMON_SETS_KEPT]),
+        daemon_sets=tuple(
+            sorted({name for look in looks for name in look.daemon_sets}, key=daemon_set_place)[
+                :DAEMON_SETS_KEPT
+            ]
+        ),
     )
 
 
@@ -209,16 +237,19 @@ def _consequence(asked: PoolTaint) -> str:
     if asked.effect != NO_EXECUTE:
         return "they keep running, but once they end they do not come back here"
     if asked.deletes_pods:
-        return "Kubernetes deletes them as soon as the taint is there, without asking PodDisruptionBudgets"
-    return "Kubernetes would delete them, so the taint is not added there"
+        return (
+            "Kubernetes deletes them as soon as the operator adds the taint, and does not check "
+            "PodDisruptionBudgets"
+        )
+    return "Kubernetes would delete them, so the operator does not add the taint there"
 
 
 def _remedy(asked: PoolTaint, taints: str) -> str:
     if asked.effect != NO_EXECUTE:
-        return f"Give the pods that are to stay a toleration for {taints}."
+        return f"Add a toleration for {taints} to the pods that are to stay."
     if asked.deletes_pods:
-        return f"Give the pods that are to stay a toleration for {taints}, {DELETION_REMEDY}"
+        return f"Add a toleration for {taints} to the pods that are to stay, or set onIntolerantPods: Hold."
     return (
-        f"Give the pods a toleration for {taints} without tolerationSeconds, or move them elsewhere; to have "
-        "them deleted, set onIntolerantPods: Delete."
+        f"Add a toleration for {taints} without tolerationSeconds to the pods, or move them to other nodes. "
+        "To have them deleted, set onIntolerantPods: Delete."
     )

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import Reason
+from winpool.api.conditions import ConditionType, Reason, see_condition
+from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import Mode
-from winpool.report.tally import count_nodes, enumerate_names
+from winpool.report.tally import count_nodes, counted_nodes
 from winpool.report.view import IDLE_MODES, Told, worst
 from winpool.rooms import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from winpool.report.tally import Tally
     from winpool.report.view import View
 
-NO_NODES: Final = "no Windows node has the labels that nodeSelector asks for"
+NO_NODES: Final = "No Windows node has the labels that nodeSelector asks for."
+
+SEE_ACCEPTED: Final = see_condition(ConditionType.ACCEPTED)
+_SEE_DELETING: Final = see_condition(ConditionType.DELETING)
 
 _TO_BE_DONE: Final = (Stage.WRITING, Stage.WAITING, Stage.HELD, Stage.TIMED_OUT, Stage.VALIDATING)
 """The stages on the way to the labels and taints of the spec."""
@@ -27,6 +31,8 @@ _FOR_OTHERS: Final = (Stage.DUE, Stage.UNKNOWN)
 
 _FOR_A_PERSON: Final = (Stage.HELD, Stage.TIMED_OUT)
 """The stages that end only once a person has acted."""
+
+_SEE_POD_LIST: Final = f"See the issue {IssueReason.POD_LIST_FAILING}."
 
 _STATUSES: Final = {Stage.UNKNOWN: "Unknown"}
 
@@ -40,31 +46,37 @@ def _standing(view: View) -> Iterator[Told]:
     """Yield all that is true of the nodes, as NodesUpToDate says it."""
     tally = view.tally
     if tally.outstanding and view.pool.deleting:
-        yield Told("False", Reason.RELEASING_NODES, "the pool is being deleted: see Deleting")
+        yield Told("False", Reason.RELEASING_NODES, f"The nodes leave the pool. {_SEE_DELETING}")
     if view.refusal:
-        yield Told("False", Reason.SPEC_REJECTED, "the spec was not accepted: see Accepted")
+        said = f"The operator compares nodes only with an accepted spec. {SEE_ACCEPTED}"
+        yield Told("False", Reason.SPEC_REJECTED, said)
+    if tally.unknown:
+        yield owner_unknown(tally)
     if tally.nodes == 0:
         none = none_of_ours(tally)
-        yield replace(none, status="False") if view.is_owning_none else none
+        yield replace(none, status="False") if none.reason is Reason.POOL_OVERLAP else none
     behind = tuple(_behind(view))
     yield from behind
     if behind and view.missing_permission:
-        yield Told("False", Reason.MISSING_PERMISSION, "a permission is missing: see Accepted")
+        yield Told(
+            "False",
+            Reason.MISSING_PERMISSION,
+            f"The operator needs a permission to write to nodes. {SEE_ACCEPTED}",
+        )
     # Only where the mode is why: what waits for others would wait in mode Active too.
     if behind and view.mode in IDLE_MODES:
-        would = f"with mode Active {worst(behind).message}"
-        yield Told("False", IDLE_MODES[view.mode], f"{idle_message(view)}; {would}")
+        yield Told("False", IDLE_MODES[view.mode], f"{idle_message(view)} {worst(behind).message}")
     yield from _told_at(tally, _FOR_OTHERS)
     yield Told(
         "True",
         Reason.UP_TO_DATE,
-        f"{count_nodes(tally.nodes)} with the labels, taints and Windows of the spec",
+        f"Labels, taints and Windows are as the spec asks on {count_nodes(tally.nodes)}.",
     )
 
 
 def idle_message(view: View) -> str:
     """Say that the mode keeps the operator from writing."""
-    return f"mode is {view.mode}, so the operator writes nothing"
+    return f"spec.mode is {view.mode}, so the operator writes to no node."
 
 
 def _behind(view: View) -> Iterator[Told]:
@@ -80,30 +92,33 @@ def _told_at(tally: Tally, stages: Iterable[Stage]) -> Iterator[Told]:
     """Yield what is to be said of the nodes at each of ``stages``; the rooms speak in their order."""
     for stage in stages:
         for each in tally.at(stage):
-            said = each.said.format(nodes=count_nodes(len(each.nodes)))
-            yield Told(_STATUSES.get(stage, "False"), each.reason, f"{said}: {enumerate_names(each.nodes)}")
+            said = each.said.format(nodes=counted_nodes(each.nodes))
+            yield Told(_STATUSES.get(stage, "False"), each.reason, said)
 
 
 def refused_message(refused: Sequence[str]) -> str:
     """Name the nodes that the API server does not let be changed."""
-    return (
-        f"the API server does not let {count_nodes(len(refused))} be changed, see issues: "
-        f"{enumerate_names(refused)}"
-    )
+    said = f"The API server refuses to change {counted_nodes(refused)}."
+    return f"{said} See the issue {IssueReason.WRITE_REFUSED}."
 
 
 def none_of_ours(tally: Tally) -> Told:
-    """Say why the pool has no nodes."""
-    if tally.unknown:
-        return Told(
-            "Unknown",
-            Reason.OWNER_UNKNOWN,
-            f"{count_nodes(tally.unknown)} that nodeSelector takes carry the record of a pool that is not "
-            "known; if there is none, they are taken over once two lists of all pools have shown it",
-        )
+    """Say why the pool has no nodes: the worst that is true."""
     if tally.foreign:
         return overlap(tally)
+    if tally.unknown:
+        return owner_unknown(tally)
     return Told("True", Reason.NO_NODES_SELECTED, NO_NODES)
+
+
+def owner_unknown(tally: Tally) -> Told:
+    """Say that the owner of nodes that the pool selects is not known."""
+    return Told(
+        "Unknown",
+        Reason.OWNER_UNKNOWN,
+        f"nodeSelector selects {count_nodes(tally.unknown)} with the ownership record of a pool that the "
+        f"operator does not know. See the issue {IssueReason.OWNER_UNKNOWN}.",
+    )
 
 
 def overlap(tally: Tally) -> Told:
@@ -111,8 +126,8 @@ def overlap(tally: Tally) -> Told:
     return Told(
         "True",
         Reason.POOL_OVERLAP,
-        f"nodeSelector takes {count_nodes(tally.foreign)} of other pools, and the pool owns none; change the "
-        "selectors of the pools so that they exclude each other",
+        f"nodeSelector selects {count_nodes(tally.foreign)} of other pools, and the pool owns none. Change "
+        "the selectors of the pools so that they exclude each other.",
     )
 
 
@@ -120,16 +135,22 @@ def reconciling(view: View) -> Told:
     """Say whether the operator itself is at work, and will go on by itself."""
     tally = view.tally
     if view.pool.deleting:
-        return Told("True", Reason.RELEASING_NODES, f"{count_nodes(len(tally.outstanding))} to be released")
+        return Told("True", Reason.RELEASING_NODES, _still("release", tally.outstanding))
     if not view.is_at_work:
-        return Told("False", Reason.SETTLED, "nothing is to be done, or may be done now")
+        return Told("False", Reason.SETTLED, "The operator has nothing to do, or may not do it now.")
     if view.blind and not view.goes_on_with:
-        return Told("True", Reason.POD_LIST_FAILING, f"{view.blind.message}; it is tried again")
+        return Told(
+            "True", Reason.POD_LIST_FAILING, f"The operator tries again to list pods. {_SEE_POD_LIST}"
+        )
     unwritten = {*tally.outstanding, *tally.names_at(Stage.WAITING)}
     if not unwritten and (validating := tally.names_at(Stage.VALIDATING)):
         reason = tally.at(Stage.VALIDATING)[0].reason
-        return Told("True", reason, f"{count_nodes(len(validating))} being validated")
-    return Told("True", Reason.ROLLOUT_IN_PROGRESS, f"{count_nodes(len(unwritten))} to be written")
+        return Told("True", reason, f"The operator validates {count_nodes(len(validating))}.")
+    return Told("True", Reason.ROLLOUT_IN_PROGRESS, _still("write to", unwritten))
+
+
+def _still(what: str, nodes: Collection[str]) -> str:
+    return f"The operator still has to {what} {count_nodes(len(nodes))}."
 
 
 def stalled(view: View) -> Told:
@@ -137,10 +158,11 @@ def stalled(view: View) -> Told:
     tally = view.tally
     if view.pool.deleting:
         if view.is_stuck:
-            return Told("True", Reason.WRITE_REFUSED, refused_message(tally.refused))
+            said = f"The operator cannot release the last nodes. {_SEE_DELETING}"
+            return Told("True", Reason.WRITE_REFUSED, said)
     elif not view.accepted:
         reason = view.refusal.reason if view.refusal else Reason.MISSING_PERMISSION
-        return Told("True", reason, "the spec cannot be acted on: see Accepted")
+        return Told("True", reason, f"A person has to correct the spec or the permissions. {SEE_ACCEPTED}")
     elif view.is_owning_none:
         return replace(none_of_ours(tally), status="True")
     elif view.mode is Mode.ACTIVE and not view.is_at_work:
@@ -150,4 +172,6 @@ def stalled(view: View) -> Told:
             return replace(worst(told), status="True")
         if view.blind and view.is_overdue:
             return Told("True", Reason.POD_LIST_FAILING, view.blind.message)
-    return Told("False", Reason.NOT_STALLED, "nothing keeps the operator from going on")
+        if tally.ownerless and not tally.undecided:
+            return replace(owner_unknown(tally), status="True")
+    return Told("False", Reason.NOT_STALLED, "Nothing keeps the operator from continuing.")

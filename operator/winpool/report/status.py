@@ -9,7 +9,7 @@ from winpool.contract.judge import layers_of
 from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.guard import guard_findings
-from winpool.report.issues import carried_issues, issues
+from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
 from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
@@ -41,8 +41,8 @@ def status(
     refusal: Refusal,
     missing_permission: str,
     set_keys: Keys,
-) -> WindowsNodePoolStatus:
-    """Return what is to stand in ``status``: all of it, for one write."""
+) -> tuple[WindowsNodePoolStatus, Issues]:
+    """Return what is to stand in ``status``, all of it, for one write; and all issues."""
     pool, counts = snapshot.pool, tally(nodes.all, results)
     groups = grouped(nodes.all)
     judged = findings(groups, today=snapshot.now.date())
@@ -58,8 +58,8 @@ def status(
         *(finding for result in results for finding in result.findings),
     )
     carried = carried_issues(snapshot)
-    standing = issues(found, carried=carried, pool=pool, now=snapshot.now)
-    overdue = overdue_at(standing.shown)
+    standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
+    overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
     view = View(
         pool=pool,
         tally=counts,
@@ -71,7 +71,7 @@ def status(
         judged=judged,
         found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
     )
-    return WindowsNodePoolStatus(
+    reported = WindowsNodePoolStatus(
         observed_generation=pool.generation,
         nodes=counts.nodes,
         ready_nodes=counts.ready,
@@ -87,6 +87,7 @@ def status(
         plan=plan(snapshot, nodes.notable) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
         conditions=conditions(view, now=snapshot.now),
     )
+    return reported, standing
 
 
 def _written_keys(keys: Keys) -> SetKeys:

@@ -28,7 +28,8 @@ class Tally:
     come first for, ``refused`` those that the API server does not let us write. ``progress`` says at which
     stage nodes are that are not as they should be, each room by itself, that of what is to be written first.
     ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
-    another pool's, ``unknown`` and nobody knows whose.
+    another pool's. ``undecided`` are selected, and it is not known yet whether their owner is a pool;
+    ``ownerless`` are selected, their owner is none, and only a person can give them to the pool.
     """
 
     nodes: int
@@ -42,7 +43,13 @@ class Tally:
     progress: tuple[Progress, ...]
     asking: tuple[str, ...]
     foreign: int
-    unknown: int
+    undecided: int
+    ownerless: int
+
+    @property
+    def unknown(self) -> int:
+        """How many nodes are selected whose owner is not known."""
+        return self.undecided + self.ownerless
 
     def at(self, stage: Stage) -> tuple[Progress, ...]:
         """Return what is to be said of the nodes that are at ``stage``."""
@@ -53,13 +60,16 @@ class Tally:
         return tuple(dict.fromkeys(name for each in self.at(stage) for name in each.nodes))
 
 
+_TO_BE_WRITTEN: Final = "Labels or taints have to change on {nodes}."
+
+
 def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tally:
     """Count the nodes that belong to the pool, and those that it selects but another pool has.
 
     A node that the pool has left belongs to it until it is released, or a gate that compares counts
     would pass too early.
     """
-    nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = unknown = 0
+    nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = undecided = ownerless = 0
     outstanding: list[str] = []
     writable: list[str] = []
     refused: list[str] = []
@@ -84,7 +94,8 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
         elif whose is Claim.RIVAL:
             foreign += 1
         elif whose is Claim.UNKNOWN:
-            unknown += 1
+            ownerless += each.owner_is_gone
+            undecided += not each.owner_is_gone
     return Tally(
         nodes=nodes,
         ready=ready,
@@ -97,7 +108,8 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
         progress=tuple(_progress(outstanding, results, refused=frozenset(refused))),
         asking=tuple([each.node.name for each in assessed if each.needs_pods]),
         foreign=foreign,
-        unknown=unknown,
+        undecided=undecided,
+        ownerless=ownerless,
     )
 
 
@@ -109,7 +121,7 @@ def _progress(
     One that the API server does not let us write cannot show anything: it is not being validated.
     """
     if outstanding:
-        yield Progress(Stage.WRITING, outstanding, Reason.ROLLOUT_IN_PROGRESS, "{nodes} to be written")
+        yield Progress(Stage.WRITING, outstanding, Reason.ROLLOUT_IN_PROGRESS, _TO_BE_WRITTEN)
     for result in results:
         for each in result.progress:
             left = [name for name in each.nodes if name not in refused]
@@ -134,6 +146,17 @@ def enumerate_names(names: Iterable[str]) -> str:
     listed = tuple(names)
     more = len(listed) - NAMES_SHOWN
     return ", ".join(listed[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted_nodes(names: Sequence[str], number: int | None = None) -> str:
+    """Write how many nodes there are, and the first of them: "5 nodes (w1, w2, w3 and 2 more)".
+
+    ``names`` may be the first of ``number`` names only.
+    """
+    number = len(names) if number is None else number
+    shown = names[:NAMES_SHOWN]
+    more = f" and {number - len(shown)} more" if number > len(shown) else ""
+    return f"{count_nodes(number)} ({', '.join(shown)}{more})"
 
 
 def count_nodes(number: int) -> str:

@@ -3,11 +3,17 @@
 That is right where a pool starts from zero nodes, and what a mistake in a label looks like. Which of the two
 it is only a person can say, so the pool stays Ready and names what comes nearest. Nothing here is computed
 for a pool that selects a node.
+
+A node that the pool does not select wakes no pass of it. So what is said here is up to date with the next
+list of all pools at the latest, after ``pool_relist_seconds``: that wakes all pools.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import get_close_matches
+from functools import lru_cache
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
@@ -18,7 +24,7 @@ from winpool.ownership.membership import Claim, meets
 from winpool.rooms import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from winpool.api.v1alpha1 import NodeSelector
     from winpool.report.assessment import Assessment
@@ -30,9 +36,18 @@ NEAREST: Final = 4
 UNMET_TOLD: Final = 3
 """So many requirements are explained. Once these are met, the next pass explains the others."""
 
-COMPARED: Final = 500
-"""So many keys or values are compared with one that no node has. A cluster has some dozens; whoever invents
-more on a node must not cost us more."""
+COMPARED: Final = 50
+"""So many keys or values are compared for one requirement, the most frequent first. A cluster has some
+dozens; whoever invents more on a node must not cost us more: a comparison takes a tenth of a millisecond."""
+
+CONSIDERED: Final = 500
+"""So many keys or values, the most frequent, are looked at for those to compare."""
+
+CLIPPED: Final = 32
+"""Characters that are compared. The cost of a comparison grows with the square of them."""
+
+REMEMBERED: Final = 64
+"""Results that are kept: passes of a pool that selects nothing ask the same again and again."""
 
 CUTOFF: Final = 0.6
 """How alike two texts have to be, from 0 to 1. It is difflib's own default."""
@@ -48,8 +63,7 @@ def unselected_findings(snapshot: Snapshot, assessed: Iterable[Assessment]) -> I
         IssueReason.NO_NODES_SELECTED,
         (),
         f"nodeSelector selects no Windows node. {nearest(pool.spec.node_selector, nodes)}",
-        "Correct nodeSelector, or label the nodes. If the pool starts from zero nodes, there is nothing "
-        "to do.",
+        "Correct nodeSelector, or label the nodes. If the pool starts from zero nodes, do nothing.",
         cause=IssueReason.NO_NODES_SELECTED,
     )
 
@@ -57,8 +71,8 @@ def unselected_findings(snapshot: Snapshot, assessed: Iterable[Assessment]) -> I
 def nearest(selector: NodeSelector, nodes: Sequence[Mapping[str, str]]) -> str:
     """Say what the nodes with these labels have in place of what the selector asks for.
 
-    The nearest are those that meet the most of it. The text does not depend on the order of the nodes, nor on
-    how many are alike.
+    The nearest are those that meet the most of it. The text does not depend on the order of the nodes, nor,
+    as long as no more than COMPARED differ, on how many are alike.
     """
     if not nodes:
         return "The cluster has no Windows nodes."
@@ -89,15 +103,15 @@ def _requirements(selector: NodeSelector) -> tuple[SelectorRequirement, ...]:
 def _instead(asked: SelectorRequirement, near: Sequence[Mapping[str, str]]) -> str:
     """Say what the nearest nodes have in place of ``asked``, which none of them meets."""
     key = asked.key
-    values = {labels[key] for labels in near if key in labels}
+    values = Counter(labels[key] for labels in near if key in labels)
     if asked.operator in (SelectorOperator.NOT_IN, SelectorOperator.DOES_NOT_EXIST):
         return f"It excludes {_listed(key, sorted(values))}, which the nearest Windows nodes have."
     wanted = f"It asks for {_listed(key, asked.values)}" if asked.values else f"It asks for the label {key}"
     if values:
-        return f"{wanted}; the nearest Windows nodes have {_listed(key, _closest(asked.values, values))}."
-    keys = _alike(key, {each for labels in near for each in labels})
+        return f"{wanted}. The nearest Windows nodes have {_listed(key, _closest(asked.values, values))}."
+    keys = _alike(key, Counter(each for labels in near for each in labels))
     instead = f", but {', '.join(keys)}" if keys else ""
-    return f"{wanted}; the nearest Windows nodes have no label {key}{instead}."
+    return f"{wanted}. The nearest Windows nodes have no label {key}{instead}."
 
 
 def _listed(key: str, values: Sequence[str]) -> str:
@@ -106,21 +120,50 @@ def _listed(key: str, values: Sequence[str]) -> str:
     return ", ".join(f"{key}={value}" for value in values[:NEAREST]) + more
 
 
-def _closest(wanted: Sequence[str], values: Collection[str]) -> list[str]:
-    """Return ``values``, those first that are most like one that is wanted."""
-    known = sorted(values)[:COMPARED]
-    alike = [near for each in wanted[:NEAREST] for near in get_close_matches(each, known, n=NEAREST)]
-    return list(dict.fromkeys((*alike, *known)))
+def _closest(wanted: Sequence[str], values: Counter[str]) -> list[str]:
+    """Return some of ``values``, those first that are most like one that is wanted."""
+    alike = _close_matches(tuple(wanted[:NEAREST]), _most_frequent(values))
+    return list(dict.fromkeys((*alike, *nsmallest(NEAREST + 1, values))))
 
 
-def _alike(key: str, keys: Collection[str]) -> list[str]:
+def _alike(key: str, keys: Counter[str]) -> list[str]:
     """Return those of ``keys`` whose name is like that of ``key``, whatever stands before the slash."""
     names: dict[str, list[str]] = {}
-    for each in sorted(keys)[:COMPARED]:
+    for each in _most_frequent(keys):
         if not is_own(each):
             names.setdefault(_name_of(each), []).append(each)
-    close = get_close_matches(_name_of(key), names, n=NEAREST, cutoff=CUTOFF)
-    return [each for name in close for each in names[name]][:NEAREST]
+    close = _close_matches((_name_of(key),), tuple(names))
+    return [each for name in close for each in sorted(names[name])][:NEAREST]
+
+
+def _most_frequent(texts: Counter[str]) -> tuple[str, ...]:
+    return tuple(nsmallest(CONSIDERED, texts, key=lambda each: (-texts[each], each)))
+
+
+@lru_cache(REMEMBERED)
+def _close_matches(wanted: tuple[str, ...], texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of ``texts``, the most frequent first, that are like one that is wanted.
+
+    Each that is wanted is compared with its share: half of them the most frequent, half of them those of the
+    others that begin most like it.
+    """
+    share = COMPARED // len(wanted)
+    frequent, others = texts[: share // 2], texts[share // 2 :]
+    found: list[str] = []
+    for each in wanted:
+        begin_alike = sorted(others, key=lambda text: -_alike_from_the_start(each, text))
+        compared: dict[str, list[str]] = {}
+        for text in (*frequent, *begin_alike[: share - len(frequent)]):
+            compared.setdefault(text[:CLIPPED], []).append(text)
+        close = get_close_matches(each[:CLIPPED], compared, n=NEAREST, cutoff=CUTOFF)
+        found += [text for clipped in close for text in compared[clipped]]
+    return tuple(dict.fromkeys(found))
+
+
+def _alike_from_the_start(one: str, other: str) -> int:
+    """Return how many of the first characters are the same in both."""
+    pairs = zip(one[:CLIPPED], other[:CLIPPED], strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other), CLIPPED))
 
 
 def _name_of(key: str) -> str:

@@ -59,8 +59,8 @@ class View:
 
     @property
     def is_owning_none(self) -> bool:
-        """Whether the pool selects nodes, and other pools own all of them."""
-        return self.tally.nodes == 0 and self.tally.foreign > 0 and self.tally.unknown == 0
+        """Whether other pools own nodes that the pool selects, and the pool neither owns nor awaits any."""
+        return self.tally.nodes == 0 and self.tally.foreign > 0 and self.tally.undecided == 0
 
     @property
     def refused(self) -> tuple[str, ...]:

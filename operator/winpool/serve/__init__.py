@@ -1,1 +1,1 @@
-"""What others ask of the running operator: /metrics for Prometheus, /healthz and /readyz for the kubelet."""
+"""The HTTP endpoints of the operator: /metrics for Prometheus, /healthz and /readyz for the kubelet."""

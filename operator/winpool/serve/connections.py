@@ -1,7 +1,7 @@
-"""Connections to a port of ours: few, none for long, and taking turns.
+"""Connections to a port of the operator: limited in number and time, and served in turn.
 
-Anybody in the cluster's network may be able to reach the port, and whatever is done for them is done by the
-event loop that reads the watches (P7).
+Every client in the cluster's network may be able to reach the port, and the event loop that answers them is
+the one that reads the watches (P7).
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 32
-"""At once, on each port. A pair of Prometheus servers, an agent beside them, the probes of a kubelet and a
-person or two hold a handful; the rest is room for those who reconnect before we noticed that they left.
-One more takes the place of another: a port that closed who comes last would be closed to everybody, probes
-included, by 32 connections that do nothing."""
+"""At once, on each port. Two Prometheus servers, an agent, the probes of a kubelet and one or two people need
+a few; the rest is for clients that reconnect before the operator has noticed that they left. One more
+connection replaces an open one: if the port refused new connections instead, 32 idle ones would block it for
+all clients, probes included."""
 
 MAX_CONNECTIONS_OF_ONE: Final = 8
-"""Of these, from one address. A kubelet's probes and a Prometheus need one or two each; the rest is for those
-who share an address, behind a NAT or on a node. One address alone cannot fill a port."""
+"""Of these, from one address. A kubelet's probes and a Prometheus need one or two each; the rest is for
+clients that share an address, behind a NAT or on a node. One address alone cannot fill a port."""
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-"""How long a connection may be idle: scrapers that come back within it spare themselves a handshake, and
-one that is forgotten does not keep its place for long."""
+"""How long a connection may be idle: scrapers that return within this time need no new handshake, and an
+abandoned connection does not keep its place for long."""
 
 REQUEST_SECONDS: Final = 5.0
-"""From a new connection to its first whole request: who connects to ask has the question ready."""
+"""From a new connection to its first whole request: a client that connects has its request ready."""
 
 EXCHANGE_SECONDS: Final = 25.0
-"""From a request to the next on its connection, the answer to the first included: 10 s to take the answer,
-which is when Prometheus gives a scrape up by default, and KEEP_ALIVE_SECONDS. Against who asks and does not
-read."""
+"""From a request to the next on its connection, including the answer to the first: 10 s to read the answer,
+after which Prometheus by default gives up a scrape, and KEEP_ALIVE_SECONDS. This is against clients that ask
+and do not read."""
 
 MAX_LINE_BYTES: Final = 2048
 MAX_FIELD_BYTES: Final = 4096
 MAX_FIELDS: Final = 64
-"""Of a request. A scraper sends some ten fields, the longest of which is a token of 1 to 2 kB. On all
-connections together that is 8 MiB at most."""
+"""Header fields of a request. A scraper sends some ten, the longest of which is a token of 1 to 2 kB. On all
+connections together that is at most 8 MiB."""
 
 _METHODS: Final = ("GET", "HEAD")
 _NOT_FOUND: Final = 404
@@ -55,7 +55,7 @@ _CONTENT_TOO_LARGE: Final = 413
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether ``record`` is of a fault of ours; who sends garbage gets a 400 and no page in our log."""
+    """Whether ``record`` is about a fault of ours; an invalid request gets a 400 and no entry in our log."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -63,7 +63,7 @@ log.addFilter(_is_ours)
 
 
 class Turns:
-    """Lets one through after the other, at least ``seconds`` apart, in the order in which they came."""
+    """Lets callers continue one after the other, at least ``seconds`` apart, in the order of their calls."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -71,7 +71,7 @@ class Turns:
         self._next = float("-inf")
 
     async def take(self) -> None:
-        """Return when it is the caller's turn. Who is cancelled while waiting takes none."""
+        """Return when it is the caller's turn. A caller that is cancelled while waiting uses no turn."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             if (pause := self._next - loop.time()) > 0:
@@ -81,7 +81,7 @@ class Turns:
 
 @dataclass(slots=True)
 class _Connection:
-    """One that is open: who it is from, and when it is cut if nothing comes on it before."""
+    """An open connection: its address, and when it is closed if nothing comes on it before."""
 
     transport: asyncio.Transport
     address: str
@@ -91,30 +91,32 @@ class _Connection:
 class BoundedServer(web.Server):
     """Answers GET and HEAD by ``routes``, from path to answer. Make it inside a running event loop.
 
-    Where there is no place for a new connection, the longest quiet one makes room: of those from the same
-    address where that has too many, otherwise of those from the address that has most. So who holds few is
-    served beside who takes many, whether these ask, do not finish asking, or do not read the answer.
+    Where there is no place for a new connection, the one that has been quiet for longest is closed: of those
+    from the same address where that has too many, otherwise of those from the address with the most. So a
+    client with few connections is served beside one with many, even if the latter sends requests without
+    end, does not finish them, or does not read the answers.
     """
 
     def __init__(self, routes: dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]) -> None:
         super().__init__(
             self._answer,
-            # Or who asks and leaves, again and again, would leave ever more answers waiting for their turn.
+            # Otherwise a client that asks and leaves, again and again, would leave more and more answers
+            # that wait for their turn.
             handler_cancellation=True,
             access_log=None,
             logger=log,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
-            lingering_time=0,  # a body that nobody asked for is not read to its end
+            lingering_time=0,  # an unwanted body is not read to its end
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_FIELD_BYTES,
             max_headers=MAX_FIELDS,
         )
         self._routes = routes
-        # In the order in which they came or last asked: the longest quiet first.
+        # In the order in which they came or last sent a request: the longest quiet first.
         self._open: dict[web.RequestHandler, _Connection] = {}
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection; close another where there are too many."""
+        """Accept a connection; close another where there are too many."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""  # none: it is gone already
         if (quiet := self._in_the_way_of(address)) is not None:
@@ -129,7 +131,7 @@ class BoundedServer(web.Server):
         super().connection_lost(handler, exc)
 
     def _in_the_way_of(self, address: str) -> web.RequestHandler | None:
-        """Return whose place one more connection from ``address`` takes; None where there is room."""
+        """Return which connection has to close for one more from ``address``; None where there is room."""
         held = Counter(each.address for each in self._open.values())
         if held[address] >= MAX_CONNECTIONS_OF_ONE:
             payers = {address}
@@ -141,7 +143,7 @@ class BoundedServer(web.Server):
         return next(handler for handler, each in self._open.items() if each.address in payers)
 
     def _close(self, handler: web.RequestHandler) -> None:
-        # Its place is free at once; that it is lost is told later.
+        # Its place is free at once; ``connection_lost`` is called later.
         transport = self._open[handler].transport
         self._forget(handler)
         transport.abort()

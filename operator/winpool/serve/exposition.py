@@ -1,7 +1,7 @@
-"""What /metrics answers: a snapshot of all metrics, rendered when somebody asks and shared by all who do.
+"""The answer of /metrics: a snapshot of all metrics, rendered on request and shared by all requests.
 
-A render takes the event loop some 10 µs for each series, and it is the loop that reads the watches. So how
-many scrapers there are, and how often they ask, must not matter to it.
+Rendering takes some 10 µs for each series, in the event loop that reads the watches. So the number of
+scrapers, and how often they ask, must not change the load.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 FRESH_SECONDS: Final = 1.0
-"""How old a snapshot may be that is still served: below what any sane scrape interval could tell apart."""
+"""How old a served snapshot may be: much less than any reasonable scrape interval."""
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""The one format there is, which every Prometheus reads. One for each wish would be a render for each."""
+"""The only format, which every Prometheus reads. Each further format would need a rendering of its own."""
 
 _GZIP_LEVEL: Final = 1
-"""The quickest: these texts repeat themselves so much that more effort gains little."""
+"""The fastest: these texts repeat so much that a higher level gains little."""
 
 
 class Exposition:
-    """The metrics of ``registry`` as text, at most FRESH_SECONDS old. ``monotonic`` gives seconds."""
+    """The metrics of ``registry`` as text, at most FRESH_SECONDS old. ``monotonic`` returns seconds."""
 
     def __init__(self, registry: CollectorRegistry, *, monotonic: Callable[[], float]) -> None:
         self._registry = registry
@@ -46,7 +46,7 @@ class Exposition:
         return self._plain
 
     def gzipped(self) -> bytes:
-        """Return the text, compressed once for all who want it so."""
+        """Return the text, compressed once for all requests."""
         plain = self.plain()
         if self._gzipped is None:
             self._gzipped = gzip.compress(plain, _GZIP_LEVEL, mtime=0)

@@ -1,8 +1,8 @@
 """The HTTP server of /metrics, /healthz and /readyz.
 
 Alive means: this process answers. Its event loop is the one that does the work, so a loop that
-hangs does not answer. Ready means: nodes and pools have been listed and the API server was heard of
-lately. Neither is derived from Kopf, which calls itself ready before it has asked anything.
+hangs does not answer. Ready means: nodes and pools have been listed and the API server has answered
+lately. Neither is derived from Kopf, which reports itself ready before its first request.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 METRICS_TURN_SECONDS: Final = 0.05
 """Between two answers of /metrics, which may have a megabyte: twenty a second are more than all scrapers of a
-cluster ask for, and a few percent of the event loop."""
+cluster request, and take a few percent of the event loop."""
 
 HEALTH_TURN_SECONDS: Final = 0.01
-"""Between two answers of /healthz and /readyz. With MAX_CONNECTIONS that wait their turn the last one has
-waited a third of a second, and probes have a second by default."""
+"""Between two answers of /healthz and /readyz. If MAX_CONNECTIONS wait for their turn, the last one waits a
+third of a second, and probes wait a second by default."""
 
 _NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 _SERVICE_UNAVAILABLE: Final = 503
@@ -39,7 +39,7 @@ _SERVICE_UNAVAILABLE: Final = 503
 class Server:
     """Serves until closed. ``unready`` returns why the operator is not ready; nothing where it is.
 
-    ``health_port`` is, once started, where health is served: that of the metrics, or one of its own.
+    ``health_port`` is, once started, the port of /healthz and /readyz: that of the metrics, or another one.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Server:
             await runner.cleanup()
 
     async def _listen(self, routes: Routes, *, host: str, port: int) -> int:
-        # A scrape under way at the end is cut: nobody waits for the last numbers of a process.
+        # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
         runner = web.ServerRunner(BoundedServer(routes), shutdown_timeout=0.1)
         self._runners.append(runner)
         await runner.setup()
-        # The kernel keeps those who wait to be taken: more than there is room for need not wait.
+        # The kernel queues connections that wait to be accepted: not more than there is room for.
         await web.TCPSite(runner, host, port, backlog=MAX_CONNECTIONS).start()
         _, bound, *_ = runner.addresses[0]
         return int(bound)
@@ -110,7 +110,7 @@ class Server:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether who sent this header wants gzip: named, and not with a weight of 0 (RFC 9110, 12.5.3)."""
+    """Whether this header accepts gzip: it names it, and not with a weight of 0 (RFC 9110, 12.5.3)."""
     for part in accept_encoding.lower().split(","):
         name, _, weight = part.partition(";")
         if name.strip() == "gzip":

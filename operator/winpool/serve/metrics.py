@@ -1,4 +1,4 @@
-"""Hands Prometheus the metrics of the table, computed at scrape from what the operator holds anyway.
+"""Gives Prometheus the metrics of the table, computed at scrape from what the operator has in memory.
 
 Their number depends on the number of pools, never of nodes. A pool that is gone is in none of the sources
 any more, and so leaves no series.
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from winpool.report.figures import Figures
 
     Sample = tuple[Definition, Labels, float]
-    """A value, with its labels but the name of the pool."""
+    """A value, with its labels except the name of the pool."""
 
 BUILDS_SHOWN: Final = 10
-"""So that the number of series stays bounded; a pool in the middle of an upgrade has two builds."""
+"""A limit, so that the number of series is limited; a pool in the middle of an upgrade has two builds."""
 
 NODE_STATES: Final = 6
 """States that nodes are counted by: see ``NODES``."""
@@ -48,7 +48,7 @@ MAX_SERIES_PER_POOL: Final = (
     + len(ConditionType) * (len(CONDITION_STATUSES) + 1)  # and when it last changed
     + 5  # the lag, misplaced pods and the three figures
 )
-"""The worst that a pool can add, whatever its nodes are: for those who pay for their Prometheus by series."""
+"""The most series that a pool can add, with any nodes: for people who pay for their Prometheus by series."""
 
 
 class Sources(Protocol):
@@ -65,7 +65,7 @@ class Sources(Protocol):
 
 
 class WinpoolCollector(Collector):
-    """Hands Prometheus what ``sources`` holds at the moment of the scrape."""
+    """Gives Prometheus what ``sources`` have at the moment of the scrape."""
 
     def __init__(self, sources: Sources, *, is_ready: Callable[[], bool]) -> None:
         self._sources = sources
@@ -112,7 +112,7 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
     yield definitions.GENERATION_LAG, (), pool.generation - max(pool.status.observed_generation, 0)
     for mode in Mode:
         yield definitions.MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
-    # Before the first pass nobody knows them, and a 0 would say that all is well (P4).
+    # Before the first pass they are not known, and a 0 would mean that there is no problem (P4).
     if figures is not None:
         yield definitions.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
         yield definitions.TAINT_MISSING, (), figures.taint_missing
@@ -148,7 +148,7 @@ def _conditions(status: WindowsNodePoolStatus) -> Iterator[Sample]:
 
 
 def _end_of_day(day: str) -> float | None:
-    """Return the end of ``day`` as Unix time; None for what is no date: anybody may have edited a status."""
+    """Return the end of ``day`` as Unix time; None for an invalid date: anyone may edit a status."""
     try:
         return datetime.combine(date.fromisoformat(day) + timedelta(days=1), time(), tzinfo=UTC).timestamp()
     except (ValueError, OverflowError):

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The version of the API server in its own words, empty where not known, and the layers of the matrix.
+    """The version of the API server as it reports it, empty where not known, and the layers of the matrix.
 
-    ``matrix`` is the built-in support matrix, ``cluster_rows`` what the operator's settings put on top of it.
+    ``matrix`` is the built-in support matrix, ``cluster_rows`` the rows of the operator's settings over it.
     """
 
     control_plane: str = ""

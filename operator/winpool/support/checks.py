@@ -1,4 +1,4 @@
-"""What the schema of ``matrix.yaml`` cannot say: no gaps, no contradictions, every source known."""
+"""What the schema of ``matrix.yaml`` cannot check: no gaps, no contradictions, every source known."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def problems(file: MatrixFile) -> Iterator[str]:
 
 
 def _twice(where: str, keys: Iterable[Hashable]) -> Iterator[str]:
-    yield from (
-        f"{where}: {key} stands there {count} times" for key, count in Counter(keys).items() if count > 1
-    )
+    yield from (f"{where}: {key} is there {count} times" for key, count in Counter(keys).items() if count > 1)
 
 
 def _releases(releases: tuple[WindowsRelease, ...]) -> Iterator[str]:
@@ -181,7 +179,7 @@ def _sources(file: MatrixFile) -> Iterator[str]:
 
 
 def rows(file: MatrixFile) -> Iterator[tuple[str, Any]]:
-    """Yield every row that has a source, with the path it stands at."""
+    """Yield every row that has a source, with its path."""
     for name in _TABLES:
         yield from ((f"{name}[{index}]", row) for index, row in enumerate(getattr(file, _TABLES[name])))
     for group in (file.compatibility, file.policies):

@@ -37,8 +37,8 @@ _CODES: Final[Mapping[Status, str]] = {
     Status.UNKNOWN: "ReleaseUnknown",
 }
 
-_ROW: Final = "or, if your vendor supports it, say so in a supportMatrix row with verdict Allow"
-_MOVE: Final = f"move the nodes to a listed release, {_ROW}"
+_ROW: Final = "If your vendor supports it, add a supportMatrix row with verdict Allow."
+_MOVE: Final = f"Replace the nodes with a listed release. {_ROW}"
 
 _SENTENCES: Final[Mapping[Status, tuple[str, str]]] = {
     Status.DOCUMENTED: ("The documentation of Kubernetes {minor} lists Windows Server {release}.", ""),
@@ -47,27 +47,27 @@ _SENTENCES: Final[Mapping[Status, tuple[str, str]]] = {
         "",
     ),
     Status.RELEASE_NOTES_ONLY: (
-        "Only the release notes of Kubernetes {minor} claim Windows Server {release}, its documentation does "
+        "Only the release notes of Kubernetes {minor} list Windows Server {release}. Its documentation does "
         "not.",
-        "plan for a listed release",
+        "Plan for a listed release.",
     ),
     Status.VENDOR_ONLY: (
-        "Only vendors support Windows Server {release} with Kubernetes {minor}, upstream does not list it.",
-        "make sure that yours does, and say so in a supportMatrix row with verdict Allow",
+        "Only vendors support Windows Server {release} with Kubernetes {minor}. Kubernetes does not list it.",
+        "Check that your vendor does, and add a supportMatrix row with verdict Allow.",
     ),
     Status.DOCUMENTED_STALE: (
         "The documentation of Kubernetes {minor} still lists Windows Server {release}, but Microsoft no "
-        "longer services it or upstream has no images for it.",
-        "move to a newer release",
+        "longer services it, or Kubernetes has no images for it.",
+        "Replace the nodes with a newer release.",
     ),
     Status.DROPPED: ("Kubernetes {minor} no longer lists Windows Server {release}.", _MOVE),
     Status.NOT_LISTED: ("Kubernetes {minor} does not list Windows Server {release}.", _MOVE),
     Status.UNKNOWN: (
         "It is not known whether Kubernetes {minor} supports Windows Server {release}.",
-        "update winpool, or say it in a supportMatrix row",
+        "Update winpool, or add a supportMatrix row.",
     ),
 }
-"""What is so, and what to do about it."""
+"""For each status the message, and the fix."""
 
 _ROW_VERDICTS: Final[Mapping[RowVerdict, tuple[str, Verdict]]] = {
     RowVerdict.ALLOW: ("AllowedByRow", Verdict.SUPPORTED),
@@ -77,27 +77,31 @@ _ROW_VERDICTS: Final[Mapping[RowVerdict, tuple[str, Verdict]]] = {
 
 
 def class_reason(minor: Minor, release: str, *, layers: Layered) -> Reason:
-    """Judge ``release`` in ``minor``: by the range and the verdict of a row, else by the built-in data."""
+    """Judge ``release`` in ``minor``: by the range and verdict of a row, or by the built-in data."""
     said = layers.override(release)
     if said.kubernetes is not None and minor not in said.kubernetes:
         layer = said.kubernetes.layer
         return Reason(
             "OutsideRow",
             Verdict.UNSUPPORTED,
-            f"A supportMatrix row of {layer.rows} has Windows Server {release} with Kubernetes "
+            f"A supportMatrix row of {layer.rows} allows Windows Server {release} with Kubernetes "
             f"{said.kubernetes} only, and this is {minor}.",
-            fix="move the nodes to another release, or widen kubernetesVersions of that row",
+            fix="Replace the nodes with another release, or widen kubernetesVersions of that row.",
             layer=layer,
         )
     if said.verdict is not None:
         verdict, layer, why = said.verdict
         code, judged = _ROW_VERDICTS[verdict]
-        # A block of YAML ends with a newline, which means nothing and would be written out.
+        # A block of YAML ends with a newline, which must not be part of the message.
         because = f": {' '.join(why.split())}" if why.strip() else ""
         text = (
             f"A supportMatrix row of {layer.rows} says {verdict} to Windows Server {release} on Kubernetes "
         )
-        fix = "" if judged is Verdict.SUPPORTED else "move the nodes to another release, or change that row"
+        fix = (
+            ""
+            if judged is Verdict.SUPPORTED
+            else "Replace the nodes with another release, or change that row."
+        )
         return Reason(code, judged, f"{text}{minor}{because}.", fix=fix, layer=layer)
     return _by_data(minor, release, layers.matrix)
 
@@ -108,11 +112,11 @@ def _by_data(minor: Minor, release: str, matrix: Matrix) -> Reason:
     text = sentence.format(minor=minor, release=release)
     if status is Status.UNKNOWN and minor < first:
         text = (
-            f"Windows nodes are stable from Kubernetes {first} on; nothing is known of Windows Server "
-            f"{release} with Kubernetes {minor}."
+            f"Windows nodes are stable since Kubernetes {first}. The support matrix has nothing about "
+            f"Windows Server {release} with Kubernetes {minor}."
         )
-        return Reason(_CODES[status], VERDICTS[status], text, fix="upgrade Kubernetes")
+        return Reason(_CODES[status], VERDICTS[status], text, fix="Upgrade Kubernetes.")
     if cell is not None and cell.caution:
         text = f"{text.removesuffix('.')}, but {cell.caution}."
-        return Reason("DocumentedWithCaution", Verdict.WARNED, text, fix="plan the move to a newer release")
+        return Reason("DocumentedWithCaution", Verdict.WARNED, text, fix="Plan for a newer release.")
     return Reason(_CODES[status], VERDICTS[status], text, fix=fix)

@@ -1,7 +1,8 @@
 """Whether an image runs on a host: ``compatible``, by rules that have a direction.
 
-The build decides, and the revision (the monthly patch) mostly does not. Sources: ``compatibility`` in
-``matrix.yaml``, above all https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility.
+The build decides, and the revision (the monthly patch) usually does not. Sources: ``compatibility`` in
+``matrix.yaml``, above all
+https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Isolation(StrEnum):
-    """How a container is kept apart from its host."""
+    """How a container is isolated from its host."""
 
     PROCESS = "Process"
     HYPER_V = "HyperV"
@@ -57,8 +58,8 @@ def compatible(
 ) -> Compatibility:
     """Judge an image whose ``os.version`` is ``image`` on a node whose kernelVersion is ``host``.
 
-    Of an image with several entries, the best answer over its entries holds. ``runtime`` is the node's
-    containerRuntimeVersion; what depends on the runtime is left unsaid where it is empty or unreadable.
+    For an image with several entries, the best answer over its entries holds. ``runtime`` is the node's
+    containerRuntimeVersion; rules about the runtime are left out where it is empty or unreadable.
     ``host_process`` is for HostProcess containers, which are processes of the host: their image may be of
     any version. Missing or unreadable versions are Unknown, never Unsupported.
     """
@@ -67,12 +68,12 @@ def compatible(
         return _answer(_host_process(runs, matrix))
     ours, theirs = parse_windows(host), parse_windows(image)
     if ours is None:
-        text = f"The node's kernelVersion {host[:60]!r} is no version of Windows: see nodeInfo of the node."
+        text = f"The node's kernelVersion {host[:60]!r} is no version of Windows. Check nodeInfo of the node."
         return _answer([Reason("HostVersionUnknown", Verdict.UNKNOWN, text)])
     if theirs is None:
         text = (
-            f"The image's os.version {image[:60]!r} is no version of Windows, so that Windows itself decides "
-            "when the container starts: publish the image with os.version in its index."
+            f"The image's os.version {image[:60]!r} is no version of Windows, so Windows itself decides "
+            "when the container starts. Publish the image with os.version in its index."
         )
         return _answer([Reason("ImageVersionUnknown", Verdict.UNKNOWN, text)])
     pair = _Pair(ours, theirs, runs, matrix)
@@ -80,8 +81,8 @@ def compatible(
         return _answer([_refused(pair)])
     if ours.build > newest_known(matrix):
         text = (
-            f"The host {ours.build_text} is newer than all whose rules are published: "
-            "update winpool, or try the image on one node."
+            f"The host {ours.build_text} is newer than all whose rules are published. "
+            "Update winpool, or try the image on one node."
         )
         return _answer([Reason("HostTooNew", Verdict.UNKNOWN, text)])
     return _answer(_process(pair) if isolation is Isolation.PROCESS else _hyper_v(pair))
@@ -94,7 +95,7 @@ def _answer(reasons: Iterator[Reason] | list[Reason]) -> Compatibility:
 
 def _refused(pair: _Pair) -> Reason:
     text = (
-        f"An image of {pair.image.build_text} does not run on a host of {pair.host.build_text}: put the pod "
+        f"An image of {pair.image.build_text} does not run on a host of {pair.host.build_text}. Put the pod "
         "on nodes of its build by node.kubernetes.io/windows-build, or use an image made for "
         f"{pair.host.build}."
     )
@@ -110,7 +111,7 @@ def _host_process(runtime: RuntimeVersion | None, matrix: Matrix) -> Iterator[Re
         return
     old = runtime.name == CONTAINERD and runtime.release is not None and runtime.release < least
     if runtime.name == DOCKER or old:
-        text = f"HostProcess containers need containerd {least} or later: change the runtime of the node."
+        text = f"HostProcess containers need containerd {least} or later. Change the runtime of the node."
         yield Reason("HostProcessUnavailable", Verdict.UNSUPPORTED, text)
 
 
@@ -129,8 +130,8 @@ def _process(pair: _Pair) -> Iterator[Reason]:
     yield from _baseline(pair)
     if image.revision is not None and host.revision is not None and image.revision > host.revision:
         text = (
-            f"The image {image} is newer than the host {host}; such containers were seen to fail with "
-            f"{rules.newer_image.error_code} until the host was patched: patch the host first."
+            f"The image {image} is newer than the host {host}. Such containers failed with "
+            f"{rules.newer_image.error_code} until the host was patched. Patch the host first."
         )
         yield Reason("ImageNewerThanHost", Verdict.WARNED, text)
 
@@ -139,14 +140,14 @@ def _same_revision(pair: _Pair) -> Reason:
     host, image = pair.host, pair.image
     if host.revision is None or image.revision is None:
         text = (
-            f"A host of {host.build_text} runs images of its own revision only, and one of the two is not "
-            f"known: host {host}, image {image}."
+            f"A host of {host.build_text} runs images of its own revision only, and one of the two is "
+            f"unknown: host {host}, image {image}."
         )
         return Reason("RevisionUnknown", Verdict.UNKNOWN, text)
     if host.revision != image.revision:
         text = (
-            f"A host of {host.build_text} runs images of its own revision only, and {image} is not {host}: "
-            "use an image of that revision, or patch the host to that of the image."
+            f"A host of {host.build_text} runs images of its own revision only, and {image} is not {host}. "
+            "Use an image of that revision, or patch the host to that of the image."
         )
         return Reason("RevisionMismatch", Verdict.UNSUPPORTED, text)
     return Reason("RevisionsMatch", Verdict.SUPPORTED, f"Host and image are both {host}.")
@@ -163,7 +164,7 @@ def _older_image(pair: _Pair) -> Iterator[Reason]:
         least = " or ".join(pair.matrix.compatibility.stable_abi_containerd.minimums)
         text = (
             f"containerd {runtime.release} takes only images of the host's own build {host.build}, and "
-            f"this one is of {image.build}: update containerd to at least {least}."
+            f"this one is of {image.build}. Update containerd to at least {least}."
         )
         yield Reason("RuntimeMatchesExactly", Verdict.UNSUPPORTED, text)
 
@@ -171,7 +172,7 @@ def _older_image(pair: _Pair) -> Iterator[Reason]:
 def _baseline(pair: _Pair) -> Iterator[Reason]:
     """Judge both sides of an update that changed the interface of kernel and images of one build.
 
-    Equal revisions are on the same side wherever the line is.
+    Equal revisions are always on the same side.
     """
     host, image = pair.host.revision, pair.image.revision
     rule = next((each for each in pair.matrix.compatibility.baselines if each.build == pair.host.build), None)
@@ -180,13 +181,13 @@ def _baseline(pair: _Pair) -> Iterator[Reason]:
     if rule.revision is None or host is None or image is None:
         text = (
             f"Host {pair.host} and image {pair.image} must be on the same side of the update of February "
-            "2020, and it is not known whether they are: patch both beyond it."
+            "2020, and it is not known whether they are. Patch both beyond it."
         )
         yield Reason("BaselineUnknown", Verdict.UNKNOWN, text)
     elif (host >= rule.revision) != (image >= rule.revision):
         text = (
             f"Host {pair.host} and image {pair.image} are on two sides of the update of February 2020 "
-            f"(revision {rule.revision}): patch the older of the two beyond it."
+            f"(revision {rule.revision}). Patch the older of the two beyond it."
         )
         yield Reason("BaselineMismatch", Verdict.UNSUPPORTED, text)
 
@@ -194,13 +195,13 @@ def _baseline(pair: _Pair) -> Iterator[Reason]:
 def _hyper_v(pair: _Pair) -> Iterator[Reason]:
     host, image = pair.host, pair.image
     if host.build in pair.matrix.compatibility.hyper_v_unknown.builds:
-        text = f"Nothing is published about Hyper-V isolation on {host.build_text}: try it on one node."
+        text = f"Nothing is published about Hyper-V isolation on {host.build_text}. Try it on one node."
         yield Reason("HyperVUnknown", Verdict.UNKNOWN, text)
         return
     text = f"With Hyper-V isolation a host of {host.build_text} runs images of its own build and older ones"
     if pair.matrix.compatibility.hyper_v.kubernetes == "unsupported":
         text = f"{text}, but the documentation of Kubernetes says that it does not support Hyper-V isolation."
-        yield Reason("HyperV", Verdict.WARNED, text, fix="use process isolation, or ask your vendor")
+        yield Reason("HyperV", Verdict.WARNED, text, fix="Use process isolation, or ask your vendor.")
     else:
         yield Reason("HyperV", Verdict.SUPPORTED, f"{text}.")
     if pair.runtime is None or pair.runtime.name != CONTAINERD or pair.runtime.release is None:
@@ -209,7 +210,7 @@ def _hyper_v(pair: _Pair) -> Iterator[Reason]:
     if pause is not None and pause.complete and image.build not in pause.builds:
         text = (
             f"{pause.image}, which containerd {pair.runtime.release} takes by default, has no variant for "
-            f"build {image.build}, so that the pod can fail with HCS_E_IMAGE_MISMATCH: set "
+            f"build {image.build}, so the pod can fail with HCS_E_IMAGE_MISMATCH. Set "
             f"{sandbox_key(pair.runtime.release)} to one that has."
         )
         yield Reason("PauseImageMissing", Verdict.WARNED, text)

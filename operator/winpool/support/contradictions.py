@@ -1,4 +1,4 @@
-"""What is wrong with a row that an admin writes: in itself, and against the data and the rest of its pool."""
+"""What is wrong with a row that an admin writes: alone, and together with the data and its pool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def contradictions(
     target_revision: int | None = None,
     below: Iterable[Row] = (),
 ) -> tuple[str, ...]:
-    """Return what is wrong with ``row`` in itself, one sentence each that says what to do.
+    """Return what is wrong with ``row`` in itself, and what to do, without the last full stop.
 
     With ``matrix`` also whether there is such a release, where ``below`` are the rows of the layers below,
     which may name one; with the pool's ``os_version`` and ``target_revision`` whether the row's floor is
@@ -32,15 +32,15 @@ def contradictions(
     """
     said = [*_denial(row), *_range(row), *_end(row, matrix), *_build(row)]
     if row.min_revision is not None and row.min_revision < 0:
-        said.append(f"minRevision {row.min_revision} is negative: revisions count from 0")
+        said.append(f"minRevision {row.min_revision} is negative. Revisions count from 0")
     if (
         target_revision is not None
         and row.os_version == os_version
         and (row.min_revision or 0) > target_revision
     ):
         said.append(
-            f"minRevision {row.min_revision} is above the pool's os.targetRevision {target_revision}, so "
-            "that nodes that reach the target would still be unsupported: raise the target or lower the floor"
+            f"minRevision {row.min_revision} is above the pool's os.targetRevision {target_revision}. Nodes "
+            "that reach the target would still be unsupported. Raise the target or lower the floor"
         )
     if matrix is not None:
         said.extend(_release(row, matrix, below))
@@ -51,7 +51,7 @@ def _denial(row: Row) -> list[str]:
     if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
         return []
     return [
-        "verdict Deny with kubernetesVersions denies the release inside of them and outside: leave "
+        "verdict Deny with kubernetesVersions denies the release inside of them and outside. Leave "
         "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
     ]
 
@@ -64,11 +64,13 @@ def _range(row: Row) -> list[str]:
         if minor is not None:
             found.append(minor)
         elif text:
-            said.append(f"kubernetesVersions.{name} {text!r} is no minor of Kubernetes: write it as '1.34'")
+            said.append(
+                f"kubernetesVersions.{name} {text!r} is no minor version of Kubernetes. Write it as '1.34'"
+            )
     if len(found) == 2 and found[0] > found[1]:
         said.append(
-            f"kubernetesVersions.min {found[0]} is newer than max {found[1]}, so that no minor is between "
-            "them: exchange the two"
+            f"kubernetesVersions.min {found[0]} is newer than max {found[1]}, so no version is between them. "
+            "Exchange the two"
         )
     return said
 
@@ -78,18 +80,18 @@ def _end(row: Row, matrix: Matrix | None) -> list[str]:
         return []
     end = read_date(row.end_of_support)
     if end is None:
-        return [f"endOfSupport {row.end_of_support!r} is no day of the calendar: write it as '2027-04-01'"]
+        return [f"endOfSupport {row.end_of_support!r} is no day of the calendar. Write it as '2027-04-01'"]
     release = matrix.releases.get(row.os_version) if matrix else None
     if release is not None and end < release.available:
-        return [f"endOfSupport {end} is before the release came out on {release.available}: correct the date"]
+        return [f"endOfSupport {end} is before {release.available}, the day of the release. Correct the date"]
     return []
 
 
 def _build(row: Row) -> list[str]:
     if row.build and read_build(row.build) is None:
-        return [f"build {row.build!r} is no build of Windows: write it without revision, as '10.0.26100'"]
+        return [f"build {row.build!r} is no build of Windows. Write it without revision, as '10.0.26100'"]
     if row.build and not is_os_version(row.os_version):
-        return ["is no name for a release: write it as '2025' or '23H2'"]
+        return ["this is no name for a release. Write it as '2025' or '23H2'"]
     return []
 
 
@@ -99,9 +101,9 @@ def _release(row: Row, matrix: Matrix, below: Iterable[Row]) -> list[str]:
         return _of_new_release(row, build, matrix, below)
     if release.shares_build_with:
         other = release.shares_build_with
-        return [f"has the build of {other}, and nodes are judged as {other}: write the row for {other!r}"]
+        return [f"the release has the build of {other}, and counts as {other}. Write the row for {other!r}"]
     if build not in (None, release.build):
-        return [f"build {row.build} is not that of this release, which is 10.0.{release.build}: correct it"]
+        return [f"build {row.build} is not that of this release, which is 10.0.{release.build}. Correct it"]
     return []
 
 
@@ -113,13 +115,13 @@ def _of_new_release(row: Row, build: int | None, matrix: Matrix, below: Iterable
     if build is None:
         known = ", ".join(matrix.releases)
         return [
-            f"is no release that can be told by its build, so the row has no effect: use one of {known}; or, "
-            "if the release is newer than this data, set `build`"
+            "the build of this release is not known, so the row has no effect. Use one of "
+            f"{known}. If the release is newer than this data, set `build`"
         ]
     owner = matrix.builds.get(build)
     other = owner.name if owner else next((name for name, each in builds.items() if each == build), None)
     if other is None or other == row.os_version:
         return []
     return [
-        f"build {row.build} is that of {other}, and nodes are judged as {other}: write the row for {other!r}"
+        f"build {row.build} is that of {other}, and nodes are judged as {other}. Write the row for {other!r}"
     ]

@@ -18,7 +18,7 @@ class Channel(StrEnum):
 
 
 class Status(StrEnum):
-    """What the sources say of a release of Windows in a minor of Kubernetes; see the head of the file."""
+    """What the sources say of a release in a minor of Kubernetes; see the head of ``matrix.yaml``."""
 
     DOCUMENTED = "documented"
     DOCUMENTED_LATER = "documentedLater"
@@ -28,11 +28,11 @@ class Status(StrEnum):
     DROPPED = "dropped"
     UNKNOWN = "unknown"
     NOT_LISTED = "notListed"
-    """Never written into the file: what a lookup finds where there is no row."""
+    """It is never in the file: the result of a lookup without a row."""
 
 
 class Stage(StrEnum):
-    """How ready a runtime was for Windows in a minor of Kubernetes."""
+    """How stable a runtime was on Windows in a minor of Kubernetes."""
 
     ABSENT = "absent"
     ALPHA = "alpha"
@@ -44,7 +44,7 @@ class WindowsRelease(Row, frozen=True, kw_only=True):
     """A release of Windows Server, under the name that ``spec.os.version`` has for it.
 
     Nodes of a build that two releases share are judged as the one that the other ``shares_build_with``.
-    ``esu`` says what can be bought after the end of support; it is told and moves no date.
+    ``esu`` says what can be bought after the end of support; it is reported and changes no date.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Runtime(Row, frozen=True, kw_only=True):
 
 
 class PauseImage(Row, frozen=True, kw_only=True):
-    """A pause image and the builds it has variants for; there may be more where it is not ``complete``."""
+    """A pause image and the builds that it has variants for; where not ``complete``, there may be more."""
 
     image: str
     builds: tuple[Build, ...]
@@ -129,7 +129,7 @@ class BadRevisions(Row, frozen=True, kw_only=True):
 
 
 class Feature(Row, frozen=True, kw_only=True):
-    """What of Windows works since which minor; None for a stage that it skipped or that no source names."""
+    """A feature and its minors by stage; None for a stage that it skipped or that no source names."""
 
     name: str
     alpha: MinorText | None = None
@@ -139,7 +139,7 @@ class Feature(Row, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where something was read."""
+    """The source of a row."""
 
     url: str
     note: str = ""

@@ -1,4 +1,4 @@
-"""What of Windows works in a minor of Kubernetes, and since when: ``features`` of ``matrix.yaml``."""
+"""Which features work on Windows in a minor, and since when: ``features`` of ``matrix.yaml``."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def newest_known(matrix: Matrix) -> int:
 
 
 def matches_older(containerd: Release, *, matrix: Matrix) -> bool:
-    """Tell whether ``containerd`` takes an image that is older than its host at all."""
+    """Whether ``containerd`` accepts an image that is older than its host at all."""
     minimums = [
         found
         for each in matrix.compatibility.stable_abi_containerd.minimums
@@ -41,9 +41,9 @@ def matches_older(containerd: Release, *, matrix: Matrix) -> bool:
 
 
 def runs_build(host: int, image: int, *, containerd: Release | None, matrix: Matrix) -> bool:
-    """Tell whether a host of build ``host`` runs images of build ``image`` in process isolation.
+    """Whether a host of build ``host`` runs images of build ``image`` in process isolation.
 
-    Where ``containerd`` is given, also whether it lets them through.
+    Where ``containerd`` is given, also whether it accepts them.
     """
     if host == image:
         return True

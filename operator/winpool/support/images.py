@@ -1,6 +1,6 @@
 """Which Windows an image is made for, read from its tag: a guess that may warn, and must never deny.
 
-What counts is ``os.version`` of the image's index or configuration, and that takes a registry to know. Tags
+What counts is ``os.version`` of the image's index or configuration, which only a registry can show. Tags
 of Microsoft's base images, and of images whose publishers follow them, name the release:
 ``nanoserver-1809``, ``windowsservercore-ltsc2022``, ``10.0.20348.2159``, ``20H2-KB4592438``.
 """
@@ -30,7 +30,7 @@ def guess_version(reference: str, *, matrix: Matrix) -> WindowsVersion | None:
     """Guess from the tag of ``reference`` (``registry:5000/team/app:1.2-ltsc2022``) what it is made for.
 
     None where the tag says nothing, names several releases, or there is no tag. A bare number such as 1809
-    counts only where it cannot well be anything else: as the whole tag of one of Microsoft's base images,
+    counts only where it is very likely a release: as the whole tag of one of Microsoft's base images,
     after the name of one, or before the number of an update.
     """
     name, tag = _split(reference)

@@ -1,4 +1,4 @@
-"""What is to be thought of a node, with every reason: ``judge_node``.
+"""The judgement of a node, with every reason: ``judge_node``.
 
 Pure and free of reads. All inputs are hashable and most nodes of a pool are alike, so a caller keeps one
 answer per distinct combination.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a node is, and what is to be thought of it.
+    """What a node runs, and the verdict on it.
 
     ``verdict`` is the worst of ``reasons``, which are sorted by that. ``os_version`` is the release as
     ``spec.os.version`` writes it, empty where the build belongs to none that is known; ``build`` is
@@ -100,7 +100,7 @@ def judge_node(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What was read from the texts of a node; None, or an empty release, is what could not be."""
+    """What was read from the texts of a node; None, or an empty release, for what could not be read."""
 
     host: str
     version: WindowsVersion | None
@@ -124,22 +124,24 @@ def _class(node: _Node, kubelet_text: str) -> Iterator[Reason]:
             "HostVersionUnknown",
             Verdict.UNKNOWN,
             f"The kernelVersion {node.host[:60]!r} is no version of Windows.",
-            fix="see the kubelet of the node, and its nodeInfo.kernelVersion",
+            fix="Check the kubelet of the node, and its nodeInfo.kernelVersion.",
+            cause="kernelVersion",
         )
     elif not node.release:
         yield Reason(
             "BuildUnknown",
             Verdict.UNKNOWN,
             f"Build {node.version.build_text} is no release of Windows Server that winpool knows.",
-            fix="update winpool, name the release of this build in a supportMatrix row, or replace the node "
-            "with one that runs a known release of Windows Server",
+            fix="Update winpool, name the release of this build in a supportMatrix row, or replace the node "
+            "with one that runs a known release of Windows Server.",
         )
     if node.kubelet is None:
         yield Reason(
             "KubeletVersionUnknown",
             Verdict.UNKNOWN,
             f"The kubeletVersion {kubelet_text[:60]!r} is no version of Kubernetes.",
-            fix="see nodeInfo.kubeletVersion of the node",
+            fix="Check nodeInfo.kubeletVersion of the node.",
+            cause="kubeletVersion",
         )
     if not node.release or node.kubelet is None:
         return
@@ -167,7 +169,7 @@ def _servicing(node: _Node, today: date) -> Iterator[Reason]:
 
 
 def _floors(node: _Node, os_version: str, min_revision: int | None) -> tuple[int, Layer] | None:
-    """Return the highest floor of all layers, and whose it is."""
+    """Return the highest floor of all layers, and its layer."""
     if not node.release:
         return None
     found = node.layers.override(node.release).min_revision
@@ -185,17 +187,17 @@ def _floor(node: _Node, floor: tuple[int, Layer] | None) -> Iterator[Reason]:
         yield Reason(
             "RevisionUnknown",
             Verdict.UNKNOWN,
-            f"The kernelVersion {node.version} has no revision, and {asked}.",
-            fix="see the kubelet of the node",
+            f"The kernelVersion {node.version} has no revision, but {asked}.",
+            fix="Check the kubelet of the node.",
             layer=layer,
         )
     elif node.version.revision < least:
         yield Reason(
             "RevisionTooLow",
             Verdict.UNSUPPORTED,
-            # Without the revision that it runs, so that nodes below one floor are told of together.
+            # Without the revision that it runs, so that nodes below one floor share an issue.
             f"The revision is too low: {asked}.",
-            fix="install the Windows updates on the node, or replace it",
+            fix="Install the Windows updates on the node, or replace it.",
             layer=layer,
         )
 
@@ -205,8 +207,8 @@ def _skew(node: _Node) -> Iterator[Reason]:
         yield Reason(
             "ControlPlaneUnknown",
             Verdict.UNKNOWN,
-            "The version of the control plane is not known, so that the version skew cannot be judged.",
-            fix="see whether the API server answers /version, and the log of the operator",
+            "The version of the control plane is not known, so the version skew cannot be judged.",
+            fix="Check whether the API server answers /version, and read the operator's log.",
         )
     elif node.kubelet is not None:
         yield from skew_reasons(node.kubelet, control_plane=node.control_plane, matrix=node.layers.matrix)
@@ -218,6 +220,7 @@ def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
             "LabelDisagrees",
             Verdict.WARNED,
             f"The label node.kubernetes.io/windows-build is {windows_build[:63]!r}, but the build is "
-            f"{node.version.build_text}, so that pods are scheduled here that ask for another build.",
-            fix="take the label out of the kubelet's --node-labels, or restart the kubelet, which sets it",
+            f"{node.version.build_text}. Kubernetes schedules pods here that ask for another build.",
+            fix="Remove the label from the kubelet's --node-labels, or restart the kubelet, which sets it.",
+            cause=f"windows-build {node.version.build_text}",
         )

@@ -1,7 +1,7 @@
 """The promise of KEP-116, computed beside the data: a release is supported in its first minor and two more.
 
-It decides nothing here. Practice broke it at once (1903), and vendors support what upstream never listed; the
-matrix shows where the two disagree.
+It decides nothing here. It was not kept from the beginning (1903), and vendors support what upstream never
+listed; the matrix shows where the two disagree.
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-windows/116-windows-node-support
 """
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from winpool.support.versions import Minor
 
 _UPSTREAM: Final = (Status.DOCUMENTED, Status.DOCUMENTED_LATER, Status.RELEASE_NOTES_ONLY)
-"""What makes a minor the first one of a release. A vendor's support is no promise of the project."""
+"""The statuses that make a minor the first one of a release. A vendor's support is not a promise of the
+project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def first_minor(release: str, *, matrix: Matrix) -> Minor | None:
 
 
 def is_promised(minor: Minor, release: str, *, matrix: Matrix) -> bool:
-    """Tell whether the KEP promises ``release`` in ``minor``. "At least", so later minors are neither."""
+    """Whether the KEP promises ``release`` in ``minor``. "At least": it says nothing of later minors."""
     first = first_minor(release, matrix=matrix)
     if first is None or minor.major != first.major:
         return False
@@ -51,8 +52,8 @@ def is_promised(minor: Minor, release: str, *, matrix: Matrix) -> bool:
 def disagreement(minor: Minor, release: str, *, matrix: Matrix) -> Disagreement | None:
     """Compare promise and data for ``release`` in ``minor``; None where they do not disagree.
 
-    They do where something is promised and the data does not support it or does not know, and where a
-    vendor supports what nobody upstream promised.
+    They disagree where the KEP promises what the data does not support or does not know, and where a
+    vendor supports what the KEP does not promise.
     """
     status, promised = matrix.status(minor, release), is_promised(minor, release, matrix=matrix)
     if promised and VERDICTS[status] in (Verdict.UNSUPPORTED, Verdict.UNKNOWN):

@@ -55,7 +55,7 @@ class Matrix:
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """Where everything was read, by id."""
+        """All sources, by id."""
         return self.file.sources
 
     @property
@@ -90,7 +90,7 @@ class Matrix:
         return Status.NOT_LISTED if cell is None else cell.status
 
     def sandbox(self, containerd: Release) -> PauseImage | None:
-        """Return the pause image that ``containerd`` takes by default; None for a line not in the data."""
+        """Return the pause image that ``containerd`` uses by default; None for a line not in the data."""
         return self.sandboxes.get(containerd.line)
 
 
@@ -124,5 +124,5 @@ def built_in() -> Matrix:
 
 def _minor(text: str) -> Minor:
     minor = parse_minor(text)
-    assert minor is not None  # the schema holds its pattern
+    assert minor is not None  # the schema has its pattern
     return minor

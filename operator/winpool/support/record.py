@@ -14,7 +14,7 @@ Revision: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What every row has: where it comes from, and how old that is. ``note`` is for people."""
+    """What every row has: its sources, and their date. ``note`` is for people."""
 
     as_of: date
     source: tuple[str, ...]

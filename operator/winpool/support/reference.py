@@ -1,7 +1,7 @@
 """The reference page of the matrix, generated from the data: ``python -m winpool.support.reference``.
 
-``docs/reference/matrix.md`` holds what this prints; a test compares them. There is no day in it: what is
-supported today is what ``kubectl winpool matrix`` says.
+``docs/reference/matrix.md`` has what this prints; a test compares them. It does not depend on the day:
+``kubectl winpool matrix`` says what is supported today.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from winpool.support.versions import Minor
 
 FILE: Final = "docs/reference/matrix.md"
-"""Where the result stands, from the root of the repository."""
+"""The path of the result, from the root of the repository."""
 
 COMMAND: Final = f"python -m winpool.support.reference > {FILE}"
 

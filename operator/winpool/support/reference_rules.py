@@ -43,7 +43,7 @@ def hosts(matrix: Matrix) -> str:
         f"({links(rules.exact_revision.source, matrix=matrix)}).",
         f"Host and image must be on the same side of the update of February 2020: {known}; for {unknown} the "
         f"revision is not published ({links(baselines[0].source, matrix=matrix)}).",
-        "An image that is newer than its unpatched host was seen to fail with "
+        "Images that are newer than their unpatched host failed with "
         f"{rules.newer_image.error_code}: a warning ({links(rules.newer_image.source, matrix=matrix)}).",
         f"HostProcess containers may have an image of any version, and need containerd "
         f"{rules.host_process.containerd} ({links(rules.host_process.source, matrix=matrix)}).",
@@ -96,7 +96,7 @@ def revisions(matrix: Matrix) -> str:
 
 
 def features(matrix: Matrix) -> str:
-    """Return what of Windows works since which minor."""
+    """Return which features work on Windows since which minor."""
     return table(
         ("Feature", "Alpha", "Beta", "Stable", "Removed", "Remarks", "As of", "Sources"),
         (

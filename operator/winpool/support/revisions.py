@@ -26,5 +26,5 @@ def revision_reasons(version: WindowsVersion, *, matrix: Matrix) -> Iterator[Rea
                 Verdict.WARNED,
                 f"Revisions {each.first} to {each.last} of build {each.build} break {each.affects} "
                 f"({sources}).",
-                fix=f"where you use that, install {each.fix} or later on the node, or replace it",
+                fix=f"Install {each.fix} or later on the node, or replace it, if you use that.",
             )

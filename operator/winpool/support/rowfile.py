@@ -70,7 +70,7 @@ def read_rows(text: str, *, matrix: Matrix) -> tuple[Row, ...]:
             problems.append(
                 f"{at}: there is a row for osVersion {row.os_version!r} before it: make one of the two"
             )
-        # The rows before it are as good as those of a layer below: they may have named its release or build.
+        # The rows before it count like those of a layer below: they may have named its release or build.
         problems.extend(f"{at}: {said}" for said in contradictions(row, matrix=matrix, below=rows))
         rows.append(row)
     if problems:

@@ -1,8 +1,8 @@
 """Rows of the matrix that admins write: for the whole cluster in a file, for one pool in its spec.
 
 Three layers, the pool over the cluster over the built-in data, by release and field by field: a field that
-is set replaces that of the layers below. Of revision floors the highest of all layers holds, so that nobody
-can lower by accident what somebody else has raised.
+is set replaces that of the layers below. Of revision floors the highest of all layers holds, so that no layer
+can lower by accident what another has raised.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Row:
 
     ``min_kubernetes`` and ``max_kubernetes`` are one field, ``kubernetesVersions``: outside of them the
     release is unsupported, inside of them the verdict holds, or what the built-in data says. Dates and
-    minors are kept as they were written; ``contradictions`` tells of those that cannot be read or are
-    reversed, and ``layered`` leaves them out, so that a slip of the pen makes no node unsupported (P4).
+    minors are kept as they were written; ``contradictions`` reports those that cannot be read or are
+    reversed, and ``layered`` leaves them out, so that a typing error makes no node unsupported (P4).
     ``build``, such as ``10.0.30000``, names a release that the built-in data does not know.
     """
 
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRange:
-    """Minors from ``first`` to ``last``, both included; None is open. ``layer`` is whose row it is."""
+    """Minors from ``first`` to ``last``, both included; None is open. ``layer`` is the layer of the row."""
 
     first: Minor | None
     last: Minor | None
@@ -70,7 +70,7 @@ class Override:
     min_revision: tuple[int, Layer] | None = None
     end_of_support: tuple[date, Layer] | None = None
     verdict: tuple[RowVerdict, Layer, str] | None = None
-    """With the reason that stands beside it in its row."""
+    """With the reason in the same row."""
 
 
 NOTHING: Final = Override()

@@ -8,14 +8,14 @@ from winpool.support.record import Build, MinorText, Revision, Row, RuntimeText
 
 
 class StableAbi(Row, frozen=True, kw_only=True):
-    """From which build on hosts run older images, and which builds are the floors of that."""
+    """From which build on hosts run older images, and which builds are the floors for that."""
 
     first_build: Build
     stable_builds: tuple[Build, ...]
 
 
 class StableAbiContainerd(Row, frozen=True, kw_only=True):
-    """The first patch of each line of containerd that lets an older image through to such hosts."""
+    """The first patch of each line of containerd that accepts an older image on such hosts."""
 
     minimums: tuple[RuntimeText, ...]
 
@@ -27,14 +27,14 @@ class Builds(Row, frozen=True, kw_only=True):
 
 
 class Baseline(Row, frozen=True, kw_only=True):
-    """An update that parts images and hosts of one build in two; None where its revision is not known."""
+    """An update that divides images and hosts of one build; None where its revision is not known."""
 
     build: Build
     revision: Revision | None = None
 
 
 class NewerImage(Row, frozen=True, kw_only=True):
-    """The error that images with a newer revision than their host were seen to fail with."""
+    """The error with which images with a newer revision than their host have failed."""
 
     error_code: str
 
@@ -66,7 +66,7 @@ class Kep116(Row, frozen=True, kw_only=True):
 
 
 class CompatibilityRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The constants of the rules that ``compatible`` goes by."""
+    """The constants of the rules of ``compatible``."""
 
     stable_abi: StableAbi
     stable_abi_containerd: StableAbiContainerd

@@ -29,7 +29,7 @@ def runtime_reasons(
 ) -> Iterator[Reason]:
     """Judge the runtime that the node reports as ``text``, for a kubelet and a host that may be unknown.
 
-    The kubelet's minor counts, not the control plane's: it is the kubelet that talks to the runtime.
+    The kubelet's minor counts, not the control plane's: the kubelet uses the runtime.
     """
     runtime = parse_runtime(text)
     if runtime is None or runtime.release is None:
@@ -37,7 +37,8 @@ def runtime_reasons(
             "RuntimeUnknown",
             Verdict.UNKNOWN,
             f"The version of the container runtime {_short(text)} cannot be read.",
-            fix="see nodeInfo.containerRuntimeVersion of the node",
+            fix="Check nodeInfo.containerRuntimeVersion of the node.",
+            cause="containerRuntimeVersion",
         )
         return
     if kubelet is not None:
@@ -55,22 +56,22 @@ def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: 
         yield Reason(
             "RuntimeNotListed",
             Verdict.UNKNOWN,
-            f"Nothing is known of {runtime.name} on Windows with Kubernetes {minor}.",
-            fix="use containerd",
+            f"The support matrix has nothing about {runtime.name} on Windows with Kubernetes {minor}.",
+            fix="Use containerd.",
         )
     elif row.stage is Stage.ABSENT:
         yield Reason(
             "RuntimeUnsupported",
             Verdict.UNSUPPORTED,
             f"Kubernetes {minor} cannot use {runtime.name} on Windows.",
-            fix="upgrade the kubelet, or change the runtime",
+            fix="Upgrade the kubelet, or change the runtime.",
         )
     elif (minimum := parse_release(row.minimum)) is not None and release < minimum:
         yield Reason(
             "RuntimeTooOld",
             Verdict.UNSUPPORTED,
             f"{runtime.name} is too old for Kubernetes {minor}, which needs at least {minimum}.",
-            fix=f"update {runtime.name} on the node",
+            fix=f"Update {runtime.name} on the node.",
         )
     else:
         yield from _advice(row, release, minor)
@@ -82,7 +83,7 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
             "RuntimeAlpha",
             Verdict.WARNED,
             f"{row.name} on Windows is alpha in Kubernetes {minor}.",
-            fix="upgrade the kubelet, or change the runtime",
+            fix="Upgrade the kubelet, or change the runtime.",
         )
     recommended = [found for each in row.recommended if (found := parse_release(each))]
     if not recommended or release.line > max(each.line for each in recommended):
@@ -94,15 +95,15 @@ def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
             Verdict.WARNED,
             f"{row.name} is older than recommended for Kubernetes {minor} "
             f"({', '.join(f'{each} or later' for each in row.recommended)}).",
-            fix=f"update {row.name} on the node",
+            fix=f"Update {row.name} on the node.",
         )
 
 
 def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterator[Reason]:
     """Warn where no variant of the default pause image is known to run on ``host``.
 
-    Only a warning: what the configuration of the node names instead is not visible from here, and vendors
-    name one.
+    This is only a warning: the node's configuration may name another image, as that of vendors does, and the
+    operator cannot see it.
     """
     image = matrix.sandbox(containerd)
     if image is None or not image.complete or host.build not in matrix.builds:
@@ -111,11 +112,11 @@ def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterato
         yield Reason(
             "PauseImageMissing",
             Verdict.WARNED,
-            f"{image.image}, which containerd {containerd} takes as pause image where its configuration "
-            f"names none, is not known to have a variant for build {host.build}, and without one no pod "
-            "starts. Which one the node takes is not visible from here.",
-            fix=f"see {sandbox_key(containerd)} in what `containerd config dump` prints on the node, and set "
-            f"it to an image that has a variant for {host.build}",
+            f"The default pause image of containerd {containerd}, {image.image}, is not known to have a "
+            f"variant for build {host.build}. Without a variant no pod starts. The nodes do not report which "
+            "pause image they use.",
+            fix=f"Check {sandbox_key(containerd)} in what `containerd config dump` prints on the node, and "
+            f"set it to an image that has a variant for {host.build}.",
         )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from winpool.support.data import WindowsRelease
 
 NOTICE_DAYS: Final = 180
-"""Half a year: long enough to plan new node pools, and to be told before most yearly freezes."""
+"""Half a year: long enough to plan new node pools, and before most yearly change freezes."""
 
 WARNING_DAYS: Final = 90
 """A quarter: by now the move should have begun."""
@@ -40,7 +40,7 @@ class SupportEnding:
 
 
 def support_ending(end: date, today: date) -> SupportEnding:
-    """Tell how near ``end``, the last supported day, is on ``today``, both in UTC."""
+    """Return how near ``end``, the last supported day, is on ``today``, both in UTC."""
     left = (end - today).days
     if left < 0:
         return SupportEnding(left, EndingLevel.ENDED)
@@ -54,21 +54,21 @@ def servicing_told(release: WindowsRelease, today: date) -> str:
     parts = [("mainstream" if release.extended_end else "all", release.mainstream_end)]
     if release.extended_end:
         parts.append(("extended", release.extended_end))
-    told = ", ".join(f"{name} support {'ended' if today > end else 'ends'} with {end}" for name, end in parts)
+    told = ", ".join(f"{name} support {'ended' if today > end else 'ends'} on {end}" for name, end in parts)
     bought = f"; extended security updates {release.esu}" if release.esu else ""
     return f"Windows Server {release.name}: {told}{bought}."
 
 
 def ended_reasons(release: str, end: date, *, layer: Layer, today: date) -> Iterator[Reason]:
-    """Say that the support of ``release`` has ended, where it has; ``layer`` is whose date ``end`` is."""
+    """Say that the support of ``release`` has ended, where it has; ``end`` comes from ``layer``."""
     if today <= end:
         return
     who = "Microsoft's support" if layer is Layer.BUILT_IN else f"The support that {layer.rows} grants"
     yield Reason(
         "SupportEnded",
         Verdict.UNSUPPORTED,
-        f"{who} of Windows Server {release} ended with {end}.",
-        fix="move to a newer release, or, if you have support beyond that day, say until when in a "
-        "supportMatrix row with endOfSupport",
+        f"{who} for Windows Server {release} ended on {end}.",
+        fix="Replace the nodes with a newer release. If you have support beyond that day, set endOfSupport "
+        "in a supportMatrix row.",
         layer=layer,
     )

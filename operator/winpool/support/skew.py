@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def skew_reasons(kubelet: Minor, *, control_plane: Minor, matrix: Matrix) -> Iterator[Reason]:
-    """Judge a kubelet against its control plane; nothing is said of one that is in order."""
+    """Compare a kubelet with its control plane; yield nothing for one that conforms to the policy."""
     policy = matrix.policies.skew
     before = parse_minor(policy.before)
     allowed = policy.minors_before if before is not None and kubelet < before else policy.minors
@@ -27,15 +27,15 @@ def skew_reasons(kubelet: Minor, *, control_plane: Minor, matrix: Matrix) -> Ite
         yield Reason(
             "KubeletNewer",
             Verdict.UNSUPPORTED,
-            f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet "
-            "must never be newer.",
-            fix="upgrade the control plane first, or put an older kubelet on the node",
+            f"The kubelet has version {kubelet}, and the control plane {control_plane}. A kubelet must never "
+            "be newer.",
+            fix="Upgrade the control plane first, or install an older kubelet on the node.",
         )
     elif kubelet.major != control_plane.major or control_plane.minor - kubelet.minor > allowed:
         yield Reason(
             "KubeletTooOld",
             Verdict.UNSUPPORTED,
-            f"The kubelet is of Kubernetes {kubelet} and the control plane of {control_plane}; a kubelet of "
-            f"{kubelet} may be at most {allowed} minors older.",
-            fix="upgrade the kubelet",
+            f"The kubelet has version {kubelet}, and the control plane {control_plane}. A kubelet {kubelet} "
+            f"may be at most {allowed} minor versions older.",
+            fix="Upgrade the kubelet.",
         )

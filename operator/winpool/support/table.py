@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Entry:
     """One release in one minor. ``verdict`` is that of one day, the worst of ``reasons``.
 
-    ``end_of_life`` is the minor's, None where no source says it. ``note`` is what the data has beside the
+    ``end_of_life`` is the minor's, None where no source says it. ``note`` is the remark in the
     row. ``as_of`` is the newest state of its sources that was read, None where there is no row.
     ``servicing`` is a sentence.
     """

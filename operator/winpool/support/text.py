@@ -1,7 +1,7 @@
 """YAML and its faults, for the packaged data and for the cluster-wide file.
 
-Read as ``kubectl`` reads it: a date stays the text it is written as. A key that is written twice is refused,
-since one of the two would be lost without a word.
+It is read as ``kubectl`` reads it: a date stays the text that was written. A key that is there twice is
+refused, since one of the two would be lost without a notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT: Final = re.compile(r"^(?P<what>.*?) - at `\$(?P<path>.*)`$", re.DOTALL)
 _EXPECTED: Final = re.compile(r"^Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`$")
 
 _TAG_ERRORS: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError)
-"""What PyYAML lets through where a tag and its value do not fit: ``!!bool maybe``, ``!!int ""``."""
+"""What PyYAML raises where a tag and its value do not fit: ``!!bool maybe``, ``!!int ""``."""
 
 _WORDS: Final = {
     "object": "a map",
@@ -49,7 +49,7 @@ class DataError(ValueError):
 
 
 class _Strict(yaml.constructor.SafeConstructor):
-    """Keys that stand there twice are an error."""
+    """Keys that are there twice are an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build the mapping of ``node``."""
@@ -58,7 +58,7 @@ class _Strict(yaml.constructor.SafeConstructor):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} stands there twice", key.start_mark
+                        None, None, f"the key {key.value!r} is there twice", key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
@@ -71,13 +71,13 @@ _WITHOUT_DATES = {
 
 
 class _Loader(_Strict, yaml.SafeLoader):
-    """The safe loader without dates, and without keys that stand there twice."""
+    """The safe loader without dates, and without keys that are there twice."""
 
     yaml_implicit_resolvers = _WITHOUT_DATES
 
 
 class _QuickLoader(_Strict, _InC):
-    """The same in C: a sixth of the time, but deep nesting ends the process."""
+    """The same in C: it takes a sixth of the time, but deep nesting ends the process."""
 
     yaml_implicit_resolvers = _WITHOUT_DATES
 
@@ -85,7 +85,7 @@ class _QuickLoader(_Strict, _InC):
 def read(text: str, kind: type[_T], *, trusted: bool = False) -> _T:
     """Read YAML as ``kind``. Raises DataError with a sentence that names the line or the field.
 
-    ``trusted`` is for data of our own, which is large: everything that users write is read with more care.
+    ``trusted`` is for data of our own, which is large: what users write is read by the slower, safe loader.
     """
     try:
         content = (_QuickLoader if trusted else _Loader)(text).get_single_data()
@@ -97,7 +97,7 @@ def read(text: str, kind: type[_T], *, trusted: bool = False) -> _T:
 
 
 def convert(content: Any, kind: type[_T]) -> _T:
-    """Take ``content``, as read from YAML or JSON, as ``kind``. Raises DataError naming the field."""
+    """Convert ``content``, as read from YAML or JSON, to ``kind``. Raises DataError with the field."""
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Verdicts, and the reasons behind them: what every lookup of the support matrix answers with."""
+"""Verdicts and their reasons: the answer of every lookup of the support matrix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Layer(StrEnum):
-    """Who decided: the data of the package, the cluster-wide file, or the pool."""
+    """Which layer decided: the data of the package, the cluster-wide file, or the pool."""
 
     BUILT_IN = "BuiltIn"
     CLUSTER = "Cluster"
@@ -21,7 +21,7 @@ class Layer(StrEnum):
 
     @property
     def rows(self) -> str:
-        """What people call the rows of this layer."""
+        """The rows of this layer, in words for people."""
         return _ROWS[self]
 
 
@@ -36,8 +36,9 @@ _ROWS: Final = {
 class Reason:
     """One reason of a verdict.
 
-    ``message`` says, in a sentence, what is so and where; ``fix`` what to do about it, empty where there is
-    nothing to be done. ``layer`` is the one that decided.
+    ``message`` says, in sentences, what is so and where; ``fix`` what to do about it, empty where there is
+    nothing to be done. ``layer`` is the one that decided. ``cause`` is what nodes have in common where
+    the message quotes a text that each may have of its own; where it is empty the message is.
     """
 
     code: str
@@ -45,16 +46,18 @@ class Reason:
     message: str
     fix: str = ""
     layer: Layer = Layer.BUILT_IN
+    cause: str = ""
 
     @property
     def text(self) -> str:
-        """Message and fix in one sentence."""
-        return f"{self.message.removesuffix('.')}: {self.fix}." if self.fix else self.message
+        """Message and fix."""
+        return f"{self.message} {self.fix}" if self.fix else self.message
 
 
 _FROM_BEST: Final = tuple(Verdict)
-"""Unknown is worse than Warned, since it holds upgrades, and better than Unsupported: what is known to be
-unsupported stays so whatever else is missing. Missing information alone is never Unsupported (P4)."""
+"""Unknown is worse than Warned, since it blocks upgrades, and better than Unsupported: what is known to be
+unsupported stays so when other information is missing. Missing information alone is never Unsupported
+(P4)."""
 
 
 def worst(reasons: Iterable[Reason]) -> Verdict:

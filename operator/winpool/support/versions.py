@@ -1,4 +1,4 @@
-"""The versions that nodes report, read from their texts. What cannot be read is None; nothing raises.
+"""Reads the versions that nodes report. What cannot be read is None; nothing raises.
 
 ``kernelVersion`` (``10.0.20348.1607``), ``kubeletVersion`` (``v1.24.7-eks-fb459a0``) and
 ``containerRuntimeVersion`` (``containerd://2.0.4+azure``) of a node's ``nodeInfo``. The texts are the
@@ -15,6 +15,9 @@ _WINDOWS: Final = re.compile(r"(\d{1,5})\.(\d{1,5})\.(\d{1,10})(?:\.(\d{1,10}))?
 """Ten digits: build and revision are 32-bit numbers in the registry of Windows, and revisions above 32767
 are common."""
 
+_MAX_REVISION: Final = 2**31 - 1
+"""What ``spec.os.targetRevision`` and the status have room for."""
+
 _KUBERNETES: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})(?:\.(\d{1,5}))?([+-].{0,255})?", re.ASCII)
 """The suffix is free text of a vendor (``-eks-fb459a0``) or of a build (``-rc.0.3+531a28b82ee021``)."""
 
@@ -26,7 +29,10 @@ _RELEASE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class WindowsVersion:
-    """A version of Windows, of a host or of an image. ``revision`` is None where the text has none."""
+    """A version of Windows, of a host or of an image.
+
+    ``revision`` is None where the text has none, or one above int32: no Windows comes near it.
+    """
 
     major: int
     minor: int
@@ -35,7 +41,7 @@ class WindowsVersion:
 
     @property
     def is_windows_nt(self) -> bool:
-        """Whether it can be a release of Windows Server that runs containers: all of them are 10.0."""
+        """Whether it can be a release of Windows Server that runs containers: all of these are 10.0."""
         return (self.major, self.minor) == (10, 0)
 
     @property
@@ -71,7 +77,7 @@ class Release(NamedTuple):
 
     @property
     def line(self) -> tuple[int, int]:
-        """Major and minor: what a project keeps patching."""
+        """Major and minor: the line that a project releases patches for."""
         return self.major, self.minor
 
     def __str__(self) -> str:
@@ -93,8 +99,11 @@ def parse_windows(text: str) -> WindowsVersion | None:
     found = _WINDOWS.fullmatch(text)
     if found is None:
         return None
-    major, minor, build, revision = found.groups()
-    return WindowsVersion(int(major), int(minor), int(build), None if revision is None else int(revision))
+    major, minor, build, text_of_revision = found.groups()
+    revision = None if text_of_revision is None else int(text_of_revision)
+    return WindowsVersion(
+        int(major), int(minor), int(build), None if revision is None or revision > _MAX_REVISION else revision
+    )
 
 
 def parse_minor(text: str) -> Minor | None:

@@ -105,7 +105,7 @@ async def _leave(fleet: Fleet, *, hurry: asyncio.Event) -> int:
     impatience.cancel()
     if not removal.done():
         removal.cancel()
-        _say("told to end again: nodes may be left on the API server")
+        _say("interrupted again: nodes may be left on the API server")
         return 1
     if left := removal.result():
         some = ", ".join(sorted(left)[:_NAMED_AT_MOST]) + (" ..." if len(left) > _NAMED_AT_MOST else "")

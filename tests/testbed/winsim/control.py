@@ -213,7 +213,7 @@ class FleetControl:
         except TimeoutError as error:
             raise TestbedError(
                 f"the simulated nodes at {self.path} did not answer within {timeout_seconds:.0f} s; "
-                "what they were told they may still do"
+                "they may still do what was requested"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise TestbedError(

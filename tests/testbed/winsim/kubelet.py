@@ -177,7 +177,9 @@ class Kubelet:
                 seen = seen or await self._read()
                 if seen is None:
                     raise ApiError(
-                        HTTPStatus.NOT_FOUND, "NotFound", "deleted by somebody; kubelets register once"
+                        HTTPStatus.NOT_FOUND,
+                        "NotFound",
+                        "the Node was deleted; a kubelet registers only once",
                     )
                 await self._report_on(seen)
             except UnreachableError:

@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SIZE[/RESERVED]",
-        help="memory of Windows machines and what their kubelets hold back, in turn where this is repeated, "
+        help="memory of Windows machines and what their kubelets reserve, in turn where this is repeated, "
         "such as 32Gi/4Gi; either may be missing (default 16776756Ki/2548Mi)",
     )
     parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
@@ -159,9 +159,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help=f"how long the containers of a pod take {text} (default 0.3)",
         )
-    parser.add_argument(
-        "--control-socket", type=Path, metavar="FILE", help="Unix socket to be told on what to do"
-    )
+    parser.add_argument("--control-socket", type=Path, metavar="FILE", help="Unix socket for requests")
     parser.add_argument(
         "--roster",
         type=Path,

@@ -37,7 +37,7 @@ class _Frame(BaseModel):
 
     at: Seconds = Field(description="a length of time since the beginning, such as 5s or 1m30s")
     spread: Seconds = Field(default=0.0, description="a length of time")
-    name: str = Field(default="", description="what people are told")
+    name: str = Field(default="", description="text to print with the step")
 
 
 class _File(BaseModel):

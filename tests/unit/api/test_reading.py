@@ -127,12 +127,12 @@ def test_every_fault_has_its_sentence_and_its_path() -> None:
     )
     assert problems_of(pool) == (
         "spec.nodeSelector: must name at least one label in `matchLabels` or `matchExpressions`; "
-        "to take all Windows nodes write matchLabels: {kubernetes.io/os: windows}",
+        "to select all Windows nodes, write matchLabels: {kubernetes.io/os: windows}",
         "spec.mode: must be 'Active', 'DryRun' or 'Paused'",
         "spec.os.version: must be given",
         "spec.labels[team]: must be empty or at most 63 letters, digits, '-', '_' and '.', "
         "beginning and ending with a letter or digit",
-        "spec.taints[0].value: must be a string; a number or a boolean needs quotes",
+        "spec.taints[0].value: must be a string. Put a number or a boolean in quotes",
         "spec.taints[0].effect: must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
         "spec.taints[1]: must be an object",
     )
@@ -157,7 +157,7 @@ def test_sentences_are_few_and_the_rest_is_counted() -> None:
     taints = [{"key": f"winpool.dev/{number}", "effect": "NoSchedule"} for number in range(MAX_PROBLEMS + 2)]
     problems = problems_of(pool_with(taints=taints))
     assert len(problems) == MAX_PROBLEMS + 1
-    assert problems[-1] == "and 2 more"
+    assert problems[-1] == "there are 2 more faults"
 
 
 def test_lengths_are_said() -> None:
@@ -229,7 +229,7 @@ def test_metadata_can_be_read_where_the_spec_cannot() -> None:
 
 
 def test_an_object_without_metadata_is_said() -> None:
-    with pytest.raises(InvalidSpecError, match=r"^metadata[.]name: must be given$"):
+    with pytest.raises(InvalidSpecError, match=r"^metadata[.]name: must be given[.]$"):
         ObjectMeta.from_object({})
 
 

@@ -59,7 +59,7 @@ def test_the_crd_takes_numbers_and_texts_and_stores_no_tuned_number() -> None:
     for name in ("systemReserved", "kubeReserved", "evictionHard"):
         node = dict(fields[name])
         (rule,) = node.pop("x-kubernetes-validations")
-        assert node.pop("description").endswith("where it is not given.")
+        assert node.pop("description").endswith(" if absent.")
         assert node == {"x-kubernetes-int-or-string": True}
         # A CEL without the type would not compile for numbers.
         assert "quantity(string(self))" in rule["rule"]

@@ -114,10 +114,14 @@ def a_pool(
     }
 
 
-def a_member(name: str, *, release: str | None = "2022", revision: int = 4052, **more: Any) -> Node:
+def a_member(
+    name: str, *, release: str | None = "2022", revision: int | str | None = 4052, **more: Any
+) -> Node:
     """Return a node of that pool that is as it asks, but for what is given as for ``a_node``."""
     os_labels = {} if release is None else {OS_VERSION_LABEL: release}
-    labels = {POOL_LABEL: "win-2022", **TEAM, **os_labels, OS_REVISION_LABEL: str(revision)}
+    if revision is not None:
+        os_labels[OS_REVISION_LABEL] = str(revision)
+    labels = {POOL_LABEL: "win-2022", **TEAM, **os_labels}
     shows: dict[str, Any] = {"labels": labels, "taints": [TAINT], **more}
     return a_node(name, **shows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.cli.hosts import Host, version_named
+from winpool.cli.node_reader import PoolHosts
 from winpool.cli.workloads import workload_of
 from winpool.support.matrix import built_in
 
@@ -77,7 +79,7 @@ def test_what_a_pod_declares_is_judged_by_the_rules_for_hosts(
 ) -> None:
     ended = checked(plugin, pod(annotation=image), host=host)
     assert (ended.code, verdict(ended)) == (code, said)
-    assert f"The image is of {image} by the annotation winpool.dev/windows-build." in ended.out[0]
+    assert f"The image is for {image}, according to the annotation winpool.dev/windows-build." in ended.out[0]
 
 
 SELECTOR = "nodeSelector: {node.kubernetes.io/windows-build: 10.0.20348}, "
@@ -93,7 +95,8 @@ def test_a_pod_declares_by_what_it_asks_of_nodes_the_oldest_of_several(plugin: P
         ended = checked(plugin, pod(spec), host=host)
         assert (ended.code, verdict(ended)) == (0, "Supported")
         assert (
-            "The image is of 10.0.20348 by what it asks of node.kubernetes.io/windows-build." in ended.out[0]
+            "The image is for 10.0.20348, according to the build that the pod selects by "
+            "node.kubernetes.io/windows-build." in ended.out[0]
         )
 
 
@@ -109,22 +112,22 @@ def test_a_host_that_a_pod_does_not_ask_for_does_not_count(plugin: Plugin) -> No
     ended = plugin("check", "-f", "-", *both, stdin=pod(SELECTOR))
     assert ended.code == 0
     assert [line.split(": ")[2] for line in ended.out] == ["Unsupported", "Supported"]
-    assert ended.out[0].endswith("It is not scheduled there: it asks for 10.0.20348.")
+    assert ended.out[0].endswith("The pod is not scheduled there: it selects 10.0.20348.")
     ended = checked(plugin, pod(SELECTOR))
     assert ended.code == 1
-    assert ended.out[-1] == "stdin:1: Pod a: asks for 10.0.20348, and none of these hosts has it"
+    assert ended.out[-1] == "stdin:1: Pod a: selects 10.0.20348, and none of these hosts has it"
 
 
 def test_a_build_that_is_given_is_taken_for_what_the_pod_declares(plugin: Plugin) -> None:
     ended = checked(plugin, pod(annotation="10.0.20348"), "--image-build", "ltsc2019")
     assert (ended.code, verdict(ended)) == (1, "Unsupported")
-    assert "The image is of 10.0.17763 by --image-build." in ended.out[0]
+    assert "The image is for 10.0.17763, according to --image-build." in ended.out[0]
 
 
 def test_a_tag_is_a_guess_that_warns_and_never_refuses(plugin: Plugin) -> None:
     ended = checked(plugin, pod(image="acme/app:1.0-ltsc2019"))
     assert (ended.code, verdict(ended)) == (0, "Warned")
-    assert "That is a guess: a tag may say anything." in ended.out[0]
+    assert "This is a guess: a tag can be wrong." in ended.out[0]
     ended = checked(plugin, pod(image="acme/app:1.0-ltsc2022"))
     assert (ended.code, verdict(ended)) == (0, "Supported")
 
@@ -132,9 +135,7 @@ def test_a_tag_is_a_guess_that_warns_and_never_refuses(plugin: Plugin) -> None:
 def test_of_an_image_that_says_nothing_nothing_is_known(plugin: Plugin) -> None:
     ended = checked(plugin, pod(image="acme/app:1.0"))
     assert (ended.code, verdict(ended)) == (0, "Unknown")
-    assert (
-        "Say it by the annotation winpool.dev/windows-build of the pod, or by --image-build" in ended.out[0]
-    )
+    assert "Set the annotation winpool.dev/windows-build of the pod, or use --image-build" in ended.out[0]
 
 
 @pytest.mark.parametrize("place", ["pod", "container"])
@@ -167,11 +168,11 @@ def test_what_is_for_linux_or_makes_no_pods_is_passed_over(plugin: Plugin) -> No
     linux = pod("nodeSelector: {kubernetes.io/os: linux}, "), pod("os: {name: linux}, ")
     text = "---\n".join((*linux, "kind: Service\nmetadata: {name: s}\n"))
     ended = checked(plugin, text)
-    assert (ended.code, ended.out) == (1, ["there are no pods for Windows in what was given"])
+    assert (ended.code, ended.out) == (1, ["no pods for Windows found"])
     assert [line.rpartition(": ")[2] for line in ended.err] == [
-        "passed over, for Linux",
-        "passed over, for Linux",
-        "passed over, it makes no pods",
+        "skipped, it is for Linux",
+        "skipped, it is for Linux",
+        "skipped, it creates no pods",
     ]
 
 
@@ -189,12 +190,15 @@ def test_a_document_that_cannot_be_read_is_refused(plugin: Plugin) -> None:
         (("-f", "-"), "one of the arguments --host-build --pool is required"),
         (("--host-build", "2022"), "the following arguments are required: -f"),
         (("-f", "-", "--host-build", "2022", "--pool", "a"), "not allowed with argument"),
-        (("-f", "-", "--host-build", "new"), "'new' is no Windows: write it as 10.0.20348, 20348 or 2022"),
-        (("-f", "-", "--host-build", "2022", "--image-build", "new"), "'new' is no Windows"),
-        (("-f", "-", "--pool", "node/a"), "'node/a' names no pool: write NAME or wnp/NAME"),
-        (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime goes with --host-build"),
+        (
+            ("-f", "-", "--host-build", "new"),
+            "'new' is not a Windows version: write it as 10.0.20348, 20348 or 2022",
+        ),
+        (("-f", "-", "--host-build", "2022", "--image-build", "new"), "'new' is not a Windows version"),
+        (("-f", "-", "--pool", "node/a"), "'node/a' is not the name of a pool: write NAME or wnp/NAME"),
+        (("-f", "-", "--pool", "a", "--runtime", "containerd://2.0.0"), "--runtime needs --host-build"),
         (("-f", "missing.yaml", "--host-build", "2022"), "missing.yaml: No such file or directory"),
-        (("-f", "https://example.com/a.yaml", "--host-build", "2022"), "URLs are not fetched"),
+        (("-f", "https://example.com/a.yaml", "--host-build", "2022"), "URLs are not supported"),
         (("-f", "-", "--pool", "wnp/a"), "no credentials for the API server"),
     ],
 )
@@ -208,7 +212,7 @@ def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_eff
     asked = ("check", "-f", "-", "--host-build", "2022", "--context", "a")
     ended = plugin(*asked, stdin=pod(annotation="10.0.20348"))
     assert ended.code == 0
-    assert ended.err == ["--context without effect: without --pool no cluster is asked"]
+    assert ended.err == ["--context has no effect: without --pool no cluster is contacted"]
 
 
 def test_a_folder_is_read(plugin: Plugin, tmp_path: Path) -> None:
@@ -262,3 +266,21 @@ def test_no_object_fails(kind: str, spec: Any, containers: Any, affinity: Any) -
 def test_the_build_of_what_is_no_windows_is_empty() -> None:
     assert Host("6.1.0-13-amd64").build_text == ""
     assert Host("10.0.20348.1607").build_text == "10.0.20348"
+
+
+def test_a_text_of_a_manifest_or_a_node_cannot_move_the_cursor(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = "w\x1b[2J\u202e"
+    hosts = PoolHosts({Host("10.0.20348.4052", evil): [evil]}, (f"node {evil}: broken",))
+    monkeypatch.setattr("winpool.cli.node_reader.read_hosts", lambda *_, **__: hosts)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": evil},
+        "spec": {"containers": [{"name": evil, "image": evil}]},
+    }
+    ended = plugin("check", "-f", "-", "--pool", "win-2022", stdin=json.dumps(pod))
+    assert ended.out
+    assert ended.err
+    assert all(line.isprintable() for line in (*ended.out, *ended.err))

@@ -44,6 +44,15 @@ def test_every_verb_says_what_it_does_and_takes_the_flags_of_kubectl(plugin: Plu
         assert "--context" in told
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_lists_its_exit_codes_in_the_same_form(plugin: Plugin, verb: str) -> None:
+    lines = plugin(verb, "--help").out
+    listed = lines[lines.index("exit codes:") + 1 :]
+    codes = [line.split()[0] for line in listed[: listed.index("")] if line[2] != " "]
+    assert codes in (["0", "1", "2", "130"], ["0", "2", "130"])
+    assert "  130  Ctrl-C stopped it" in lines
+
+
 def test_flags_for_the_cluster_may_stand_before_the_verb(plugin: Plugin) -> None:
     for arguments in (("--kubeconfig", "missing", "status"), ("status", "--kubeconfig", "missing")):
         ended = plugin(*arguments)
@@ -71,7 +80,7 @@ def test_a_pool_is_named_as_for_kubectl(given: str, name: str) -> None:
 def test_what_names_no_pool_is_a_fault_of_the_command_line(plugin: Plugin, given: str) -> None:
     ended = plugin("status", given)
     assert (ended.code, ended.out) == (2, [])
-    assert "names no pool: write NAME or wnp/NAME" in ended.err[-1]
+    assert "is not the name of a pool: write NAME or wnp/NAME" in ended.err[-1]
 
 
 def test_ctrl_c_ends_it_without_a_word(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:

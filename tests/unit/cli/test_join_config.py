@@ -86,9 +86,9 @@ def test_the_file_tells_what_is_different_on_windows(plugin: Plugin) -> None:
     for said in (
         "Windows has no cgroups",
         "protect nothing by themselves",
-        "requests of pods equal their limits",
-        "sets those that are not named to zero",
-        "startupTaints are not here: the operator puts them on",
+        "memory limits of pods equal to their requests",
+        "sets all others to zero",
+        "Do not add the startupTaints of the pool: the operator adds and removes them",
         "--config-dir",
         "3060Mi (systemReserved 2Gi + kubeReserved 512Mi + evictionHard 500Mi)",
     ):
@@ -128,19 +128,19 @@ def test_a_kubelet_before_1_31_is_told_that_it_evicts_nobody(plugin: Plugin) -> 
     ended = asked(plugin, version="1.30")
     assert ended.code == 0
     assert ended.err == [
-        "a kubelet 1.30 takes memory.available off Allocatable, but evicts no pod on Windows for it: that "
-        "came with 1.31"
+        "a kubelet 1.30 subtracts memory.available from Allocatable, but evicts no pod on Windows because of "
+        "it: kubelets do that since 1.31"
     ]
     assert yaml.safe_load("\n".join(ended.out))["evictionHard"]["memory.available"] == "500Mi"
-    assert "Before 1.31 a kubelet evicts no pod" in commented(ended)
-    assert "Before 1.31 a kubelet evicts no pod" not in commented(asked(plugin, version="1.31"))
+    assert "A kubelet before 1.31 subtracts memory.available" in commented(ended)
+    assert "A kubelet before 1.31 subtracts memory.available" not in commented(asked(plugin, version="1.31"))
 
 
 def test_a_kubelet_before_1_30_has_no_folder(plugin: Plugin) -> None:
     assert "--config-dir" not in "\n".join(asked(plugin, version="1.29").out)
     script = "\n".join(asked(plugin, "-o", "powershell", version="1.29").out)
     assert "--config-dir" not in script
-    assert "reads one file: merge this into the one that --config names" in script
+    assert "reads one file: merge this file into the one that --config names" in script
 
 
 @pytest.mark.parametrize("version", ["1.34", "v1.34.2-eks-fb459a0", "1.34+"])
@@ -175,8 +175,8 @@ def test_flags_are_there_for_kubelets_whose_file_cannot_have_all_of_it(plugin: P
 @pytest.mark.parametrize(
     ("minor", "said"),
     [
-        ("1.30", "With anything else here a kubelet before 1.31 does not start."),
-        ("1.31", "With anything else here a kubelet logs a warning and ignores it."),
+        ("1.30", "With other values a kubelet before 1.31 does not start."),
+        ("1.31", "With other values the kubelet logs a warning and ignores them."),
     ],
 )
 def test_from_1_31_on_a_kubelet_starts_with_settings_for_cgroups(
@@ -200,9 +200,9 @@ def test_labels_that_no_kubelet_may_set_are_left_out_and_named(plugin: Plugin) -
     ended = asked(plugin, "-o", "flags", pool=pool + RESERVED)
     assert ended.out[-1] == "--node-labels=agentpool=win22,team=payments"
     assert ended.err == [
-        "left out, since no kubelet may set them: acme.node-restriction.kubernetes.io/pci, "
-        "node-role.kubernetes.io/win; the operator puts those of spec.labels on, those of nodeSelector an "
-        "admin has to"
+        "labels that a kubelet must not set: acme.node-restriction.kubernetes.io/pci, "
+        "node-role.kubernetes.io/win; the operator adds those of spec.labels, and an admin must add those of "
+        "nodeSelector"
     ]
 
 
@@ -240,23 +240,23 @@ def test_expressions_give_a_label_where_they_leave_no_choice(plugin: Plugin) -> 
     ended = asked(plugin, "-o", "flags", pool=pool + RESERVED)
     assert ended.out[-1] == "--node-labels=pool=a,team=payments"
     assert ended.err == [
-        "nodeSelector also asks for tier In (a, b) and gpu Exists: see to it that the nodes have that"
+        "nodeSelector also requires tier In (a, b) and gpu Exists: make sure that the nodes match"
     ]
 
 
 @pytest.mark.parametrize(
     ("more", "word"),
     [
-        (("-f", "-"), "give --kubelet-version"),
+        (("-f", "-"), "-f needs --kubelet-version too"),
         (("-f", "missing.yaml", "--kubelet-version", "1.34"), "missing.yaml: No such file or directory"),
-        (("-f", "https://example.com/a.yaml", "--kubelet-version", "1.34"), "URLs are not fetched"),
-        (("--kubelet-version", "new"), "'new' is no version of Kubernetes: write it as 1.34"),
-        (("--kubelet-version", "1.13"), "'1.13' is too old: Windows nodes are stable from 1.14 on"),
+        (("-f", "https://example.com/a.yaml", "--kubelet-version", "1.34"), "URLs are not supported"),
+        (("--kubelet-version", "new"), "'new' is not a Kubernetes version: write it as 1.34"),
+        (("--kubelet-version", "1.13"), "'1.13' is too old: Windows nodes are stable since Kubernetes 1.14"),
         (
             ("-f", "-", "--kubelet-version", "1.22"),
-            "has no registerWithTaints, which came with 1.23: give -o flags",
+            "has no registerWithTaints, which 1.23 added: use -o flags",
         ),
-        (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "give -o flags"),
+        (("-f", "-", "--kubelet-version", "1.22", "-o", "powershell"), "use -o flags"),
         (("-o", "json"), "invalid choice: 'json'"),
         ((), "no credentials for the API server"),
     ],
@@ -287,7 +287,7 @@ def test_the_pool_is_found_in_a_folder_and_with_r_in_the_folders_below(plugin: P
 def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
     ended = asked(plugin, "--context", "x", "--kubeconfig", "y")
     assert ended.code == 0
-    assert ended.err == ["--kubeconfig and --context without effect: with -f no cluster is asked"]
+    assert ended.err == ["--kubeconfig and --context have no effect: with -f no cluster is contacted"]
 
 
 def test_a_file_that_is_no_text_ends_with_2(plugin: Plugin) -> None:
@@ -307,7 +307,7 @@ def test_a_file_that_is_no_text_ends_with_2(plugin: Plugin) -> None:
             POOL.replace("labels:", "lables:"),
             'spec.lables: unknown field "spec.lables"; did you mean `labels`?',
         ),
-        (f"{POOL}  os: {{}}\n", 'line 11: key "os" is already set in line 6'),
+        (f"{POOL}  os: {{}}\n", 'line 11: key "os" is already set on line 6'),
         (f"{POOL}  reservedMemory: {{systemReservd: 1Gi}}\n", "unknown field"),
         (f"{POOL}  reservedMemory: {{systemReserved: 2.5}}\n", 'must be of type integer,string: "number"'),
         (f"{POOL}  reservedMemory: {{systemReserved: 2GB}}\n", "systemReserved: "),

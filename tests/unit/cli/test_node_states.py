@@ -33,25 +33,43 @@ MISMATCH = "winpool.dev/reserved-memory-mismatch:NoSchedule"
         ({"revision": 2999}, NodeState.UPGRADE_DUE),
         ({"revision": 3000}, NodeState.UP_TO_DATE),
         ({"release": None}, NodeState.BUILD_UNKNOWN),
+        ({"revision": None}, NodeState.BUILD_UNKNOWN),
+        ({"revision": "x"}, NodeState.BUILD_UNKNOWN),
         ({"taints": [TAINT, MISMATCH]}, NodeState.MEMORY_MISMATCH),
         ({"labels": {POOL_LABEL: "win-2022", **TEAM, "agentpool": "blue"}}, NodeState.TO_BE_RELEASED),
     ],
 )
 def test_a_node_is_counted_under_the_worst_that_it_shows(more: dict[str, Any], state: NodeState) -> None:
     node = a_member("w1", **more)
-    assert node_groups(POOL, [node], counted=1) == (NodeGroup(state, 1, ("w1",)),)
+    assert node_groups(POOL, [node], counted=1, up_to_date=40) == (NodeGroup(state, 1, ("w1",)),)
 
 
 def test_a_release_that_shares_a_build_with_another_is_up_to_date() -> None:
     """Windows Server 1809 and 2019 have one build, and nodes are labelled as the longer supported one."""
     pool = a_pool(spec={"os": {"version": "1809"}})
-    (group,) = node_groups(pool, [a_member("w1", release="2019")], counted=1)
+    (group,) = node_groups(pool, [a_member("w1", release="2019")], counted=1, up_to_date=40)
     assert group.state is NodeState.UP_TO_DATE
+
+
+def test_a_revision_that_nobody_knows_is_up_to_date_where_none_is_asked_for() -> None:
+    (group,) = node_groups(a_pool(), [a_member("w1", revision=None)], counted=1, up_to_date=1)
+    assert group.state is NodeState.UP_TO_DATE
+
+
+def test_no_more_nodes_are_up_to_date_than_the_pool_says() -> None:
+    """A node on which a label could not be removed looks as it should."""
+    assert node_groups(POOL, members(3), counted=3, up_to_date=2) == (
+        NodeGroup(NodeState.UP_TO_DATE, 2),
+        NodeGroup(NodeState.NOT_AS_ASKED, 1),
+    )
+    assert node_groups(POOL, members(2), counted=2, up_to_date=0) == (
+        NodeGroup(NodeState.NOT_AS_ASKED, 2, ("w01", "w02")),
+    )
 
 
 def test_the_good_come_first_then_the_worst() -> None:
     nodes = [a_member("b", unschedulable=True), *members(2), a_member("a", ready="False")]
-    assert [group.state for group in node_groups(POOL, nodes, counted=4)] == [
+    assert [group.state for group in node_groups(POOL, nodes, counted=4, up_to_date=40)] == [
         NodeState.UP_TO_DATE,
         NodeState.NOT_READY,
         NodeState.CORDONED,
@@ -59,22 +77,22 @@ def test_the_good_come_first_then_the_worst() -> None:
 
 
 def test_nodes_that_do_not_carry_the_label_are_counted_without_names() -> None:
-    groups = node_groups(POOL, members(3), counted=12)
+    groups = node_groups(POOL, members(3), counted=12, up_to_date=40)
     assert groups[-1] == NodeGroup(NodeState.NOT_WRITTEN, 9)
-    assert node_groups(POOL, [], counted=12) == (NodeGroup(NodeState.NOT_WRITTEN, 12),)
-    assert node_groups(POOL, [], counted=0) == ()
+    assert node_groups(POOL, [], counted=12, up_to_date=40) == (NodeGroup(NodeState.NOT_WRITTEN, 12),)
+    assert node_groups(POOL, [], counted=0, up_to_date=40) == ()
 
 
 def test_all_nodes_of_a_pool_that_is_being_deleted_are_to_be_released() -> None:
     pool = a_pool(metadata={"deletionTimestamp": "2026-11-01T11:00:00Z"})
-    (group,) = node_groups(pool, members(3), counted=3)
+    (group,) = node_groups(pool, members(3), counted=3, up_to_date=40)
     assert (group.state, group.count) == (NodeState.TO_BE_RELEASED, 3)
 
 
 def test_of_a_spec_that_cannot_be_read_what_every_node_shows_is_told() -> None:
     pool = a_pool(spec={"nodeSelector": 7})
     nodes = [a_member("w1", ready="False"), a_member("w2", taints=[])]
-    assert [group.state for group in node_groups(pool, nodes, counted=2)] == [
+    assert [group.state for group in node_groups(pool, nodes, counted=2, up_to_date=40)] == [
         NodeState.UP_TO_DATE,
         NodeState.NOT_READY,
     ]

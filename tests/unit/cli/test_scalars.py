@@ -97,12 +97,12 @@ def test_a_tag_that_nobody_knows_makes_a_text() -> None:
 @pytest.mark.parametrize(
     ("tag", "text", "word"),
     [
-        ("int", "x", "'x' is no int"),
-        ("int", "1.5", "is no int"),
-        ("int", "true", "is no int"),
-        ("float", "true", "is no float"),
-        ("bool", "1", "is no bool"),
-        ("null", "x", "is no null"),
+        ("int", "x", "'x' is not of the type int"),
+        ("int", "1.5", "is not of the type int"),
+        ("int", "true", "is not of the type int"),
+        ("float", "true", "is not of the type float"),
+        ("bool", "1", "is not of the type bool"),
+        ("null", "x", "is not of the type null"),
         ("binary", "a", "not base64"),
     ],
 )
@@ -116,7 +116,7 @@ NO_JSON = (".inf", "-.inf", "+.inf", ".nan")
 
 @pytest.mark.parametrize("text", [*NO_JSON, "+.Inf", ".NaN"])
 def test_what_json_cannot_say_is_refused(text: str) -> None:
-    with pytest.raises(ScalarError, match="no form in JSON"):
+    with pytest.raises(ScalarError, match="does not exist in JSON"):
         resolve(text, tag=None, plain=True)
 
 

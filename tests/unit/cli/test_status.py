@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.builders import NOON
+from harness.strategies import NASTY
 from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_troubles, members
 from winpool.api.conditions import ConditionType
+from winpool.api.text import printable
+from winpool.cli.live import Seen
 from winpool.cli.node_states import node_groups
-from winpool.cli.paper import Look, look_of
+from winpool.cli.paper import Ink, Look, Paper, look_of
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pools
-from winpool.cli.status import render
+from winpool.cli.status import _Screen, render
 from winpool.cli.status_json import content_of
+from winpool.cli.widths import fills, rows_of, width_of
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
@@ -191,6 +201,13 @@ def test_the_plan_of_a_dry_run_is_folded_by_what_would_be_changed() -> None:
     assert "55 nodes more" in lines[-1]
 
 
+def test_a_step_of_the_plan_that_was_cut_says_so() -> None:
+    team = {"kind": "Label", "key": "team", "to": "billing"}
+    step = {"node": "w1", "action": "Update", "reason": "Labels", "changes": [team], "changeCount": 12}
+    pool = a_pool(spec={"mode": "DryRun"}, status={"plan": {"totalNodes": 1, "steps": [step]}})
+    assert "add label team: billing and 11 more on 1 node (w1)" in squeezed(shown(pool))
+
+
 def test_what_a_taint_of_the_plan_would_meet_is_shown() -> None:
     preflight = {
         "taint": "os=windows:NoExecute", "nodes": 2, "intolerantPods": 5,
@@ -238,10 +255,105 @@ def test_a_text_of_somebody_else_cannot_move_the_cursor() -> None:
     assert not [line for line in text.splitlines() if line.startswith("forged")]
 
 
+@pytest.mark.parametrize("look", [Look(80), Look(80, unicode=True)])
+@pytest.mark.parametrize("state", ["ready", "unschedulable", "up to date"])
+def test_a_node_cannot_write_on_the_terminal_by_its_name_or_labels(look: Look, state: str) -> None:
+    evil = "w\x1b[2J\x1b]0;x\x07\n\x9b1m\u2028\u202e\u3164e\u0301\u0301\u0301"
+    more: dict[str, Any] = {"ready": evil} if state == "ready" else {"unschedulable": state != "up to date"}
+    nodes = [a_member(evil, release=evil, **more), a_member(f"{evil}2", labels={evil: evil})]
+    text = shown(a_pool(nodes=2), nodes, look=look, nodes_problem="")
+    assert all(printable(line) == line for line in text.split("\n"))
+    text = shown(a_pool(nodes=2), [], look=look, nodes_problem=evil)
+    assert all(printable(line) == line for line in text.split("\n"))
+
+
+@given(st.text() | NASTY)
+def test_paper_takes_any_text_and_shows_none_that_is_not_printable(text: str) -> None:
+    paper = Paper(Look(60, unicode=True))
+    paper.line(text)
+    paper.wrapped(text, first="  ", rest="    ")
+    paper.marked(text, ink=Ink.BAD)
+    paper.table([{"NAME": text, "STATE": "x"}], dropped=(), indent="")
+    lines = paper.text.split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert lines[-2].endswith("   x"), "a row of a table is one line"
+
+
 def test_an_object_of_any_shape_is_shown_as_far_as_it_can_be_read() -> None:
     strange: Any = {"metadata": [], "spec": "no", "status": {"conditions": [1], "issues": {}, "nodes": "x"}}
     for pool in ({}, strange, {"metadata": {"name": "a"}, "status": {"issues": [None, {"nodes": "w1"}]}}):
         assert shown(pool, [])
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**63, -1, "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+    | st.sampled_from([-5000, 5000]).map(lambda digits: 10**digits if digits > 0 else -(10**-digits))
+    | st.floats()
+    | st.text(max_size=8)
+    | NASTY,
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=8), each, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Return the way to every value inside ``value``."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, key)
+            yield from places(inner, (*path, key))
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> Mapping[str, Any]:
+    """Return a pool with any JSON in a few places."""
+    pool = deepcopy(five_troubles()[0])
+    pool["metadata"]["deletionTimestamp"] = None
+    pool["spec"]["os"]["targetRevision"] = 3000
+    step = {
+        "node": "w1",
+        "reason": "Labels",
+        "changes": [{"kind": "Label", "key": "a", "from": "b", "to": "c"}],
+    }
+    preflight = {"taint": "a", "nodes": 1, "intolerantPods": 2, "pods": ["a/x"], "daemonSets": ["a/y"]}
+    pool["status"]["plan"] = {"totalNodes": 1, "steps": [step], "preflight": [preflight]}
+    for path in draw(st.lists(st.sampled_from(list(places(pool))), min_size=1, max_size=4)):
+        holder: Any = pool
+        with suppress(LookupError, TypeError):
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = draw(JSON)
+    return pool
+
+
+@given(mangled() | st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON))
+def test_whatever_an_object_holds_it_is_shown(pool: Mapping[str, Any]) -> None:
+    view = view_of(pool)
+    assert content_of(view)["name"] == view.name
+    text = render(pool, [a_member("w1", revision=10**20)], now=NOON, look=WIDE)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert render_pools([view, view], now=NOON, look=WIDE)
+
+
+def test_a_condition_without_a_type_is_left_out_for_programs() -> None:
+    pool = a_pool(conditions=[a_condition("Stalled", "True", "TaintsHeld")])
+    pool["status"]["conditions"].append({"type": []})
+    assert [each["type"] for each in content_of(view_of(pool))["conditions"]] == ["Stalled"]
+
+
+def test_a_number_that_is_longer_than_python_writes_counts_as_absent() -> None:
+    builds = [{"build": "10.0.20348", "minRevision": 10**5000, "maxRevision": 4052, "nodes": 10**5000}]
+    (build,) = view_of(a_pool(status={"builds": builds})).builds
+    assert (build.revisions, build.nodes) == ("4052", 0)
+
+
+def test_columns_of_a_table_are_aligned_by_what_letters_take() -> None:
+    pools = [a_pool(name="漢字"), a_pool(name="e\u0301")]
+    lines = render_pools(map(view_of, pools), now=NOON, look=Look(100, unicode=True)).splitlines()
+    assert [line.split("2022")[0] for line in lines[1:]] == ["漢字   ", "e\u0301      "]
 
 
 class TestSeveralPools:
@@ -270,7 +382,8 @@ class TestJson:
     def test_it_has_what_the_text_has_under_the_names_of_the_api(self) -> None:
         pool, nodes = five_troubles()
         view = view_of(pool)
-        content = content_of(view, node_groups(pool, nodes, counted=view.nodes))
+        groups_of = node_groups(pool, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes)
+        content = content_of(view, groups_of)
         assert json.loads(json.dumps(content)) == content
         assert content["name"] == "win-2022"
         assert content["state"] == "TooFewNodesReady"
@@ -288,6 +401,60 @@ class TestJson:
 
     def test_without_nodes_it_does_not_say_that_there_are_none(self) -> None:
         assert "nodeGroups" not in content_of(view_of(a_pool()))
+
+
+class TestScreen:
+    """What ``-w`` draws on a terminal."""
+
+    @pytest.fixture
+    def drawn(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+        def draw(seen: Seen, *, columns: int, height: int) -> list[str]:
+            stream = _Stream()
+            monkeypatch.setenv("COLUMNS", str(columns))
+            monkeypatch.setenv("LINES", str(height))
+            monkeypatch.setattr("sys.stdout", stream)
+            _Screen(argparse.Namespace(output="text", pool="win-2022")).draw(seen)
+            stream.seek(0)
+            text = re.sub("\x1b\\[[0-9;]*[mHJK]", "", stream.read())
+            return text.removesuffix("\n").split("\n")
+
+        return draw
+
+    @pytest.mark.parametrize("height", [2, 5, 20, 400])
+    @pytest.mark.parametrize("columns", [20, 80, 200])
+    @pytest.mark.parametrize("word", ["x" * 900, "漢字" * 400, "e\u0301" * 900, "a b " * 300])
+    def test_a_picture_takes_no_more_rows_than_there_are(
+        self, drawn: Callable[..., list[str]], word: str, columns: int, height: int
+    ) -> None:
+        pool = a_pool(name=word[:300], issues=[an_issue("VersionSkew", word, message=word, fix=word)])
+        rows = drawn(Seen(pools=(pool,), nodes=tuple(members(3))), columns=columns, height=height)
+        assert len(rows) < height, "one row is for the cursor"
+        assert all(width_of(row) <= columns for row in rows)
+
+    def test_what_fits_is_shown_whole_and_what_does_not_is_counted(
+        self, drawn: Callable[..., list[str]]
+    ) -> None:
+        pool = a_pool(issues=[an_issue("VersionSkew", "w1", fix="x" * 900)])
+        seen = Seen(pools=(pool,), nodes=tuple(members(3)))
+        whole = drawn(seen, columns=80, height=100)
+        assert "".join(whole).count("x" * 900) == 1
+        rows = drawn(seen, columns=80, height=20)
+        assert rows[1:-1] == whole[1:18]
+        assert rows[-1] == f"({len(whole) - 18} more lines: a taller terminal shows them)"
+        assert any(row.startswith("State:") for row in rows)
+
+    @given(st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z"))), st.integers(2, 30))
+    def test_rows_have_all_of_a_line_and_each_its_own_colour(self, text: str, columns: int) -> None:
+        rows = list(rows_of(f"\x1b[31m{text}\x1b[0m.", columns=columns))
+        assert "".join(rows).replace("\x1b[31m", "").replace("\x1b[0m", "") == f"{text}."
+        for row in rows:
+            assert row.count("\x1b[31m") <= row.count("\x1b[0m") <= 1
+            assert width_of(row.replace("\x1b[31m", "").replace("\x1b[0m", "")) <= columns
+
+    def test_the_last_letter_of_a_full_row_is_not_erased(self) -> None:
+        assert fills(f"\x1b[31m{'x' * 79}\x1b[0m!", columns=80)
+        assert not fills(f"\x1b[31m{'x' * 78}\x1b[0m!", columns=80)
+        assert fills("漢" * 40, columns=80)
 
 
 class _Stream(io.TextIOWrapper):

@@ -13,7 +13,7 @@ from winpool.support.matrix import built_in
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
-LAST_WORD = "The API server has the last word; --server asks it."
+LAST_WORD = "The API server makes the final decision: ask it with --server."
 
 GOOD = """\
 apiVersion: winpool.dev/v1alpha1
@@ -32,7 +32,7 @@ def test_a_good_pool_is_valid(plugin: Plugin) -> None:
     assert (ended.code, ended.out, ended.err[1:]) == (0, [], ["1 pool valid", LAST_WORD])
     # What the verdict is depends on the day; test_outlook has those.
     assert ended.err[0].startswith("stdin:1: document 1 (win-2022): Windows Server 2022: ")
-    assert ended.err[0].endswith(f"; data of {built_in().as_of}")
+    assert ended.err[0].endswith(f"; data from {built_in().as_of}")
 
 
 def test_a_row_that_the_operator_would_refuse_is_refused(plugin: Plugin) -> None:
@@ -70,7 +70,7 @@ def test_every_fault_is_a_line_with_its_place(plugin: Plugin) -> None:
         'pool.yaml:10: document 1 (win-2022): spec.lables: unknown field "spec.lables"; '
         "did you mean `labels`?",
     ]
-    assert ended.err == ["3 faults", LAST_WORD]
+    assert ended.err == ["3 errors", LAST_WORD]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_number_that_no_quotes_would_save_gets_no_hint(plugin: Plugin) -> None
 def test_a_key_that_is_there_twice_is_refused(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", stdin=f'{GOOD}  os: {{version: "2025"}}\n')
     assert ended.code == 1
-    assert ended.out == ['stdin:7: document 1 (win-2022): key "os" is already set in line 6']
+    assert ended.out == ['stdin:7: document 1 (win-2022): key "os" is already set on line 6']
 
 
 def test_folders_files_and_documents_are_all_looked_at(plugin: Plugin) -> None:
@@ -133,14 +133,14 @@ def test_with_r_the_folders_below_are_looked_at_too(plugin: Plugin) -> None:
 def test_flags_for_a_cluster_that_is_not_asked_are_taken_and_said_to_have_no_effect(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", "--context", "prod", stdin=GOOD)
     assert ended.code == 0
-    assert ended.err[0] == "--context without effect: without --server no cluster is asked"
+    assert ended.err[0] == "--context has no effect: without --server no cluster is contacted"
 
 
 def test_objects_of_other_kinds_are_passed_over_with_a_note(plugin: Plugin) -> None:
     ended = plugin("validate", "-f", "-", stdin=f"{NAMESPACE}---\n{GOOD}")
     assert (ended.code, ended.out) == (0, [])
-    assert [line for line in ended.err if "; data of " not in line] == [
-        "stdin:1: document 1 (payments): passed over, a Namespace is no WindowsNodePool",
+    assert [line for line in ended.err if "; data from " not in line] == [
+        "stdin:1: document 1 (payments): skipped, Namespace is not WindowsNodePool",
         "1 pool valid",
         LAST_WORD,
     ]
@@ -149,7 +149,7 @@ def test_objects_of_other_kinds_are_passed_over_with_a_note(plugin: Plugin) -> N
 @pytest.mark.parametrize("text", ["", "---\n", NAMESPACE])
 def test_where_there_is_no_pool_nothing_is_called_valid(plugin: Plugin, text: str) -> None:
     ended = plugin("validate", "-f", "-", stdin=text)
-    assert (ended.code, ended.out) == (1, ["there is no WindowsNodePool in what was given"])
+    assert (ended.code, ended.out) == (1, ["no WindowsNodePool found"])
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_nearly_a_pool_is_refused(plugin: Plugin, text: str, sentence: s
     [
         (("-f", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
         (("-f", "latin.yaml"), "latin.yaml: not UTF-8 at byte 11"),
-        (("-f", "https://example.com/pool.yaml"), "https://example.com/pool.yaml: URLs are not fetched"),
+        (("-f", "https://example.com/pool.yaml"), "https://example.com/pool.yaml: URLs are not supported"),
         (("-f", "pool.yaml", "--server"), "no credentials for the API server: give --kubeconfig"),
         (
             ("-f", "pool.yaml", "--server", "--kubeconfig", "missing"),

@@ -134,8 +134,8 @@ async def test_a_field_that_is_not_known_is_told(tmp_path: Path, caplog: pytest.
     cluster = {"proxy-uri": "http://p:1", "disable-compression": True, "extensions": []}
     await load(a_kubeconfig(tmp_path, user={"token": "t", "as-group": ["dev"]}, cluster=cluster))
     assert caplog.messages == [
-        "kubeconfig user 'u': the field 'as-group' is not known and does nothing",
-        "kubeconfig cluster 'c': the field 'proxy-uri' is not known and does nothing",
+        "kubeconfig user 'u': winpool does not know the field 'as-group' and ignores it",
+        "kubeconfig cluster 'c': winpool does not know the field 'proxy-uri' and ignores it",
     ]
 
 

@@ -13,6 +13,8 @@ from harness.strategies import NASTY
 from winpool.cluster import errors
 from winpool.cluster.access import explain, rule_text
 from winpool.cluster.errors import Forbidden, Permission, error_of, parse_permission, parse_retry_after
+from winpool.cluster.request import Request
+from winpool.control.act.lane import is_of_one_object
 
 FORBIDDEN = (
     'nodes "w1" is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot patch resource'
@@ -122,9 +124,9 @@ def test_a_403_names_the_missing_permission_and_the_rule() -> None:
         user="system:serviceaccount:winpool-system:winpool",
     )
     assert explain(error) == (
-        "system:serviceaccount:winpool-system:winpool may not patch nodes/status in the whole cluster:"
-        ' add the rule {apiGroups: [""], resources: ["nodes/status"], verbs: ["patch"]}'
-        " to a ClusterRole that is bound to it"
+        "system:serviceaccount:winpool-system:winpool may not patch nodes/status in the whole cluster."
+        ' Add the rule {apiGroups: [""], resources: ["nodes/status"], verbs: ["patch"]}'
+        " to a ClusterRole that is bound to it."
     )
 
 
@@ -136,9 +138,9 @@ def test_a_403_in_a_namespace_asks_for_a_role_there() -> None:
     error = error_of(status=403, body=status(message=message), request="create events")
     assert isinstance(error, Forbidden)
     assert explain(error) == (
-        "u may not create events.events.k8s.io in namespace default: add the rule"
+        "u may not create events.events.k8s.io in namespace default. Add the rule"
         ' {apiGroups: ["events.k8s.io"], resources: ["events"], verbs: ["create"]}'
-        " to a Role in namespace default that is bound to it"
+        " to a Role in namespace default that is bound to it."
     )
 
 
@@ -243,3 +245,100 @@ def test_what_a_server_says_is_printable_wherever_it_is_shown(text: str) -> None
     assert error.message.isprintable()
     assert str(error) == error.message
     assert errors.CredentialsError(text).message.isprintable()
+
+
+# What a webhook or policy quotes
+
+OURS = (
+    'nodes "w1" is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot patch'
+    ' resource "nodes" in API group "" at the cluster scope'
+)
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        'admission webhook "no.example.com" denied the request: ',
+        "nodes \"w1\" is forbidden: ValidatingAdmissionPolicy 'fence' with binding 'b' denied request: ",
+    ],
+)
+def test_a_sentence_of_rbac_that_admission_quotes_is_no_missing_permission(denial: str) -> None:
+    error = error_of(status=403, body=status(message=denial + OURS), request="patch nodes w1", group="")
+    assert isinstance(error, Forbidden)
+    assert error.permission is None
+    assert is_of_one_object(error)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ('resource "nodes"', 'resource "*"'),
+        ('resource "nodes"', 'resource "secrets"'),
+        ("cannot patch", "cannot delete"),
+        ("cannot patch", "cannot *"),
+        ('API group ""', 'API group "*"'),
+    ],
+)
+def test_only_the_permission_for_the_request_itself_is_missing(ours: str, theirs: str) -> None:
+    found = error_of(status=403, body=status(message=OURS), request="patch nodes w1", group="")
+    assert isinstance(found, Forbidden)
+    assert found.permission is not None
+    message = OURS.replace(ours, theirs)
+    other = error_of(status=403, body=status(message=message), request="patch nodes w1", group="")
+    assert isinstance(other, Forbidden)
+    assert other.permission is None
+
+
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [
+        ("/api/v1/nodes/w1", ""),
+        ("/apis/winpool.dev/v1alpha1/windowsnodepools?limit=5", "winpool.dev"),
+        ("/version", ""),
+    ],
+)
+def test_a_request_knows_its_group(path: str, group: str) -> None:
+    assert Request(verb="get", resource="r", path=path).group == group
+
+
+# Secrets that others quote
+
+SECRET = "S3cret-Passw0rd"
+LEAKS = [
+    f"cannot reach https://svc:{SECRET}@proxy:3128/x",
+    f"cannot reach //svc:{SECRET}@proxy:3128/x",
+    f"cannot reach https://proxy:3128/x?a=b&token={SECRET}&c=d",
+    f"cannot reach https://proxy:3128/x?access_token={SECRET}",
+    f"cannot reach https://proxy:3128/x?sig={SECRET}#f",
+    f"sent Authorization: Bearer {SECRET} to it",
+]
+
+
+def shows(text: str) -> bool:
+    return any(SECRET[at : at + 4] in text for at in range(len(SECRET) - 3))
+
+
+@pytest.mark.parametrize("text", LEAKS)
+def test_no_cut_of_a_message_shows_four_characters_of_a_secret(text: str) -> None:
+    for end in range(len(text) + 1):
+        assert not shows(errors.ApiError(text[:end]).message), text[:end]
+    for limit in (1024, 4096):
+        for before in range(limit - len(text) - 40, limit + 1):
+            said = f"{'x ' * (before // 2)}{text} and {'y ' * 9000}"
+            for body in (status(message=said), said.encode()):
+                message = error_of(status=502, body=body, request="list nodes").message
+                assert not shows(message)
+                assert len(message) <= 1024
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot reach https://10.0.0.1:6443/api",
+        "https://host:6443: refused",
+        "https://[::1]:6443/x",
+        "a: //b/c",
+    ],
+)
+def test_a_url_without_a_secret_is_shown_as_it_is(text: str) -> None:
+    assert errors.ApiError(text).message == text

@@ -168,6 +168,21 @@ async def test_a_budget_of_one_pool_leaves_the_others_alone(recorder: tuple[Even
     assert events.dropped == {"rate_limited": 6}
 
 
+async def test_no_other_event_takes_the_room_of_a_warning(recorder: tuple[EventRecorder, Clock]) -> None:
+    events, _ = recorder
+    for number in range(500):
+        events.record(about(number), budget=f"pool-{number % 10}")
+    before = dict(events.dropped)
+    for number in range(1000, 1016):
+        events.record(about(number), budget="pool-1", is_warning=True)
+    assert dict(events.dropped) == before
+    for number in range(2000, 2300):
+        events.record(about(number), budget=f"pool-{number}", is_warning=True)
+    assert events.dropped["cluster_rate_limited"] - before.get("cluster_rate_limited", 0) == 216, (
+        "not without end"
+    )
+
+
 async def test_many_pools_together_have_a_budget_too(recorder: tuple[EventRecorder, Clock]) -> None:
     events, clock = recorder
     for number in range(300):

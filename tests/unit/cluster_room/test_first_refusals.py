@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
+from winpool.cluster import guests
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
 from winpool.cluster.first_refusals import LASTS_SECONDS, MOST, FirstRefusals
@@ -209,3 +210,13 @@ async def test_a_guest_meets_a_broken_connection_and_then_the_refusal_with_its_w
         async with guest.get(url) as response:
             assert response.status == 403
             assert (await response.json())["message"] == words
+
+
+async def test_a_guest_is_not_read_a_refusal_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "REPLY_LIMIT", 100)
+    async with a_door(tmp_path, Time()) as (server, door), door.guest_session() as guest:
+        server.answer = lambda _: page("x" * 200_000)
+        with pytest.raises(aiohttp.ClientConnectionError, match="an answer of more than 100 bytes"):
+            await guest.get(f"{server.url}/apis")

@@ -73,6 +73,11 @@ def test_a_time_of_another_zone_is_written_as_the_api_server_does() -> None:
     assert told["lastTransitionTime"] == "2026-11-01T13:00:01Z"
 
 
+def test_the_first_year_is_written_with_four_digits() -> None:
+    (told,) = applied(HIGH, standing=(since(HIGH, datetime.min.replace(tzinfo=UTC)),))
+    assert told["lastTransitionTime"] == "0001-01-01T00:00:00Z"
+
+
 def test_no_condition_is_an_empty_set_so_that_those_of_ours_come_off() -> None:
     assert applied(standing=(since(HIGH, SINCE),)) == []
 

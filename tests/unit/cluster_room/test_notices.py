@@ -61,7 +61,7 @@ def test_an_outage_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture
         clock.now += 10
     outage.ended()
     outage.ended()
-    assert caplog.messages == ["nodes: refused; kept", "nodes: working again after 50.0 s"]
+    assert caplog.messages == ["nodes: refused; kept", "nodes: recovered after 50.0 s"]
 
 
 def test_an_outage_of_another_kind_is_told_and_a_long_one_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,7 +84,7 @@ def test_flapping_is_not_told_each_time(caplog: pytest.LogCaptureFixture) -> Non
         outage.failed(Unavailable("cut", reason="StreamCut"))
         outage.ended()
         clock.now += 5
-    assert caplog.messages == ["nodes: cut; kept", "nodes: working again after 0.0 s"]
+    assert caplog.messages == ["nodes: cut; kept", "nodes: recovered after 0.0 s"]
     clock.now += 60
     outage.failed(Unavailable("cut", reason="StreamCut"))
     assert len(caplog.messages) == 3

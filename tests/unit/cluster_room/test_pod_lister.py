@@ -103,7 +103,7 @@ async def test_nodes_with_pods_that_cannot_be_read_are_told_and_logged_once(
     assert seen == ["a", "b"]
     (record,) = caplog.records
     assert record.getMessage().startswith("list pods: a pod on node w1: ")
-    assert record.getMessage().endswith("what is on 3 nodes counts as unknown")
+    assert record.getMessage().endswith("the pods of 3 nodes count as unknown")
 
 
 async def test_a_pod_that_may_be_on_any_node_makes_the_list_say_nothing() -> None:
@@ -135,7 +135,7 @@ async def test_after_a_page_too_large_the_next_list_asks_for_smaller_ones(
     smaller = [250, 125, 62, 31, 15, 7, 3, 1]
     assert [int(asked["limit"]) for asked in source.asked] == [500, *smaller, 1, 1]
     assert [record.getMessage() for record in caplog.records] == [
-        f"{HUGE}; asking for {limit} pods at a time" for limit in smaller
+        f"{HUGE}; winpool asks for {limit} pods a page now" for limit in smaller
     ]
 
 

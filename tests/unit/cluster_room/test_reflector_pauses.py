@@ -210,6 +210,6 @@ async def test_a_refusal_is_told_with_the_rule_that_is_missing_until_a_watch_is_
         await asyncio.sleep(0.4)
         error = running.reflector.last_error
         assert isinstance(error, Forbidden)
-        assert 'add the rule {apiGroups: [""], resources: ["nodes"], verbs: ["watch"]}' in error.message
+        assert 'Add the rule {apiGroups: [""], resources: ["nodes"], verbs: ["watch"]}' in error.message
         await asyncio.sleep(1)
         assert running.reflector.last_error is None

@@ -34,7 +34,7 @@ def test_an_older_list_is_believed_when_it_comes_for_long_and_often_enough(
     clock.now += REWOUND_SECONDS
     with caplog.at_level(logging.WARNING):
         assert rewind.check("3", seen="10") is True
-    assert "nodes: the cluster was put back from version 10 to 3" in caplog.text
+    assert "nodes: the cluster was restored from version 10 to the older 3" in caplog.text
 
 
 def test_many_older_lists_in_a_moment_may_be_of_one_stale_cache(rewind: Rewind, clock: Seconds) -> None:

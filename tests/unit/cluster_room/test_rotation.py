@@ -138,7 +138,7 @@ async def test_a_pair_that_is_written_by_halves_does_not_take_the_old_one_away(
         assert set(server.users) == {"first"}
         told = [each for each in caplog.records if each.name.startswith("winpool.")]
         assert len(told) == 1, "told once, not at every look"
-        assert "going on with what was read before" in caplog.messages[0]
+        assert "winpool continues with the files as read before" in told[0].getMessage()
         (tmp_path / "tls.key").write_bytes(key)
         clock.now += 10
         await door.request(GET)

@@ -16,6 +16,7 @@ from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
 from winpool.decide import decide
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
+from winpool.objects.others import PoolName
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.reading import record_of
@@ -29,11 +30,17 @@ def conformed(node: Node, pool: Pool) -> Node:
     return acted(decide(a_snapshot(pool, [node])), {node.name: node})[node.name]
 
 
-def gone(*identities: str) -> Callable[[str], bool]:
+Gone = tuple[str | PoolName, ...]
+
+
+def gone(*identities: str | PoolName) -> Callable[[str | PoolName], bool]:
     return identities.__contains__
 
 
-def orphan_of(node: Node, *pools: Pool, gone_: tuple[str, ...] = ("uid-of-pool", "pool")) -> NodePatch | None:
+ALL_GONE: Gone = ("uid-of-pool", PoolName("pool"))
+
+
+def orphan_of(node: Node, *pools: Pool, gone_: Gone = ALL_GONE) -> NodePatch | None:
     return release_orphan(node, pools=pools, is_vanished=gone(*gone_), rights=GUARDED).patch
 
 
@@ -84,7 +91,7 @@ def test_an_orphan_is_given_back_as_it_was() -> None:
 def test_a_node_whose_pool_is_not_known_to_be_gone_is_no_orphan() -> None:
     """Missing information never causes a removal (P4)."""
     assert orphan_of(OWNED, gone_=()) is None
-    assert orphan_of(OWNED, gone_=("another", "pool")) is None
+    assert orphan_of(OWNED, gone_=("another", PoolName("pool"))) is None
 
 
 @pytest.mark.parametrize("fate", [lambda pool: pool, deleted, unreadable])
@@ -112,14 +119,14 @@ def test_a_node_with_nothing_of_ours_is_no_orphan() -> None:
 def test_with_an_unreadable_record_the_name_of_the_pool_says_whether_it_is_gone() -> None:
     node = a_node(labels={"team": "a", POOL_LABEL: "pool"}, annotations={APPLIED_ANNOTATION: "{"})
     assert orphan_of(node, gone_=("uid-of-pool",)) is None
-    after = patched(node, orphan_of(node, gone_=("pool",)))
+    after = patched(node, orphan_of(node, gone_=(PoolName("pool"),)))
     assert foreign_labels(after) == foreign_labels(node)
     assert not carries_ours(after)
 
 
 # Properties
 
-GONE = st.sampled_from((("uid-of-pool", "pool"), ("uid-of-pool",), ("pool",), ()))
+GONE = st.sampled_from((ALL_GONE, ("uid-of-pool",), (PoolName("pool"),), ()))
 
 
 @given(nodes("w1"), pools(), st.sampled_from(NO_WINDOWS))
@@ -135,7 +142,7 @@ def test_a_release_by_record_is_what_the_pool_would_have_done(
 
 @given(haunted_nodes(), GONE, st.sampled_from(("windows", *NO_WINDOWS)))
 def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
-    haunted: Node, gone_: tuple[str, ...], os: str | None
+    haunted: Node, gone_: Gone, os: str | None
 ) -> None:
     node = relabelled(haunted, **{OS_LABEL: os})
     patch = orphan_of(node, gone_=gone_) if os == "windows" else release_stray(node, rights=GUARDED).patch
@@ -148,7 +155,7 @@ def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
 
 
 @given(haunted_nodes(), GONE)
-def test_sweeping_twice_writes_once(node: Node, gone_: tuple[str, ...]) -> None:
+def test_sweeping_twice_writes_once(node: Node, gone_: Gone) -> None:
     assert orphan_of(patched(node, orphan_of(node, gone_=gone_)), gone_=gone_) is None
     stray = relabelled(node, **{OS_LABEL: "linux"})
     assert (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -100,12 +101,15 @@ class Tale:
 
     def damage(self, text: str | None = "{") -> None:
         """Have somebody spoil the record on the node, or take it off."""
-        kept = {key: value for key, value in self.node.annotations.items() if key != APPLIED_ANNOTATION}
-        spoilt = {} if text is None else {APPLIED_ANNOTATION: text}
-        self.node = replace(self.node, annotations={**kept, **spoilt})
+        self.node = spoilt(self.node, text)
 
     def delete(self) -> None:
         self.pool = deleted(self.pool)
+
+
+def spoilt(node: Node, text: str | None = "{") -> Node:
+    kept = {key: value for key, value in node.annotations.items() if key != APPLIED_ANNOTATION}
+    return replace(node, annotations=kept if text is None else {**kept, APPLIED_ANNOTATION: text})
 
 
 def told(status: WindowsNodePoolStatus) -> list[Issue]:
@@ -196,6 +200,47 @@ def test_it_is_said_once_more_when_a_pool_goes_that_has_got_over_it() -> None:
     [event] = tale.step().node_events.values()
     assert "team" in event.note
     assert APPLIED_ANNOTATION not in tale.node.annotations
+
+
+def test_the_nodes_of_which_all_is_told_are_released_at_once() -> None:
+    tale = Tale()
+    tale.nodes |= {"w2": a_node("w2")}
+    tale.settle()
+    tale.nodes |= {"w1": spoilt(tale.node)}
+    tale.delete()
+    first = tale.step()
+    assert [each.node.name for each in first.patches] == ["w2"]
+    assert not first.reports_first
+    assert POOL_LABEL not in tale.nodes["w2"].labels
+    assert told(tale.pool.status)[0].nodes == ("w1",)
+    assert [each.node.name for each in tale.step().patches] == ["w1"]
+    tale.settle()
+    assert tale.pool.finalizers == ()
+
+
+def test_a_kubelet_that_toggles_a_label_does_not_hold_up_the_deletion() -> None:
+    tale = Tale()
+    tale.damage()
+    tale.delete()
+    assert tale.step().reports_first
+    tale.node = relabelled(tale.node, team=None)
+    then = tale.step()
+    assert not then.reports_first
+    assert POOL_LABEL not in tale.node.labels
+
+
+def test_a_node_waits_ten_seconds_at_most_for_the_status() -> None:
+    tale = Tale()
+    tale.delete()
+    status = tale.decide().status
+    tale.pool = with_status(tale.pool, status)
+    tale.damage()
+    for seconds, waits in ((9, True), (10, False)):
+        found = decide(
+            a_snapshot(tale.pool, tale.nodes, guard=tale.guard, now=NOON + timedelta(seconds=seconds))
+        )
+        assert found.reports_first is waits
+        assert found.patches
 
 
 def test_a_release_without_anything_lost_waits_for_no_status() -> None:

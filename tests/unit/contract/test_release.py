@@ -10,6 +10,7 @@ import pytest
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled
+from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
 from winpool.contract.acceptance import refusal_of
 from winpool.contract.room import contract
@@ -135,6 +136,16 @@ def test_there_is_one_finding_for_each_release_that_is_found() -> None:
         assert release in each.message
         assert "2022" in each.message
         assert f'spec.os.version to "{release}"' in each.fix
+
+
+def test_a_revision_that_no_windows_can_have_is_unknown() -> None:
+    """The kubelet writes it: it must not pass for one above every target."""
+    assert told(decided(asking(target=4052), f"10.0.20348.{2**31 - 1}"), ConditionType.NODES_UP_TO_DATE) == (
+        UP_TO_DATE
+    )
+    for revision in (2**31, 9999999999):
+        found = decided(asking(target=4052), f"10.0.20348.{revision}")
+        assert told(found, ConditionType.NODES_UP_TO_DATE) == UNKNOWN
 
 
 def test_there_is_one_finding_for_all_that_are_behind_whatever_their_revision() -> None:

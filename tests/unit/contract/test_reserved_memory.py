@@ -136,7 +136,7 @@ def test_a_pool_is_too_large_only_where_every_known_node_says_so() -> None:
     assert not is_too_large_everywhere([])
     assert too_large_everywhere_message([small, unknown], MEMORY) == (
         "spec.reservedMemory declares 2548Mi (systemReserved 2Gi + kubeReserved 0 + evictionHard 500Mi), "
-        "more than half of every node whose memory is known: the largest of 1 has 4Gi"
+        "more than half of every node whose memory is known. The largest node has 4Gi."
     )
     assert too_large_message([small], MEMORY).endswith("more than half of the memory of these nodes (4Gi).")
     assert too_large_message([small, large], MEMORY).endswith("(4Gi to 16Gi).")

@@ -130,7 +130,15 @@ def test_of_very_many_daemon_sets_the_first_are_named_each_once() -> None:
     ]
     found = intolerant(surveyed(a_question(NO_EXECUTE), pods))
     assert found.daemon_sets == tuple(f"kube-system/{name}" for name in names[:DAEMON_SETS_KEPT])
+    assert found.daemon_set_count == 40
     assert found.pods == 80
+
+
+def test_of_many_daemon_sets_those_of_the_system_are_the_first() -> None:
+    pods = [an_agent(f"aaa/agent-{number:02}-1", controller=f"agent-{number:02}") for number in range(40)]
+    found = intolerant(surveyed(a_question(NO_EXECUTE), [*pods, an_agent("kube-system/cni-1")]))
+    assert found.daemon_sets[0] == "kube-system/cni"
+    assert (len(found.daemon_sets), found.daemon_set_count) == (DAEMON_SETS_KEPT, 41)
 
 
 def test_misplaced_pods_are_counted_and_the_first_told_with_their_evidence() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.builders import (
@@ -22,7 +22,10 @@ from harness.builders import (
     edited,
     record_on,
 )
+from harness.strategies import extreme_times
 from harness.writes import patched
+from winpool.api.moments import written_moment
+from winpool.contract.questions import question_of
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
@@ -360,3 +363,34 @@ def test_a_newer_look_that_was_asked_and_could_not_read_a_pod_there_is_no_answer
     own = a_survey(pool, [node], began=2.0, unreadable=frozenset({"w1"}))
     _, after = step(a_snapshot(pool, [node], survey=asked, looks=[own]))
     assert carries(after)
+
+
+# Times that others write
+
+
+@given(ready_since=st.none() | extreme_times(), added=st.none() | extreme_times(), created=extreme_times())
+@example(ready_since=datetime.max.replace(tzinfo=UTC), added=None, created=NOON)
+@example(ready_since=NOON, added=datetime.max.replace(tzinfo=UTC), created=NOON)
+def test_no_time_that_another_writes_keeps_a_pool_from_being_decided_and_asked(
+    ready_since: datetime | None, added: datetime | None, created: datetime
+) -> None:
+    pool = a_starting_pool(secondsReady=READY_SECONDS, timeoutSeconds=TIMEOUT_SECONDS)
+    node = starting(pool, age=10)
+    taints = tuple(
+        replace(each, time_added=written_moment(added) if added else None) if each.key == KEY else each
+        for each in node.taints
+    )
+    node = replace(node, created=created, ready_since=ready_since, taints=taints)
+    assert decide(a_snapshot(pool, [node])).status.nodes == 1
+    assert question_of(pool, [node], now=NOON) is not None
+
+
+def test_a_kubelet_that_is_ready_from_the_last_moment_on_is_not_ready_yet() -> None:
+    pool = a_starting_pool(secondsReady=READY_SECONDS)
+    node = replace(starting(pool), ready_since=datetime.max.replace(tzinfo=UTC))
+    found, after = step(a_snapshot(pool, [node]))
+    assert carries(after)
+    question = question_of(pool, [node], now=NOON)
+    assert question is not None
+    assert not question.joining
+    assert found.look_again is not None, "the deadline of the taints counts all the same"

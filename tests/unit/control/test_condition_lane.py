@@ -282,6 +282,7 @@ def test_each_trouble_is_logged_once_and_a_conflict_never(caplog: pytest.LogCapt
 
     scene()
     assert caplog.messages == [
-        f"node w1: its conditions cannot be written: {BROKEN}; trying again, later and later",
-        "node w1: somebody changed our conditions, so they are written again",
+        f"node w1: the operator cannot write its conditions: {BROKEN}; it tries again after longer and "
+        "longer pauses",
+        "node w1: someone changed conditions of winpool; the operator restored them",
     ]

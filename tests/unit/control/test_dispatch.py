@@ -6,10 +6,13 @@ import pytest
 
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
+from winpool.control.loops import dispatch
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.objects.node import Node
+from winpool.objects.pool import Pool
+from winpool.ownership.membership import concerns
 
 BLUE = {"agentpool": "blue"}
 
@@ -76,3 +79,18 @@ def test_a_pool_that_is_gone_still_wakes_its_rivals(world: World) -> None:
     world.pools.forget(name="red", uid="uid-of-red", version="1")
     world.dispatcher.pool_changed("red", for_rivals=True)
     assert "blue" in world.woken
+
+
+def test_a_pool_that_cannot_be_asked_is_woken_and_keeps_no_other_from_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(node: Node, pool: Pool) -> bool:
+        if pool.name == "red":
+            raise OverflowError("date value out of range")
+        return concerns(node, pool)
+
+    monkeypatch.setattr(dispatch, "concerns", broken)
+    assert world.after(None, a_node(labels=BLUE)) == {"red", "blue"}
+    assert world.after(None, a_node(labels=BLUE)) == {"red", "blue"}
+    [told] = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert told.getMessage().startswith("pool red: whether a node concerns it failed (OverflowError: ")

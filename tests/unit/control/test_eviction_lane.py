@@ -255,9 +255,10 @@ def test_each_thing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
     scene()
     assert caplog.messages == [
-        "pod shop/web-0 on node w1 is gone before its eviction",
-        f"pod shop/web-1 on node w1 cannot be evicted now: {BUDGET}; trying again, later and later",
-        "pod shop/web-1 on node w1 is evicted: a drain",
+        "pod shop/web-0 on node w1 was gone before its eviction",
+        f"the operator cannot evict pod shop/web-1 on node w1 now: {BUDGET}; it tries again after longer "
+        "and longer pauses",
+        "the operator evicted pod shop/web-1 on node w1: a drain",
     ]
 
 

@@ -52,6 +52,34 @@ def test_it_is_told_where_a_person_has_removed_the_pool_label() -> None:
     played(scene)
 
 
+@pytest.mark.parametrize("label", ["Evil_Name", "another-pool"])
+def test_a_label_that_cannot_be_the_name_of_the_pool_does_not_name_it(label: str) -> None:
+    """The API server refuses an event about the first, and the second is a pool that has not gone."""
+
+    async def scene(stage: Stage) -> None:
+        stage.pools.accept(a_body("another-pool"))
+        stage.put(relabelled(an_orphan("w1"), **{POOL_LABEL: label}))
+        await asyncio.sleep(1)
+        stage.list_pools(a_body("another-pool"))
+        await asyncio.sleep(1)
+        assert [(told.name, told.uid) for told in stage.announced] == [("uid-of-pool", "uid-of-pool")]
+
+    played(scene)
+
+
+def test_a_pool_that_was_seen_has_its_own_name_whatever_the_label_says() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pools.accept(a_body("pool"))
+        stage.pools.forget(name="pool", uid="uid-of-pool", version="9")
+        stage.put(relabelled(an_orphan("w1"), **{POOL_LABEL: "made-up"}))
+        await asyncio.sleep(1)
+        stage.list_pools()
+        await asyncio.sleep(1)
+        assert [told.name for told in stage.announced] == ["pool"]
+
+    played(scene)
+
+
 def test_a_pool_that_is_there_is_not_told_of() -> None:
     async def scene(stage: Stage) -> None:
         stage.put(an_orphan("w1"))

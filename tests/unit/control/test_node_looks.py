@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -16,6 +16,8 @@ from harness.pods import a_pod
 from harness.virtual_time import run_virtually
 from harness.writes import patched
 from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
+from winpool.contract.questions import question_of
+from winpool.control.pod_survey import node_looks
 from winpool.control.pod_survey.look_paces import LONGEST_SECONDS, Paces
 from winpool.control.pod_survey.node_looks import LOOKS_IN_FLIGHT, NodeLooks
 from winpool.control.relist.absences import Absences
@@ -26,7 +28,7 @@ from winpool.objects.pool import Pool
 from winpool.pods.evidence import OWN_LOOKS
 from winpool.pods.known import LookProblem
 from winpool.pods.pod import Pod
-from winpool.pods.survey import Survey
+from winpool.pods.survey import PoolQuestion, Survey
 
 about = pytest.approx
 
@@ -382,3 +384,23 @@ def test_the_paces_of_nodes_that_come_and_go_are_not_kept() -> None:
         pace.end(float(number))
         paces.forget_old(now=float(number), wanted=())
     assert len(paces.problems()) <= LONGEST_SECONDS + 2
+
+
+def test_a_look_that_raises_is_a_failed_one_and_keeps_no_other_from_being_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(pool: Pool, nodes: Sequence[Node], *, now: datetime) -> PoolQuestion | None:
+        if nodes[0].name == "w1":
+            raise OverflowError("date value out of range")
+        return question_of(pool, nodes, now=now)
+
+    async def scene(stage: Stage) -> None:
+        monkeypatch.setattr(node_looks, "question_of", broken)
+        stage.want(FEW[0], FEW[1])
+        await stage.play(60)
+        assert set(stage.seen()) == {"w2"}
+        assert stage.looks.problems()["uid-of-w1"] == LookProblem(
+            "list pods of node w1: OverflowError in the operator", lasts=True
+        )
+
+    played(scene)

@@ -136,7 +136,7 @@ def test_a_taint_that_is_held_back_is_told_before_anything_else_is_written_there
         cluster.pods = [a_pod("shop/web-1", node="w1")]
         await asyncio.sleep(SETTLE_SECONDS)
         [told] = issues_at(first_node_write(cluster), "IntolerantPods")
-        assert "not added" in told["message"]
+        assert "does not add the taint" in told["message"]
         assert told["nodes"] == ["w1"]
         assert teams_of(cluster) == {"w1": "payments", "w2": "payments"}
         assert [bool(node.taints) for node in cluster.nodes.values()] == [False, True]

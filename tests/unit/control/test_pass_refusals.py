@@ -55,7 +55,7 @@ def test_a_right_that_is_missing_ends_the_pass_and_is_told_until_it_is_there() -
 
         await until(lambda: status_of(cluster, "Accepted") == ("False", "MissingPermission"), seconds=5)
         told = condition_of(cluster, "Accepted")["message"]
-        assert 'add the rule {apiGroups: [""], resources: ["nodes"], verbs: ["patch"]}' in told
+        assert 'Add the rule {apiGroups: [""], resources: ["nodes"], verbs: ["patch"]}' in told
         assert status_of(cluster, "NodesUpToDate") == ("False", "MissingPermission")
         await asyncio.sleep(60)
         assert issues_of(cluster) == set()

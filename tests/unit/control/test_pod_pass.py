@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness.builders import NOON, a_node, a_taint
+from harness.builders import NOON, a_node, a_pool, a_taint
 from harness.pods import a_pod, a_question
 from harness.virtual_time import run_virtually
 from winpool.cluster.errors import (
@@ -25,7 +25,11 @@ from winpool.cluster.errors import (
     parse_permission,
 )
 from winpool.cluster.pod_lister import ListedPods
+from winpool.contract.questions import question_of
+from winpool.control.pod_survey import questions as pod_questions
 from winpool.control.pod_survey.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
+from winpool.objects.node import Node
+from winpool.objects.pool import Pool
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion, Survey
 
@@ -40,9 +44,9 @@ SENTENCE = (
     ' in API group "" at the cluster scope'
 )
 EXPLAINED = (
-    "system:serviceaccount:winpool-system:winpool may not list pods in the whole cluster:"
-    ' add the rule {apiGroups: [""], resources: ["pods"], verbs: ["list"]}'
-    " to a ClusterRole that is bound to it"
+    "system:serviceaccount:winpool-system:winpool may not list pods in the whole cluster."
+    ' Add the rule {apiGroups: [""], resources: ["pods"], verbs: ["list"]}'
+    " to a ClusterRole that is bound to it."
 )
 
 
@@ -379,5 +383,44 @@ def test_an_outage_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         played(scene)
     first, last = [record.getMessage() for record in caplog.records if record.name.startswith("winpool")]
-    assert first == f"pods: {DOWN}; trying again"
-    assert last.startswith("pods: working again after ")
+    assert first == f"pods: {DOWN}; the operator tries again"
+    assert last.startswith("pods: recovered after ")
+
+
+# Bugs
+
+
+def test_a_pool_whose_question_raises_keeps_no_other_from_being_surveyed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQuestion | None:
+        if pool.name == "bad":
+            raise OverflowError("date value out of range")
+        return question_of(pool, nodes, now=now)
+
+    monkeypatch.setattr(pod_questions, "question_of", broken)
+    asked, pools = pod_questions.Questions(), [a_pool("bad"), a_pool("good")]
+    for _ in range(3):
+        assert [each.pool_uid for each in asked.of(pools, [a_node()], now=NOON)] == ["uid-of-good"]
+    told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(told) == 1
+    assert told[0].startswith("pool bad: its question about pods failed (OverflowError: ")
+
+
+def test_a_pass_that_raises_is_a_failed_one_and_the_next_is_made() -> None:
+    def broken() -> None:
+        if len(stage.lists) == 1:
+            raise OverflowError("date value out of range")
+
+    stage: Stage
+
+    async def scene(played: Stage) -> None:
+        nonlocal stage
+        stage = played
+        stage.on_list = broken
+        await stage.play(60)
+        assert stage.passes.stats.passes == {"error": 1, "success": 1}
+        assert stage.passes.problem == ""
+        assert stage.count() == 1
+
+    played(scene)

@@ -158,7 +158,7 @@ def test_a_status_that_cannot_be_read_is_rebuilt_before_any_node_and_nothing_is_
         assert done[:2] == ["status", "node"]
 
     on_stage(scene, a_node("w1"), spec=LABELS)
-    said = [each.message for each in caplog.records if "cannot be read" in each.message]
+    said = [each.message for each in caplog.records if "its status cannot be read" in each.message]
     assert len(said) == 2, "once each time"
     assert "status.conditions[0]" in said[0]
 

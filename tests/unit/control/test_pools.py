@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import winpool.control.relist.pools
 from harness.builders import Object, a_body
 from winpool.control.clock import Clock
 from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
+from winpool.control.relist.pools import Pools, read_pool
+from winpool.objects.others import PoolName
+from winpool.objects.pool import Pool
 
 
 class Changes:
@@ -282,7 +285,7 @@ def test_a_pool_that_is_known_is_never_gone(pools: Pools) -> None:
     for version in (1, 2, 3):
         listed(pools, version=version)
         assert not pools.is_vanished("uid-of-pool")
-        assert not pools.is_vanished("pool")
+        assert not pools.is_vanished(PoolName("pool"))
 
 
 def test_a_pool_that_turns_up_again_is_not_gone(pools: Pools) -> None:
@@ -300,7 +303,24 @@ def test_the_predecessor_of_the_same_name_is_gone_though_the_name_is_not(pools: 
         listed(pools, a_body(uid="second", version=1), version=version)
     assert pools.is_vanished("first")
     assert not pools.is_vanished("second")
-    assert not pools.is_vanished("pool")
+    assert not pools.is_vanished(PoolName("pool"))
+
+
+def test_a_pool_that_is_named_like_a_uid_does_not_have_that_uid(pools: Pools) -> None:
+    pools.accept(a_body("uid-of-a-pool-that-went", uid="another", version=1))
+    assert not pools.is_vanished("uid-of-a-pool-that-went")
+    for version in (2, 3):
+        listed(pools, a_body("uid-of-a-pool-that-went", uid="another", version=1), version=version)
+    assert pools.is_vanished("uid-of-a-pool-that-went")
+    assert not pools.is_vanished(PoolName("uid-of-a-pool-that-went"))
+
+
+def test_the_name_of_a_uid_is_known_of_pools_that_are_there_and_that_went(pools: Pools) -> None:
+    pools.accept(a_body())
+    assert pools.name_of("uid-of-pool") == "pool"
+    pools.forget(name="pool", uid="uid-of-pool", version="9")
+    assert pools.name_of("uid-of-pool") == "pool"
+    assert pools.name_of("stranger") is None
 
 
 def test_lists_made_before_a_pool_was_first_named_say_nothing_of_it(pools: Pools) -> None:
@@ -327,3 +347,22 @@ def test_who_is_there_is_never_gone_and_never_doubled(story: list[str]) -> None:
         known = pools.get("pool")
         assert pools.all() == (() if known is None else (known,))
         assert known is None or not pools.is_vanished(known.uid)
+
+
+def test_a_pool_that_a_bug_keeps_from_being_read_is_refused_and_keeps_no_other_from_being_listed(
+    pools: Pools, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(body: Object) -> Pool:
+        if body["metadata"]["name"] == "a":
+            raise OverflowError("date value out of range")
+        return read_pool(body)
+
+    monkeypatch.setattr(winpool.control.relist.pools, "read_pool", broken)
+    for version in (3, 4):
+        pools.replace([a_body("a", version=version), a_body("b")], resource_version="9", began=0.0)
+    found = pools.get("a")
+    assert found is not None
+    assert (found.spec, found.refusal) == (None, "the operator cannot read it: OverflowError")
+    assert version_of(pools, "a") == "4"
+    assert version_of(pools, "b") == "1"
+    assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 1

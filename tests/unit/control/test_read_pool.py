@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from harness.builders import A_SPEC, a_body
+from harness.builders import A_SPEC, NOON, a_body, a_snapshot
 from winpool.api.v1alpha1 import Mode
 from winpool.control.relist.pools import read_pool
+from winpool.decide import decide
 
 
 def test_a_pool_is_read_as_the_api_server_gives_it() -> None:
@@ -55,3 +58,39 @@ def test_a_status_that_cannot_be_read_counts_as_not_yet_written(status: Any) -> 
     pool = read_pool(a_body() | {"status": status})
     assert pool.spec is not None
     assert pool.status.observed_generation == -1
+
+
+MOMENTS = st.datetimes().map(datetime.isoformat) | st.just("9999-12-31T23:59:59")
+CONDITION = {"type": "Ready", "status": "True", "observedGeneration": 1, "reason": "R", "message": ""}
+OFFSETS = st.sampled_from(["Z", "+14:00", "-14:00", "+00:00"])
+
+
+@given(time=MOMENTS, offset=OFFSETS)
+@example(time="0001-01-01T00:00:00", offset="+14:00")
+@example(time="9999-12-31T23:59:59", offset="-14:00")
+def test_whatever_time_stands_in_a_status_the_pool_is_read_and_can_be_decided(time: str, offset: str) -> None:
+    said = f"{time}{offset}"
+    issue = {"reason": "PodListFailing", "since": said, "nodeCount": 1, "message": "m", "fix": "f"}
+    condition = CONDITION | {"lastTransitionTime": said}
+    status = {"observedGeneration": 1, "issues": [issue], "conditions": [condition]}
+    pool = read_pool(a_body() | {"status": status})
+    assert pool.spec is not None
+    assert not pool.refusal
+    assert not pool.status_problem or "must be a time" in pool.status_problem
+    found = decide(a_snapshot(pool, [])).status
+    assert all(each.since <= NOON for each in found.issues)
+    assert not read_pool(a_body() | {"status": found.to_object()}).status_problem
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_status_with_a_time_that_has_no_form_in_utc_cannot_be_read(time: str) -> None:
+    issue = {"reason": "PodListFailing", "since": time, "nodeCount": 1, "message": "m", "fix": "f"}
+    pool = read_pool(a_body() | {"status": {"issues": [issue]}})
+    assert pool.spec is not None
+    assert "status.issues[0].since" in pool.status_problem
+
+
+def test_the_first_year_is_written_with_four_digits() -> None:
+    written = {"conditions": [CONDITION | {"lastTransitionTime": "0001-01-01T00:00:00Z"}]}
+    [found] = read_pool(a_body() | {"status": written}).status.to_object()["conditions"]
+    assert found["lastTransitionTime"] == "0001-01-01T00:00:00Z"

@@ -11,9 +11,10 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import a_pod
 from harness.stage import issues_of, status_of, until, writes_since
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import Unavailable
+from winpool.cluster.errors import Forbidden, Unavailable
 
 SETTLE_SECONDS = 30.0
+FORBIDDEN = Forbidden("patch windowsnodepools/status pool: 403 User cannot patch", status=403)
 DOWN = Unavailable("patch windowsnodepools pool: 503", status=503)
 
 
@@ -118,6 +119,20 @@ def test_a_status_whose_write_failed_is_written_as_soon_as_that_is_possible() ->
         assert cluster.bodies["pool"]["status"]["readyNodes"] == 3
         cluster.trouble.statuses = None
         await until(lambda: cluster.bodies["pool"]["status"]["readyNodes"] == 2, seconds=35)
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_a_status_that_may_not_be_written_is_told_by_one_event_since_no_condition_can() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        cluster.trouble.statuses = FORBIDDEN
+        cluster.put_node(replace(cluster.nodes["w1"], ready="False"))
+        await asyncio.sleep(20 * SETTLE_SECONDS)
+        assert operator.events.count(("MissingPermission", "pool")) == 1
+        cluster.trouble.statuses = None
+        await until(lambda: cluster.bodies["pool"]["status"]["readyNodes"] == 2, seconds=60)
         await operator.stop()
 
     run_virtually(play())

@@ -41,7 +41,7 @@ def test_a_stray_that_refuses_is_listed_and_tried_later_and_later_and_keeps_no_o
         await until(lambda: not stage.left, seconds=60)
 
     played(scene)
-    assert caplog.text.count("cannot be taken off") == 1
+    assert caplog.text.count("cannot remove") == 1
 
 
 def test_an_orphan_that_refuses_is_tried_later_and_later_without_a_list() -> None:

@@ -265,12 +265,15 @@ def test_what_was_reported_during_the_deletion_says_nothing_of_how_many_there_we
 
 def test_a_missing_permission_is_said_once_with_the_rule() -> None:
     pool = a_pool(labels=LABELS)
-    decision = decide(a_snapshot(pool, fleet(), missing_permission="add the rule X"))
+    decision = decide(a_snapshot(pool, fleet(), missing_permission="Add the rule X."))
     (event,) = [each for each in decision.pool_events if each.reason is EventReason.MISSING_PERMISSION]
-    assert "add the rule X" in event.note
+    assert "Add the rule X." in event.note
     pool = with_status(pool, decision.status)
-    again = decide(a_snapshot(pool, fleet(), missing_permission="add the rule X", now=NOON + MINUTE))
+    again = decide(a_snapshot(pool, fleet(), missing_permission="Add the rule X.", now=NOON + MINUTE))
     assert again.pool_events == ()
+    other = decide(a_snapshot(pool, fleet(), missing_permission="add the rule Y", now=NOON + MINUTE))
+    (event,) = other.pool_events
+    assert (event.reason, "add the rule Y" in event.note) == (EventReason.MISSING_PERMISSION, True)
 
 
 def test_labels_and_taints_on_all_nodes_complete_a_rollout_whatever_windows_they_run() -> None:

@@ -25,6 +25,7 @@ from harness.builders import (
     unreadable,
     with_status,
 )
+from harness.sentences import faults_of, faults_of_texts
 from harness.writes import acted, retainted, settled
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import RELEASE_FINALIZER
@@ -66,7 +67,7 @@ def rejected() -> Snapshot:
 
 
 def without_permission() -> Snapshot:
-    rule = 'apiGroups: [""], resources: [nodes], verbs: [patch]'
+    rule = "system:me may not patch nodes. Add the rule {resources: [nodes], verbs: [patch]}."
     return a_snapshot(a_pool(labels=LABELS), three(), missing_permission=rule)
 
 
@@ -79,6 +80,12 @@ def all_taken() -> Snapshot:
 def nobody_knows_whose() -> Snapshot:
     nodes = [a_node(f"w{number}", annotations=a_record("stranger")) for number in range(3)]
     return a_snapshot(a_pool(labels=LABELS), nodes)
+
+
+def owner_is_none() -> Snapshot:
+    """Two lists of all pools lack the owner, and nothing vouches for the record."""
+    nodes = [a_node("w0", annotations=a_record("stranger"))]
+    return a_snapshot(a_pool(labels=LABELS), nodes, guard="", vanished=("stranger",))
 
 
 def refused(*names: str) -> Snapshot:
@@ -181,6 +188,7 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "without permission": without_permission,
     "all taken": all_taken,
     "nobody knows whose": nobody_knows_whose,
+    "nobody's": owner_is_none,
     "refused": lambda: refused(*three()),
     "too few ready": too_few_ready,
     "releasing": releasing,
@@ -322,6 +330,13 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert unknown <= {"OSSupported", "NodesUpToDate"}
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_pool_is_told_of_in_sentences_and_none_is_told_twice(world: str) -> None:
+    decision = decide(WORLDS[world]())
+    assert list(faults_of(decision.status)) == []
+    assert list(faults_of_texts(each.note for each in decision.pool_events)) == []
+
+
 def test_a_missing_permission_says_the_exact_rule() -> None:
     snapshot = without_permission()
     found = reported(snapshot)
@@ -371,7 +386,7 @@ def test_a_deletion_that_the_api_server_does_not_allow_says_so() -> None:
     pool, nodes = settled(a_pool(labels=LABELS, finalizers=(RELEASE_FINALIZER,)), three())
     found = reported(a_snapshot(deleted(pool), nodes, refused={nodes["w1"].uid: WHY}))
     assert (found["Deleting"].status, found["Reconciling"].status) == ("True", "True")
-    assert "does not let 1 node be changed, see issues: w1" in found["Deleting"].message
+    assert "refuses to change 1 node (w1). See the issue WriteRefused." in found["Deleting"].message
 
 
 def test_nodes_that_belong_to_others_are_not_reported_as_no_nodes() -> None:
@@ -401,9 +416,10 @@ def test_ready_shows_one_reason_for_every_spec_that_is_not_accepted_and_names_th
     """The column STATE has room for 19 characters."""
     found = reported(too_large())
     assert found["Ready"].reason == "SpecRejected"
-    assert found["Ready"].message == f"ReservedMemoryTooLarge: {found['Accepted'].message}"
+    assert "(ReservedMemoryTooLarge)" in found["Ready"].message
+    assert found["Ready"].message.endswith("See the condition Accepted.")
     found = reported(rejected())
-    assert found["Ready"].message == found["Accepted"].message
+    assert found["Ready"].message == "The operator cannot act on the spec. See the condition Accepted."
 
 
 def test_a_rejected_spec_is_quoted_with_the_reason() -> None:
@@ -434,9 +450,13 @@ def test_all_but_one_node_must_be_available(how: dict[str, Any], sick: int, avai
     assert (found["Available"].status, found["Ready"].status) == (available, available)
 
 
-def test_the_only_node_may_be_unavailable() -> None:
-    """Where `upgrade` is absent, Available counts with maxUnavailable 1."""
-    assert reported(a_snapshot(a_pool(), [a_node(ready="False")]))["Available"].status == "True"
+@pytest.mark.parametrize("how", [{"ready": "False"}, {"unschedulable": True}, {"deleting": True}])
+def test_the_only_node_must_be_available(how: dict[str, Any]) -> None:
+    """One node may be missing, but a pool without an available node has none to run pods on."""
+    found = reported(a_snapshot(a_pool(), [a_node(**how)]))
+    assert (found["Available"].status, found["Available"].reason) == ("False", "TooFewNodesReady")
+    assert found["Ready"].status == "False"
+    assert reported(a_snapshot(a_pool(), [a_node()]))["Available"].status == "True"
 
 
 @pytest.mark.parametrize(("mode", "paused"), [("Paused", "True"), ("DryRun", "False"), ("Active", "False")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ FLEET = by_name(a_node("w1"), a_node("w2"), a_node("w3"))
 SAID = (EventReason.DELETING_INTOLERANT_PODS, EventReason.INTOLERANT_PODS_DELETED)
 
 
-def a_spec_with(on_intolerant_pods: str | None = "Delete", *, mode: str = "Active") -> Mapping[str, Any]:
+def a_spec_with(on_intolerant_pods: str | None = "Delete", *, mode: str = "Active") -> dict[str, Any]:
     chosen = {"onIntolerantPods": on_intolerant_pods} if on_intolerant_pods else {}
     taint = {"key": "os", "value": "windows", "effect": "NoExecute", **chosen}
     return {"more": {"taints": [taint]}, "mode": mode}
@@ -36,8 +35,12 @@ def reported(pool: Pool, decision: Decision) -> Pool:
     return with_status(pool, decision.status)
 
 
-def said(decision: Decision) -> list[str]:
-    return [event.note for event in decision.pool_events if event.reason in SAID]
+def said(decision: Decision, *earlier: Decision) -> list[str]:
+    """Return what a pass warns of, in a process that has made the ``earlier`` ones."""
+    told = {key for each in earlier for key in each.deletions.coming}
+    of_status = [event for event in decision.pool_events if event.reason in SAID]
+    assert not of_status, "they do not wait for the status"
+    return [event.note for event in decision.deletions.warnings(told)]
 
 
 def test_people_are_warned_with_a_count_before_the_first_node_is_written() -> None:
@@ -48,13 +51,13 @@ def test_people_are_warned_with_a_count_before_the_first_node_is_written() -> No
     assert TAINT in note
     assert "3 pods on 2 nodes" in note
     assert "shop/web-1" in note
-    [event] = [each for each in first.pool_events if each.reason in SAID]
+    [event] = first.deletions.warnings(())
     assert (event.reason, event.name, event.uid) == (SAID[0], pool.name, pool.uid)
 
     second = decide(seen(reported(pool, first)))
     assert not second.reports_first
     assert {each.node.name for each in second.patches} == {"w1", "w2", "w3"}
-    assert said(second) == [], "they were"
+    assert said(second, first) == [], "they were"
 
 
 def test_after_the_writes_they_hear_how_many_pods_there_were() -> None:
@@ -103,26 +106,77 @@ def test_a_mode_that_writes_nothing_warns_of_nothing_and_the_way_out_of_it_does(
     assert not decide(seen(reported(pool, active))).reports_first
 
 
-def test_a_restart_says_nothing_twice() -> None:
-    """The status says that people were warned; a new process has not looked at pods yet."""
+def test_a_process_that_dies_before_the_event_leaves_the_warning_to_the_next() -> None:
+    """The status cannot say whether the event was sent: it is written first."""
     pool = a_pool(**a_spec_with())
     pool = reported(pool, decide(seen(pool)))
     fresh = decide(a_snapshot(pool, FLEET, survey=None))
-    assert said(fresh) == []
-    pool = reported(pool, fresh)
-    assert said(decide(seen(pool))) == []
+    assert said(fresh) == [], "it has not looked at pods yet, and writes nothing"
+    assert len(said(decide(seen(reported(pool, fresh))))) == 1
+
+
+SECOND = "gpu:NoExecute"
+
+
+def test_a_second_taint_is_warned_of_although_the_issue_of_the_first_still_stands() -> None:
+    pool = a_pool(**a_spec_with())
+    first = decide(seen(pool))
+    pool = reported(pool, first)
+    nodes = {**FLEET, **{n: acted(decide(seen(pool)), FLEET)[n] for n in ("w2", "w3")}}
+    spec = a_spec_with()
+    spec["more"]["taints"].append({"key": "gpu", "effect": "NoExecute", "onIntolerantPods": "Delete"})
+    pool = edited(pool, a_spec(**spec))
+    survey = a_survey(pool, nodes.values(), intolerant={TAINT: PODS, SECOND: PODS})
+    decision = decide(a_snapshot(pool, nodes, survey=survey))
+    assert decision.patches
+    [note] = said(decision, first)
+    assert SECOND in note
+    assert "3 pods on 2 nodes" in note
+
+
+def test_nodes_that_join_are_warned_of_although_another_one_still_waits() -> None:
+    pool = a_pool(**a_spec_with())
+    first = decide(seen(pool))
+    pool = reported(pool, first)
+    joined = {"w1": FLEET["w1"], "w9": a_node("w9")}
+    decision = decide(seen(pool, joined, pods=("w1/shop/web-1", "w9/shop/web-9")))
+    [note] = said(decision, first)
+    assert "1 pod on 1 node" in note
+    assert "shop/web-9" in note
+
+
+def test_a_taint_whose_name_the_status_has_no_room_for_is_warned_of_as_well() -> None:
+    key = f"{'a' * 61}.{'b' * 61}.{'c' * 61}.{'d' * 60}/{'e' * 63}"
+    taints = [
+        {"key": f"{key[:-1]}{end}", "effect": "NoExecute", "onIntolerantPods": "Delete", "value": "v" * 63}
+        for end in "xyz"
+    ]
+    pool = a_pool(more={"taints": taints})
+    names = [f"{each['key']}={each['value']}:NoExecute" for each in taints]
+    survey = a_survey(pool, FLEET.values(), intolerant=dict.fromkeys(names, PODS))
+    decision = decide(a_snapshot(pool, FLEET, survey=survey))
+    notes = said(decision)
+    assert [any(name in note for note in notes) for name in names] == [True] * 3
+
+
+def test_only_what_is_about_to_be_written_is_warned_of() -> None:
+    pool = a_pool(**a_spec_with())
+    survey = a_survey(pool, FLEET.values(), intolerant={TAINT: PODS})
+    held = decide(a_snapshot(pool, FLEET, survey=survey, held_back=[n.uid for n in FLEET.values()]))
+    assert (held.patches, said(held)) == ((), [])
 
 
 def test_pods_that_come_later_are_warned_of_anew() -> None:
     pool = a_pool(**a_spec_with())
-    pool = reported(pool, decide(seen(pool)))
+    first = decide(seen(pool))
+    pool = reported(pool, first)
     done = decide(seen(pool))
     nodes = acted(done, FLEET)
     pool = reported(pool, decide(seen(pool, nodes, pods=())))
     joined = {**nodes, "w9": a_node("w9")}
     decision = decide(seen(pool, joined, pods=("w9/shop/web-9",)))
     assert decision.reports_first
-    [note] = said(decision)
+    [note] = said(decision, first)
     assert "1 pod on 1 node" in note
 
 

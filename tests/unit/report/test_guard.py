@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from harness.builders import (
     MINUTE,
     NOON,
+    SUPPORTED,
     Nodes,
     a_node,
     a_pool,
@@ -69,9 +71,9 @@ def test_one_that_is_not_is_one_issue_without_a_node_and_one_event() -> None:
 
 
 def test_it_is_said_however_much_is_wrong_with_the_nodes() -> None:
-    nodes = by_name(*(a_node(f"w{n}") for n in range(2 * MAX_ISSUES)))
-    refused = {node.uid: f"refused for reason {n:02}" for n, node in enumerate(nodes.values())}
-    found = decided(a_pool(labels=TRUSTED), nodes, problem=GONE, refused=refused)
+    kernels = [replace(SUPPORTED, kernel=f"10.0.{30000 + n}.1") for n in range(2 * MAX_ISSUES)]
+    nodes = by_name(*(a_node(f"w{n}", versions=each) for n, each in enumerate(kernels)))
+    found = decided(a_pool(labels=TRUSTED), nodes, problem=GONE)
     assert len(found.status.issues) == MAX_ISSUES
     assert found.status.issue_count == 2 * MAX_ISSUES + 2
     assert [issue.reason for issue in of_pool(found)] == ["GuardNotInForce", "SelectorOpenToKubelets"]

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from harness.strategies import fleets, haunted_nodes, pools
 from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue, WindowsNodePoolStatus, read_status
-from winpool.decide import ROOMS, decide
+from winpool.decide import ROOMS, Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.report.node_findings import REFUSAL_LENGTH
@@ -283,6 +284,82 @@ def test_no_more_than_the_limit_are_shown_they_are_the_worst_and_all_are_counted
     assert reasons == [IssueReason.WRITE_REFUSED] * 4 + [IssueReason.BUILD_WARNED] * 6
 
 
+def test_of_what_keeps_its_place_there_are_three_at_most_and_the_worst_come_first() -> None:
+    found = [
+        *many(12, reason=IssueReason.INTOLERANT_NODE_AGENTS),
+        *many(4, reason=IssueReason.WRITE_REFUSED),
+        *many(9, reason=IssueReason.BUILD_UNSUPPORTED),
+        *many(2, reason=IssueReason.SUPPORT_ENDING),
+    ]
+    assert [issue.reason for issue in finding(*found)] == [
+        *[IssueReason.WRITE_REFUSED] * 4,
+        *[IssueReason.BUILD_UNSUPPORTED] * 4,
+        IssueReason.INTOLERANT_NODE_AGENTS,
+        IssueReason.SUPPORT_ENDING,
+    ]
+
+
+def decided(found: Iterable[Finding], pool: Pool | None = None, **more: Any) -> Decision:
+    rooms = (*ROOMS, lambda *_: RoomResult(findings=tuple(found)))
+    snapshot = a_snapshot(pool or a_pool(), [a_node(f"w{number}") for number in range(20)])
+    return decide(replace(snapshot, **more), rooms)
+
+
+CUT = Finding(IssueReason.RESERVED_MEMORY_MISMATCH, ("w1",), "other memory", "f")
+WORSE = many(11, reason=IssueReason.OWNER_UNKNOWN)
+
+
+def said(decision: Decision) -> list[str]:
+    return [each.note for each in decision.pool_events if "other memory" in each.note]
+
+
+def test_an_issue_that_is_not_shown_has_its_event_once() -> None:
+    first = decided((*WORSE, CUT))
+    assert CUT.message not in [issue.message for issue in first.status.issues]
+    assert len(said(first)) == 1
+    pool = with_status(a_pool(), first.status)
+    assert said(decided((*WORSE, CUT), pool, known_issues=first.issues)) == []
+
+
+def test_since_stays_of_an_issue_that_had_no_room_for_a_while() -> None:
+    found = decided((CUT,))
+    pushed_out = decided((*WORSE, CUT), with_status(a_pool(), found.status), known_issues=found.issues)
+    pool = with_status(a_pool(), pushed_out.status)
+    back = decided((CUT,), pool, known_issues=pushed_out.issues, now=NOON + MINUTE)
+    assert [issue.since for issue in back.status.issues] == [NOON]
+    assert said(back) == []
+
+
+def test_since_goes_on_with_the_cause_in_whatever_words() -> None:
+    first = [replace(each, cause=str(number)) for number, each in enumerate(many(3))]
+    second = [replace(each, message=f"other words {number}") for number, each in enumerate(first)]
+    before = decided(first)
+    after = decided(
+        second, with_status(a_pool(), before.status), known_issues=before.issues, now=NOON + MINUTE
+    )
+    assert [issue.since for issue in after.status.issues] == [NOON] * 3
+
+
+def test_more_than_five_different_refusals_are_told_together_and_once() -> None:
+    def refused(turn: int) -> Snapshot:
+        nodes = [a_node(f"w{number:02}") for number in range(20)]
+        said = {node.uid: why(node.name, f"trace {turn}/{node.name[1:]}") for node in nodes}
+        return a_snapshot(a_pool(), nodes, refused=said)
+
+    first = decide(refused(0))
+    assert sorted(count for _, count, _ in told(first.status.issues)) == [1] * 5 + [15]
+    [various] = [issue for issue in first.status.issues if issue.node_count == 15]
+    assert "for various reasons" in various.message
+    assert "trace 0/" in various.message
+    assert len(first.pool_events) <= 5 + 3
+    snapshot = refused(1)
+    pool = with_status(snapshot.pool, first.status)
+    second = decide(replace(snapshot, pool=pool, known_issues=first.issues, now=NOON + MINUTE))
+    assert [each for each in second.pool_events if each.reason == "WriteRefused"] == []
+    [various] = [issue for issue in second.status.issues if issue.node_count == 15]
+    assert various.since == NOON
+
+
 def test_the_order_does_not_change_when_other_nodes_come_to_have_the_same() -> None:
     found = [Finding(IssueReason.BUILD_WARNED, (name,), f"about {name}", "f") for name in ("w5", "w7")]
     before = [issue.message for issue in finding(*found)]
@@ -386,6 +463,20 @@ def test_of_a_status_in_the_old_form_the_earliest_since_of_the_reason_goes_on(*,
         replace(snapshot, pool=with_status(snapshot.pool, decide(snapshot).status), now=NOON + MINUTE)
     )
     assert [issue.since for issue in later.status.issues] == [issue.since for issue in found]
+
+
+@pytest.mark.parametrize(
+    "since", [NOON + timedelta(seconds=1), NOON + timedelta(days=1), datetime.max.replace(tzinfo=UTC)]
+)
+def test_a_since_that_lies_ahead_counts_as_now_and_then_stays(since: datetime) -> None:
+    found = [Finding(IssueReason.POD_LIST_FAILING, ["w1"], "m", "f", cause="c")]
+    [before] = finding(*found)
+    ahead = before.model_copy(update={"since": since})
+    pool = with_status(a_pool(), WindowsNodePoolStatus(issues=(ahead,)))
+    [now] = finding(*found, pool=pool)
+    assert now.since == NOON
+    [again] = finding(*found, pool=with_status(pool, WindowsNodePoolStatus(issues=(now,))), now=NOON + MINUTE)
+    assert again.since == NOON
 
 
 def test_the_new_fields_may_be_absent() -> None:

@@ -115,7 +115,7 @@ ASSESSED = [
 
 def said(before: Sequence[Issue], after: Sequence[Issue]) -> list[Announcement]:
     pool = with_status(a_pool(), WindowsNodePoolStatus(issues=tuple(before)))
-    return list(of_issues(pool, WindowsNodePoolStatus(issues=tuple(after)), ASSESSED))
+    return list(of_issues(pool, pool.status, WindowsNodePoolStatus(issues=tuple(after)), ASSESSED))
 
 
 POOL = [("WindowsNodePool", "pool")]

@@ -9,7 +9,7 @@ import pytest
 
 from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status
-from winpool.api.conditions import SEE_READY, ConditionType
+from winpool.api.conditions import ConditionType, refers_to
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
@@ -22,6 +22,7 @@ from winpool.api.v1alpha1 import (
     read_status,
 )
 from winpool.decide import decide
+from winpool.objects.issues import KnownIssue
 from winpool.objects.node import Node
 from winpool.report.os_support import UNKNOWN_BUILD
 from winpool.support.rows import Row
@@ -59,11 +60,22 @@ def said_of(status: WindowsNodePoolStatus) -> str:
     """Return what OSSupported says, which may be that Ready says it."""
     ready, message = status.condition(ConditionType.READY), condition_of(status).message
     assert ready is not None
-    return ready.message if message.endswith(SEE_READY) else message
+    return ready.message if refers_to(message, ConditionType.READY) else message
 
 
 def at(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+
+
+def test_kernel_versions_that_cannot_be_read_are_one_issue_with_an_example() -> None:
+    nodes = [running(f"w{number:02}", f"garbage {number:02}") for number in range(12)]
+    status = status_of(*nodes)
+    issue = issue_of(status, "BuildUnknown")
+    assert issue.node_count == 12
+    assert "garbage 00" in issue.message
+    assert "Other nodes report other texts" in issue.message
+    assert not [node.name for node in nodes if node.name in issue.message]
+    assert "other texts" not in issue_of(status_of(nodes[0]), "BuildUnknown").message
 
 
 # Builds
@@ -120,6 +132,19 @@ def test_no_more_builds_than_fit_and_those_with_the_most_nodes() -> None:
     assert (builds[0].build, builds[0].nodes) == ("10.0.30018", 2)
 
 
+def test_the_event_says_the_same_whatever_build_it_is() -> None:
+    """Or a node that reports another build each time uses up the events of its pool."""
+    pool = with_status(a_pool(), status_of(a_node("w1"), a_node("w2")))
+    said = set[tuple[str, str]]()
+    for build in range(18000, 18020):
+        decision = decide(a_snapshot(pool, [a_node("w1"), running("w2", f"10.0.{build}.1")]))
+        [event] = decision.pool_events
+        said.add((event.reason, event.note))
+    [(reason, note)] = said
+    assert reason in note
+    assert "w2" in note
+
+
 # The condition
 
 
@@ -133,7 +158,7 @@ def test_the_worst_node_decides_and_the_message_counts_and_names() -> None:
     status = status_of(*nodes, now=OLD_DAY)
     found = condition_of(status)
     assert (found.status, found.reason) == ("False", "BuildUnsupported")
-    assert said_of(status) == "2 of 4 nodes are not supported: w2, w3. See the issue BuildUnsupported."
+    assert said_of(status) == "2 of 4 nodes are not supported (w2, w3). See the issue BuildUnsupported."
     assert "2016" in issue_of(status, found.reason).message
 
 
@@ -212,7 +237,7 @@ def test_a_label_that_disagrees_is_an_issue_and_the_node_is_judged_by_what_it_re
 
 def test_an_end_that_comes_is_not_crowded_out_by_worse() -> None:
     now = at(END_OF_2022 - timedelta(days=100))
-    crowd = [running(f"w{n:02d}", f"garbage {n}") for n in range(2 * MAX_ISSUES)]
+    crowd = [running(f"w{n:02d}", f"10.0.{30000 + n}.1") for n in range(2 * MAX_ISSUES)]
     status = status_of(a_node("z"), *crowd, now=now)
     assert (len(status.issues), status.issue_count) == (MAX_ISSUES, 2 * MAX_ISSUES + 1)
     assert status.issues[-1].reason == IssueReason.SUPPORT_ENDING
@@ -253,16 +278,18 @@ def test_an_end_is_announced_once_when_it_comes_near_and_once_when_it_is_there()
 
 def test_each_end_is_announced_also_while_another_is_near_and_others_crowd_the_list() -> None:
     nodes = [running("a", "10.0.26100.32995"), running("b", "10.0.20348.4052")]
-    crowd = [running(f"w{n:02d}", f"garbage {n}") for n in range(2 * MAX_ISSUES)]
+    crowd = [running(f"w{n:02d}", f"10.0.{30000 + n}.1") for n in range(2 * MAX_ISSUES)]
     row = {"osVersion": "2025", "endOfSupport": str(END_OF_2022 - timedelta(days=30))}
     pool, told = a_pool(more={"supportMatrix": [row]}), []
+    known: tuple[KnownIssue, ...] = ()
     for days in (NOTICE_DAYS + 31, NOTICE_DAYS + 30, NOTICE_DAYS + 1, NOTICE_DAYS, NOTICE_DAYS - 1):
-        decision = decide(a_snapshot(pool, [*nodes, *crowd], now=at(END_OF_2022 - timedelta(days=days))))
-        told += [(days, each.note[:47]) for each in decision.pool_events if each.reason == "SupportEnding"]
-        pool = with_status(pool, decision.status)
+        snapshot = a_snapshot(pool, [*nodes, *crowd], now=at(END_OF_2022 - timedelta(days=days)))
+        decision = decide(replace(snapshot, known_issues=known))
+        told += [(days, each.note[:48]) for each in decision.pool_events if each.reason == "SupportEnding"]
+        pool, known = with_status(pool, decision.status), decision.issues
     assert told == [
-        (NOTICE_DAYS + 30, "1 node (a): Support of Windows Server 2025 ends"),
-        (NOTICE_DAYS, "1 node (b): Support of Windows Server 2022 ends"),
+        (NOTICE_DAYS + 30, "1 node (a): Support for Windows Server 2025 ends"),
+        (NOTICE_DAYS, "1 node (b): Support for Windows Server 2022 ends"),
     ]
 
 

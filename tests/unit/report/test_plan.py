@@ -78,12 +78,12 @@ def test_a_step_says_what_changes_from_what_to_what() -> None:
         nodes, labels={"team": "billing", "zone": ""}, taints=["os=win:NoSchedule", "new:NoExecute"]
     )
     assert found == [
+        ("Taint", "new:NoExecute", None, ""),
+        ("Taint", "gpu:NoSchedule", "", None),
+        ("Taint", "os:NoSchedule", "windows", "win"),
         ("Label", "team", "payments", "billing"),
         ("Label", "tier", "gold", None),
         ("Label", "zone", None, ""),
-        ("Taint", "gpu:NoSchedule", "", None),
-        ("Taint", "new:NoExecute", None, ""),
-        ("Taint", "os:NoSchedule", "windows", "win"),
     ]
 
 
@@ -91,9 +91,11 @@ def test_a_step_says_what_the_operator_adds_by_itself_after_what_the_spec_asks_f
     memory = {"reservedMemory": {"systemReserved": "4Gi", "onMismatch": "Taint"}}
     node = replace(a_node(), memory=NodeMemory(capacity=16 * 2**30, allocatable=15 * 2**30))
     found = changed_by({"w1": node}, labels=LABELS, more=memory)
-    assert found[0] == ("Label", "team", None, "a")
-    assert ("Taint", "winpool.dev/reserved-memory-mismatch:NoSchedule", None, "") in found
-    assert ("Label", "winpool.dev/pool", None, "pool") in found
+    assert found[:2] == [
+        ("Taint", "winpool.dev/reserved-memory-mismatch:NoSchedule", None, ""),
+        ("Label", "team", None, "a"),
+    ]
+    assert ("Label", "winpool.dev/pool", None, "pool") in found[2:]
     assert not any("applied" in key for _, key, _, _ in found)
 
 
@@ -111,10 +113,13 @@ def test_a_step_that_only_renews_the_record_changes_nothing() -> None:
     assert (step.reason, step.changes) == ("OwnershipRecord", ())
 
 
-def test_a_step_shows_no_more_changes_than_the_limit() -> None:
+def test_a_step_shows_taints_before_all_else_and_counts_what_it_has_no_room_for() -> None:
     labels = {f"example.com/label-{number:02d}": "a" for number in range(20)}
-    found = changed_by(on("w1"), labels=labels, taints=[TAINT])
-    assert [key for _, key, _, _ in found] == sorted(labels)[:MAX_CHANGES]
+    pool = a_pool(mode="DryRun", labels=labels, taints=[TAINT, "zz:NoExecute"])
+    [step] = plan_of(pool, on("w1")).steps
+    shown = ["zz:NoExecute", "os:NoSchedule", *sorted(labels)[: MAX_CHANGES - 2]]
+    assert [each.key for each in step.changes] == shown
+    assert step.change_count > len(labels) + 2, "and the keys of the operator"
 
 
 def test_a_change_is_written_as_people_write_it() -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot, a_survey, edited, with_status
 from harness.writes import patched
+from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import WindowsNodePoolStatus, read_status
-from winpool.decide import Decision, decide
+from winpool.decide import ROOMS, Decision, decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.pods.survey import IntolerantPods, Misplaced, Survey, taint_key
+from winpool.rooms import Finding, RoomResult
 from winpool.snapshot import Snapshot
 
 GENTLE = "os=windows:NoSchedule"
@@ -49,8 +51,8 @@ def meeting(pool: Pool, nodes: list[Node], **intolerant: Any) -> Snapshot:
     ("taint", "more", "consequence"),
     [
         (GENTLE, {}, "do not come back"),
-        (HARSH, {}, "not added"),
-        (HARSH, {"onIntolerantPods": "Delete"}, "without asking PodDisruptionBudgets"),
+        (HARSH, {}, "does not add the taint"),
+        (HARSH, {"onIntolerantPods": "Delete"}, "does not check PodDisruptionBudgets"),
     ],
 )
 def test_pods_that_do_not_tolerate_a_taint_are_named_with_what_becomes_of_them(
@@ -83,10 +85,11 @@ def test_of_many_taints_and_worse_troubles_every_taint_is_told_before_it_is_writ
     ]
     pool = a_pool(more={"taints": taints})
     nodes = [a_node(f"w{number}") for number in range(14)]
-    refused = {node.uid: f"no {node.name[1:]}00" for node in nodes[2:]}
+    worse = [Finding(IssueReason.OWNERSHIP_RECORD_UNREADABLE, (f"w{n}",), f"m{n}", "f") for n in range(12)]
     meets = {f"t{number}:NoExecute": ["w0/default/web", "w1/default/db"] for number in range(12)}
     survey = a_survey(pool, nodes, intolerant=meets)
-    found = decide(a_snapshot(pool, nodes, survey=survey, refused=refused))
+    rooms = (*ROOMS, lambda *_: RoomResult(findings=tuple(worse)))
+    found = decide(a_snapshot(pool, nodes, survey=survey), rooms)
     assert found.reports_first
     [(_, message, _)] = told(found, "IntolerantPods")
     assert all(taint in message for taint in meets)
@@ -223,6 +226,21 @@ def test_agents_that_do_not_tolerate_a_startup_taint_or_ours_are_named_too() -> 
     assert "winpool.dev/reserved-memory-mismatch:NoSchedule" in messages
 
 
+def test_agents_of_many_taints_are_told_together_with_how_many_more_there_are() -> None:
+    taints = [f"example.com/t{number:02}:NoSchedule" for number in range(12)]
+    pool, node = a_pool(taints=taints), a_node()
+    survey = with_agents(a_survey(pool, [node]))
+    found = {
+        key: replace(each, pods=1, daemon_sets=("kube-system/z", f"aaa/agent-{n:02}"), daemon_set_count=40)
+        for n, (key, each) in enumerate(survey.intolerant.items())
+    }
+    decision = decide(a_snapshot(pool, [node], survey=replace(survey, intolerant=found)))
+    [(_, message, fix)] = told(decision, "IntolerantNodeAgents")
+    assert message.startswith("Pods of the DaemonSets kube-system/z, aaa/agent-00")
+    assert "and 27 more" in message
+    assert "these taints" in fix
+
+
 def test_a_dry_run_has_it_in_its_plan() -> None:
     pool = a_pool(taints=[HARSH], mode="DryRun")
     found = decide(meeting(pool, [a_node()], intolerant={HARSH: [WEB]}))
@@ -284,7 +302,7 @@ def test_misplaced_pods_are_counted_and_told_once() -> None:
 
 
 def test_without_the_right_to_list_pods_a_pool_with_taints_is_not_accepted_and_one_without_is() -> None:
-    missing = "winpool may not list pods: add the rule …"
+    missing = "winpool may not list pods. Add the rule …"
     for pool, status in ((a_pool(taints=[GENTLE]), "False"), (a_pool(labels={"team": "a"}), "True")):
         found = decide(
             a_snapshot(pool, [a_node()], survey=None, pods_forbidden=missing, pods_problem=missing)
@@ -307,4 +325,6 @@ def test_while_pods_cannot_be_listed_the_status_says_why_a_taint_waits() -> None
     assert (progress.status, progress.reason) == ("False", "PodListFailing")
     ready = found.status.condition("Ready")
     assert ready is not None
-    assert "list pods: 500" in ready.message
+    assert ready.message.endswith("See the issue PodListFailing.")
+    [issue] = [each for each in found.status.issues if each.reason == "PodListFailing"]
+    assert "list pods: 500" in issue.message

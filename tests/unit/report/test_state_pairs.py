@@ -58,9 +58,9 @@ ORDER: Final = (
 )
 """Of the reasons for which OSSupported is False one stands for all; what is no trouble is left out."""
 NOT_READY: Final = ORDER[: ORDER.index("Paused")]
-OWNERLESS: Final = ("PoolOverlap", "OwnerUnknown")
+OWNERLESS: Final = ("PoolOverlap",)
 """In these the pool has no node, so that nothing can be true of its nodes."""
-WITH_OWNERLESS: Final = ("Deleting", "SpecRejected", "MissingPermission", "Paused", "DryRun")
+WITH_OWNERLESS: Final = ("Deleting", "SpecRejected", "MissingPermission", "OwnerUnknown", "Paused", "DryRun")
 EXCLUDED: Final = (
     {"Paused", "DryRun"},
     {"ValidationTimedOut", "ValidatingNodes"},
@@ -144,7 +144,7 @@ def reject(scene: Scene) -> None:
 
 
 def forbid(scene: Scene) -> None:
-    scene.seen["missing_permission"] = 'winpool may not patch nodes: add the rule {verbs: ["patch"]}'
+    scene.seen["missing_permission"] = 'winpool may not patch nodes. Add the rule {verbs: ["patch"]}.'
 
 
 def give_away(scene: Scene) -> None:
@@ -241,8 +241,6 @@ def can_be(worse: str, milder: str) -> bool:
     """Whether both can be true of one pool."""
     if {worse, milder} in EXCLUDED:
         return False
-    if {worse, milder} == set(OWNERLESS):
-        return True
     return not {worse, milder} & set(OWNERLESS) or bool({worse, milder} & set(WITH_OWNERLESS))
 
 

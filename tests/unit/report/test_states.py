@@ -119,7 +119,27 @@ def test_nodes_that_may_come_back_are_not_lost_yet() -> None:
     nodes = [a_node("w0", annotations=a_record(rival.uid)), a_node("w1", annotations=a_record("stranger"))]
     found = reported(a_snapshot(a_pool(), nodes, rivals=[rival]))
     assert (found["Ready"].reason, found["Stalled"].status) == ("PoolOverlap", "False")
+    assert (found["NodesUpToDate"].status, found["NodesUpToDate"].reason) == ("False", "PoolOverlap")
+
+
+def test_a_pool_is_not_up_to_date_while_the_owner_of_a_node_is_unknown() -> None:
+    """Or a wait would pass over nodes that have nothing of the spec."""
+    pool, nodes = settled(a_pool(labels={"team": "a"}), by_name(a_node("w0"), a_node("w1")))
+    assert reported(a_snapshot(pool, nodes))["NodesUpToDate"].status == "True"
+    stranger = a_node("w2", annotations=a_record("stranger"))
+    snapshot = a_snapshot(pool, by_name(*nodes.values(), stranger))
+    found = reported(snapshot)
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", "OwnerUnknown")
     assert (found["NodesUpToDate"].status, found["NodesUpToDate"].reason) == ("Unknown", "OwnerUnknown")
+    assert (found["Stalled"].status, read(snapshot)) == ("False", Status.IN_PROGRESS)
+
+
+def test_a_node_that_only_a_person_can_give_to_the_pool_stalls_it() -> None:
+    """Two lists of all pools lack its owner, and nothing vouches for the record: nobody else acts."""
+    snapshot = WORLDS["nobody's"]()
+    found = reported(snapshot)
+    assert (found["Stalled"].status, found["Stalled"].reason) == ("True", "OwnerUnknown")
+    assert read(snapshot) is Status.FAILED
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
 from winpool.ownership.membership import selects
-from winpool.report.unselected import COMPARED, nearest
+from winpool.report import unselected
+from winpool.report.unselected import CLIPPED, COMPARED, nearest
 
 
 def matching(**labels: str) -> dict[str, Any]:
@@ -124,6 +126,48 @@ def test_what_is_most_like_it_comes_first_and_no_more_than_a_few() -> None:
 def test_thousands_of_invented_labels_are_not_all_compared() -> None:
     invented = {f"example.com/label-{number}": "x" for number in range(20 * COMPARED)}
     assert len(near(matching(label="x"), invented)) < 1024
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return the pairs of texts that are compared from here on."""
+    pairs: list[tuple[str, str]] = []
+
+    def noted(word: str, possibilities: Collection[str], **options: Any) -> list[str]:
+        pairs.extend((word, each) for each in possibilities)
+        return get_close_matches(word, possibilities, **options)
+
+    monkeypatch.setattr(unselected, "get_close_matches", noted)
+    unselected._close_matches.cache_clear()
+    return pairs
+
+
+LONG = "a-name-of-a-host-of-sixty-characters-and-more-as-vendors-make-"
+
+
+@pytest.mark.parametrize("wanted", [1, 4])
+def test_one_requirement_costs_few_comparisons_of_short_texts(
+    compared: list[tuple[str, str]], wanted: int
+) -> None:
+    nodes = [{"host": f"{LONG}{number}"} for number in range(5 * COMPARED)]
+    nodes += [{"host": f"{number}-{LONG}"} for number in range(5 * COMPARED)]
+    near(asking("host", "In", *[f"{LONG}{letter}" for letter in "abcd"[:wanted]]), *nodes)
+    assert 0 < len(compared) <= COMPARED
+    assert max(len(text) for pair in compared for text in pair) <= CLIPPED
+
+
+def test_the_same_question_is_compared_once(compared: list[tuple[str, str]]) -> None:
+    nodes = [{"host": f"node-{number}"} for number in range(20)]
+    said = near(matching(host="node-x"), *nodes)
+    first = len(compared)
+    assert near(matching(host="node-x"), *reversed(nodes)) == said
+    assert len(compared) == first > 0
+
+
+def test_the_most_frequent_value_is_compared_whatever_else_there_is() -> None:
+    invented = [{"agentpool": f"win2-{number:04d}"} for number in range(10 * COMPARED)]
+    said = near(matching(agentpool="win22"), *invented, *[{"agentpool": "azwin22"}] * 3)
+    assert "agentpool=azwin22" in said
 
 
 @given(st.sampled_from(SELECTORS), fleets(), st.randoms())

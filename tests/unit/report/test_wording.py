@@ -30,6 +30,11 @@ def test_a_text_becomes_a_sentence_once(text: str, expected: str) -> None:
         ("w1", "system:node:w1 and w1.example.com", "system:node:NODE and NODE.example.com"),
         ("w1", "w12, aw1 and w1", "w12, aw1 and NODE"),
         ("a.b", "a.b, axb", "NODE, axb"),
+        ("win-03.corp.example.com", "machine WIN-03 is frozen", "machine NODE is frozen"),
+        ("win-03.corp.example.com", "WIN-03.corp.Example.com, win-031", "NODE, win-031"),
+        ("w1", "W1 and İW1, W1", "NODE and İW1, NODE"),
+        ("10.0.0.2", "10 of 10.0.0.2", "10 of NODE"),
+        ("node.example.com", "the node node.example.com", "the node NODE"),
         ("w1", "request 0A1B2C3D-0000-4000-8000-000000000001 of w1", "request UID of NODE"),
     ],
 )

@@ -69,7 +69,7 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         pytest.param(
             CELL_2022_IN_1_36,
             CELL_2022_IN_1_36.replace("2022", "2025"),
-            "windows: 2025 in 1.36 stands there 2 times",
+            "windows: 2025 in 1.36 is there 2 times",
             id="cell-twice",
         ),
         pytest.param(
@@ -147,7 +147,7 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         pytest.param(
             'version: "21H2", build: 20348',
             'version: "21H2", build: 17763',
-            "releases: build 17763 stands there 2 times",
+            "releases: build 17763 is there 2 times",
             id="build-twice",
         ),
         pytest.param(
@@ -171,7 +171,7 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         pytest.param(
             'tags: ["ltsc2022"]',
             'tags: ["ltsc2025"]',
-            "releases: tag ltsc2025 stands there 2 times",
+            "releases: tag ltsc2025 is there 2 times",
             id="tag-twice",
         ),
         pytest.param(
@@ -237,9 +237,7 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
         pytest.param(
             "  WEB-SKEW: {", "  WEB-SKEWED: {", "sources.WEB-SKEWED: nothing refers", id="source-unused"
         ),
-        pytest.param(
-            "releases:\n", "releases:\nreleases:\n", "'releases' stands there twice", id="key-twice"
-        ),
+        pytest.param("releases:\n", "releases:\nreleases:\n", "'releases' is there twice", id="key-twice"),
         pytest.param("releases:\n", "releases: [\n", "line ", id="no-yaml"),
     ],
 )

@@ -337,7 +337,10 @@ def test_a_revision_that_is_known_to_be_bad_is_a_warning_and_no_floor(host: str,
 
 @pytest.mark.parametrize(
     ("runtime", "key"),
-    [("containerd://1.7.5", "see sandbox_image in"), ("containerd://2.0.0", "see pinned_images.sandbox in")],
+    [
+        ("containerd://1.7.5", "Check sandbox_image in"),
+        ("containerd://2.0.0", "Check pinned_images.sandbox in"),
+    ],
 )
 def test_a_pause_image_that_may_miss_is_told_with_how_to_see_which_one_the_node_takes(
     runtime: str, key: str
@@ -345,7 +348,7 @@ def test_a_pause_image_that_may_miss_is_told_with_how_to_see_which_one_the_node_
     found = judged(host="10.0.18362.900", runtime=runtime, windows_build="")
     (reason,) = (reason for reason in found.reasons if reason.code == "PauseImageMissing")
     assert "is not known to have a variant for build 18362" in reason.message
-    assert "Which one the node takes is not visible from here." in reason.message
+    assert "The nodes do not report which pause image they use." in reason.message
     assert key in reason.fix
     assert "`containerd config dump`" in reason.fix
 
@@ -354,8 +357,8 @@ def test_before_1_14_windows_nodes_were_not_stable() -> None:
     found = judged(kubelet="v1.13.0", control_plane="1.13")
     assert found.reasons[0].code == "ReleaseUnknown"
     assert found.reasons[0].message == (
-        "Windows nodes are stable from Kubernetes 1.14 on; nothing is known of Windows Server 2022 with "
-        "Kubernetes 1.13."
+        "Windows nodes are stable since Kubernetes 1.14. The support matrix has nothing about Windows Server "
+        "2022 with Kubernetes 1.13."
     )
 
 

@@ -70,7 +70,7 @@ def test_the_command_line_is_read() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--kubernetes", "new"), "'new' is no version of Kubernetes: write it as 1.35"),
+        (("--kubernetes", "new"), "'new' is not a Kubernetes version: write it as 1.35"),
         (("--os", "2028"), "'2028' is not in the matrix: use one of 2016,"),
         (("-o", "xml"), "invalid choice: 'xml'"),
     ],
@@ -100,15 +100,15 @@ def test_a_minor_as_a_table() -> None:
         )
     ]
     assert note.startswith("1.35 2019: upstream dropped it; OpenShift's Windows operator lists it")
-    assert age == f"The data is of {built_in().as_of}; what came later is not in it."
+    assert age == f"The data is from {built_in().as_of} and has no later changes."
 
 
 @pytest.mark.parametrize(
     ("minor", "told"),
     [
-        (33, "Kubernetes 1.33: its life ended with 2026-06-28."),
-        (34, "Kubernetes 1.34: its life ended with 2026-10-27."),
-        (37, "Kubernetes 1.37: its life ends with 2027-10-28."),
+        (33, "Kubernetes 1.33: the end of life was 2026-06-28."),
+        (34, "Kubernetes 1.34: the end of life was 2026-10-27."),
+        (37, "Kubernetes 1.37: the end of life is 2027-10-28."),
     ],
 )
 def test_the_end_of_life_of_the_minor_is_told(minor: int, told: str) -> None:
@@ -120,11 +120,11 @@ def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
     def told(release: str) -> str:
         return command.render("table", today=TODAY, kubernetes=Minor(1, 36), release=release)
 
-    assert "Windows Server 2022: mainstream support ended with 2026-10-13, extended support ends" in told(
+    assert "Windows Server 2022: mainstream support ended on 2026-10-13, extended support ends" in told(
         "2022"
     )
     assert "extended security updates can be bought for up to three years after that." in told("2016")
-    assert "Windows Server 20H2: all support ended with 2022-08-09." in told("20H2")
+    assert "Windows Server 20H2: all support ended on 2022-08-09." in told("20H2")
 
 
 def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None:
@@ -189,7 +189,9 @@ def test_of_a_minor_that_is_not_in_the_data_all_is_unknown() -> None:
 
 
 def test_a_release_that_no_minor_lists_makes_an_empty_table() -> None:
-    assert command.render("table", today=TODAY, release="2016").startswith("Nothing is listed for that.")
+    assert command.render("table", today=TODAY, release="2016").startswith(
+        "The matrix has no entry for this."
+    )
 
 
 def test_the_verdict_is_that_of_the_day() -> None:

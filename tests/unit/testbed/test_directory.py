@@ -153,7 +153,7 @@ def test_plain_progress_is_a_line_every_five_percent() -> None:
 
 
 def test_waiting_in_vain_says_for_what_and_why() -> None:
-    with pytest.raises(TestbedError, match="in vain for rain; the sky is blue"):
+    with pytest.raises(TestbedError, match="waiting for rain; the sky is blue"):
         wait_until(lambda: False, what="rain", timeout_seconds=0, explain=lambda: "; the sky is blue")
 
 

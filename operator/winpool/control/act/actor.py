@@ -1,8 +1,9 @@
 """Performs the acts of a decision, each kind in its lane: what a pass does to nodes and pods.
 
-Patches and conditions of nodes are awaited, since the report of the pass tells of them. Evictions are not:
-one may be held up by a webhook or a budget for as long as the API server works on a request, and a pass
-never waits for the world. They run beside the passes, once at a time for a pool, and wake it in the end.
+A pass awaits the patches and conditions of nodes, since its report includes them. It does not await
+evictions: a webhook or a budget can delay one for as long as the API server works on a request, and a pass
+never waits that long. Evictions run beside the passes, one batch at a time for a pool, and wake the pool when
+they end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of all pools together: they share the connections with everything else that we ask."""
+    """The lanes of all pools together: they share the connections with all other requests of the operator."""
 
     patches: PatchLane
     conditions: ConditionLane
@@ -37,7 +38,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """What came of the acts that were awaited."""
+    """The outcome of the acts that the pass awaited."""
 
     patches: Outcome[NodePatch]
     conditions: Outcome[ConditionsPatch]
@@ -49,12 +50,12 @@ class Performed:
 
     @property
     def is_halted(self) -> bool:
-        """Whether nothing but internal errors came of so many acts that the others can wait."""
+        """Whether so many acts failed with internal errors, and none succeeded, that the others can wait."""
         return self.patches.is_halted or self.conditions.is_halted
 
     @property
     def has_tried(self) -> bool:
-        """Whether anything was sent: what was has pauses of its own."""
+        """Whether any act was sent: those that were sent have pauses of their own."""
         done = self.patches.done or self.patches.stopped
         return bool(done or self.conditions.done or self.conditions.stopped)
 
@@ -62,7 +63,7 @@ class Performed:
 class Actor:
     """Performs what is decided for one pool.
 
-    ``create_task`` starts a task with a name that whoever owns the tasks ends, and ``wake`` asks for a pass.
+    ``create_task`` starts a task with a name, which the owner of the tasks ends; ``wake`` asks for a pass.
     """
 
     def __init__(
@@ -87,14 +88,15 @@ class Actor:
     ) -> Performed:
         """Perform the acts of ``decision``, as long as ``is_wanted``. Never raises an ApiError."""
         acts = decision.acts
-        # Those whose writes failed lately go last, or a few of them could keep all others from their turn.
+        # Nodes whose writes failed lately come last. Otherwise a few of them could block all others.
         failing = patience.failing
         patches = sorted(acts.patches, key=lambda patch: patch.node.uid in failing)
         patched = await self._lanes.patches.run(patches, is_wanted=is_wanted)
         self._aftermath.follow_up(decision, patched, patience=patience)
         conditions: Outcome[ConditionsPatch] = Outcome()
         if patched.error is None:
-            # A patch changes its node, and conditions are for the node as it was: the next pass writes them.
+            # A patch changes its node, and the conditions were decided for the node as it was before: the
+            # next pass writes them.
             written = {patch.node.uid for patch in patched.done}
             due = [each for each in acts.conditions if each.node.uid not in written]
             conditions = await self._lanes.conditions.run(due, is_wanted=is_wanted)

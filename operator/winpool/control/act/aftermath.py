@@ -1,7 +1,7 @@
-"""What came of the node writes of a pass: when each node may be written again, and what people hear of it.
+"""The outcome of the node writes of a pass: when each node may be written again, and what is reported of it.
 
-Of a write that was carried out people hear in an event, of one that was refused in the status: its issue has
-the event.
+An event reports a write that was carried out. The status reports one that was refused: its issue has the
+event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Aftermath:
-    """Follows up the node writes of one pool. ``ask_for_nodes`` has all nodes listed anew."""
+    """Follows up the node writes of one pool. ``ask_for_nodes`` asks for a new list of all nodes."""
 
     def __init__(self, pool_name: str, *, announcer: Announcer, ask_for_nodes: Callable[[], None]) -> None:
         self._pool_name = pool_name
@@ -32,14 +32,21 @@ class Aftermath:
         self._ask_for_nodes = ask_for_nodes
 
     def follow_up(self, decision: Decision, outcome: Outcome[NodePatch], *, patience: Patience) -> None:
-        """Note what came of each write of ``decision`` in ``patience``, and say it to people."""
+        """Note the outcome of each write of ``decision`` in ``patience``, and report it."""
         for patch in outcome.done:
             patience.note_written(patch, repaired=decision.repaired.get(patch.node.name, ()))
         self._announcer.gather(decision.node_events, written=[patch.node.name for patch in outcome.done])
         self._announcer.announce(decision.deletions.told(patch.node.name for patch in outcome.done))
+        self._announcer.forget_warnings({patch.node.uid for patch in outcome.done})
         for patch, error in outcome.stopped:
             advice = patience.note_stopped(patch, error)
             if advice is Advice.LIST:
                 self._ask_for_nodes()
             elif advice is Advice.TELL:
-                log.warning("pool %s: node %s cannot be written: %s", self._pool_name, patch.node.name, error)
+                log.warning(
+                    "pool %s: the operator cannot write node %s: %s; it tries again after longer and longer "
+                    "pauses",
+                    self._pool_name,
+                    patch.node.name,
+                    error,
+                )

@@ -1,8 +1,8 @@
-"""The lane of node conditions: each write names all conditions of ours that are to stand on a node.
+"""The lane of node conditions: each write names all conditions of ours that a node is to have.
 
-A pause is between two writes of the same to the same node: after one that failed, or where somebody keeps
-undoing it. Another set of conditions need not wait for it, and a conflict waits only until a newer state of
-the node is known.
+A pause lies between two writes of the same conditions to the same node: after a write that failed, or where
+someone keeps undoing it. Another set of conditions does not wait for this pause. After a conflict, the lane
+waits only until a newer state of the node is known.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONDITIONS_IN_FLIGHT: Final = 8
-"""Few nodes change what we say of them at once: those under pressure and those being upgraded. The API server
-takes 90 such writes a second from 8 in flight, if each takes as long as one of 32 node patches does."""
+"""The conditions of few nodes change at once: nodes under pressure and nodes being upgraded. The API server
+accepts 90 such writes a second from 8 in flight, if each takes as long as one of 32 node patches does."""
 
 Goal: TypeAlias = "tuple[str, tuple[NodeCondition, ...]]"
-"""The UID of a node, and what is to stand there."""
+"""The UID of a node, and the conditions that it is to have."""
 
 
 class ConditionLane:
     """Applies conditions of all pools through ``writer`` and hands each answer to ``accept_written``.
 
-    ``known`` are the nodes as last heard of, by name; who is not among them is written as decided.
+    ``known`` are the nodes as last seen, by name; a node that is not among them is written as decided.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ConditionLane:
         self._standing: dict[str, tuple[NodeCondition, ...]] = {}
         # UIDs of nodes whose last write was a conflict, and the resourceVersion that was too old.
         self._overtaken: dict[str, str] = {}
-        # UIDs of nodes that cannot be written, of which people have heard.
+        # UIDs of nodes that cannot be written, and that the log has reported.
         self._told: set[str] = set()
         self._pauses: Pauses[Goal] = Pauses(monotonic=clock.monotonic, longest=LONGEST_PAUSE_SECONDS)
         self._lane = Lane(
@@ -71,8 +71,8 @@ class ConditionLane:
     ) -> Outcome[ConditionsPatch]:
         """Write ``patches``, in order, at most CONDITIONS_IN_FLIGHT at once. Never raises an ApiError.
 
-        Left out, and not counted as remaining, are those that have to wait. No more are started once
-        ``is_wanted`` says no: what they were decided on has changed.
+        Those that have to wait are left out, and not counted as remaining. No more are started once
+        ``is_wanted`` returns False: what they were decided on has changed.
         """
         due = [each for each in patches if not self._has_to_wait(each)]
         return await self._lane.run(due, is_wanted=is_wanted)
@@ -82,9 +82,9 @@ class ConditionLane:
         return self._standing.get(uid)
 
     def held(self, nodes: Mapping[str, Node]) -> frozenset[str]:
-        """Return the UIDs of nodes that have to wait with what was last to stand there.
+        """Return the UIDs of nodes that have to wait with the conditions that they were last to have.
 
-        ``nodes`` are all that are known, by name. What is remembered of others is forgotten in time.
+        ``nodes`` are all that are known, by name. Others are forgotten in time.
         """
         remembered = len(self._standing) + len(self._overtaken) + len(self._told)
         if remembered > 2 * len(nodes):  # machines come and go for years
@@ -97,9 +97,9 @@ class ConditionLane:
         return frozenset(waiting - newer)
 
     def seconds_to_next(self, patches: Sequence[ConditionsPatch]) -> float | None:
-        """Return how long until one of these that has to wait is worth another try, None where none has to.
+        """Return in how many seconds one of these that wait may be tried again; None where none waits.
 
-        0 where it is by now.
+        0 where one may be tried now.
         """
         waiting = [each for each in patches if self._pauses.has_to_wait(_goal(each))]
         if any(not self._has_to_wait(each) for each in waiting):
@@ -111,7 +111,7 @@ class ConditionLane:
         return self._pauses.has_to_wait(_goal(patch)) and not self._is_newer(node)
 
     def _is_newer(self, node: Node) -> bool:
-        """Whether a state of ``node`` is known that is another than the one that was too old."""
+        """Whether ``node`` is known in another state than the one that was too old."""
         return self._overtaken.get(node.uid, node.resource_version) != node.resource_version
 
     def _due(self, patch: ConditionsPatch) -> ConditionsPatch | None:
@@ -131,10 +131,10 @@ class ConditionLane:
         self._standing[uid] = goal[1]
         if before != goal[1]:
             self._pauses.forget(goal)
-            if before is not None:  # to go back to it is no quarrel
+            if before is not None:  # to return to the conditions before is no repeat
                 self._pauses.forget((uid, before))
         elif self._pauses.note(goal) == 1:
-            log.info("node %s: somebody changed our conditions, so they are written again", node.name)
+            log.info("node %s: someone changed conditions of winpool; the operator restored them", node.name)
         self._accept_written(node)
 
     def _note_stopped(self, patch: ConditionsPatch, error: ApiError) -> None:
@@ -147,7 +147,8 @@ class ConditionLane:
         if uid not in self._told:
             self._told.add(uid)
             log.warning(
-                "node %s: its conditions cannot be written: %s; trying again, later and later",
+                "node %s: the operator cannot write its conditions: %s; it tries again after longer and "
+                "longer pauses",
                 patch.node.name,
                 error,
             )

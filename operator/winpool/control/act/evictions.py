@@ -1,8 +1,9 @@
-"""The lane of evictions: a pod is asked for once at a time, and not again once it is told to end (P5).
+"""The lane of evictions: one request at a time for a pod, and no more once the pod was evicted (P5).
 
-What a disruption budget refuses is of one pod: that pod waits, the others go on. So is an eviction that is
-not answered in time. A webhook or a budget that many write may hold up one pod, and whether it was
-carried out is not known, so that nobody asks again before the API server has given up by itself.
+A refusal by a disruption budget concerns one pod: that pod waits, and the others continue. The same holds for
+an eviction that is not answered in time. A webhook, or a budget that many clients write, may delay one pod.
+Whether its eviction was carried out is not known, so the operator does not ask again before the API server
+has given up by itself.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EVICTIONS_IN_FLIGHT: Final = 8
-"""An eviction takes some milliseconds, and up to 10 s where others write the same budget: for so long the API
-server tries again. So the 110 pods of a node are asked for in a second, and evictions that hang hold an
-eighth of the connections and no place of a patch."""
+"""An eviction takes some milliseconds, and up to 10 s where others write the same budget: the API server
+tries again for so long. So the 110 pods of a node are evicted within a second. Evictions that hang occupy an
+eighth of the connections, and no place of a patch."""
 
 LONGEST_REFUSAL_SECONDS: Final = 30.0
-"""Between two tries of one pod. A budget permits the next as soon as one replacement is ready, mostly within
+"""Between two tries of one pod. A budget permits the next as soon as one replacement is ready, usually within
 a minute; ``kubectl drain`` asks each 5 s."""
 
 UNANSWERED_SECONDS: Final = 60.0
-"""After an eviction without an answer: as long as the API server works on a request, so that of one pod there
-are no two outstanding."""
+"""The pause after an eviction without an answer: as long as the API server works on a request, so that no pod
+has two outstanding."""
 
 SETTLED_SECONDS: Final = 600.0
-"""How long a pod that was told to end is left alone. It may take its whole grace period, which is 30 s if
-nobody says otherwise. Being told again changes nothing for it, but costs a write."""
+"""How long a pod is not evicted again. It may need its whole grace period, which is 30 s by default. A second
+eviction changes nothing for it, but costs a write."""
 
 SETTLED_KEPT: Final = 8192
-"""Bound of memory, some 200 bytes each: the pods of 70 full nodes in ten minutes. The one settled longest ago
-is forgotten, which at worst has it told once more."""
+"""Bound of memory, some 200 bytes each: the pods of 70 full nodes in ten minutes. Beyond it, the one settled
+longest ago is forgotten; at worst it is evicted once more."""
 
 
 class EvictionLane:
@@ -53,7 +54,7 @@ class EvictionLane:
         self._writer = writer
         self._monotonic = monotonic
         self._outstanding: set[str] = set()
-        # UIDs of pods that need no eviction any more, and until when they are left alone; in that order.
+        # UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order.
         self._settled: OrderedDict[str, float] = OrderedDict()
         self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_REFUSAL_SECONDS)
         self._lane = Lane(
@@ -69,22 +70,22 @@ class EvictionLane:
     ) -> Outcome[Eviction]:
         """Ask for ``evictions``, in order, at most EVICTIONS_IN_FLIGHT at once. Never raises an ApiError.
 
-        Left out, and not counted as remaining, are pods that have to wait, that are being asked for, or that
-        were told to end. A pod that is gone is stopped with NotFound: it was not we who ended it.
-        No more are started once ``is_wanted`` says no: what they were decided on has changed.
+        Pods that have to wait, whose request is under way, or that were evicted are left out, and not counted
+        as remaining. A pod that is gone counts as stopped, with NotFound: the operator did not evict it.
+        No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
         due = [each for each in evictions if self._unless_needless(each)]
         return await self._lane.run(due, is_wanted=is_wanted)
 
     def forget(self, uid: str) -> None:
-        """Begin anew with a pod: it may be asked for at once."""
+        """Forget the history of a pod: it may be evicted at once."""
         self._settled.pop(uid, None)
         self._pauses.forget(uid)
 
     def seconds_to_next(self, evictions: Iterable[Eviction]) -> float | None:
-        """Return how long until one of these that has to wait is worth another try, None where none has to.
+        """Return in how many seconds one of these that wait may be tried again; None where none waits.
 
-        0 where it is by now.
+        0 where one may be tried now.
         """
         return self._pauses.seconds_to_next(each.uid for each in evictions)
 
@@ -101,7 +102,7 @@ class EvictionLane:
             await self._writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
-            log.info("pod %s on node %s is gone before its eviction", eviction.full_name, eviction.node)
+            log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
             if is_of_one_pod(error):
@@ -109,7 +110,9 @@ class EvictionLane:
             raise
         else:
             self._settle(eviction.uid)
-            log.info("pod %s on node %s is evicted: %s", eviction.full_name, eviction.node, eviction.why)
+            log.info(
+                "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
+            )
         finally:
             self._outstanding.discard(eviction.uid)
 
@@ -124,7 +127,8 @@ class EvictionLane:
         asked = UNANSWERED_SECONDS if isinstance(error, NoAnswer) else error.retry_after or 0.0
         if self._pauses.note(eviction.uid, at_least=asked) == 1:
             log.warning(
-                "pod %s on node %s cannot be evicted now: %s; trying again, later and later",
+                "the operator cannot evict pod %s on node %s now: %s; it tries again after longer and longer "
+                "pauses",
                 eviction.full_name,
                 eviction.node,
                 error,
@@ -132,5 +136,5 @@ class EvictionLane:
 
 
 def is_of_one_pod(error: ApiError) -> bool:
-    """Whether a failure is of the one pod that was to be evicted, or of its disruption budget."""
+    """Whether a failure concerns only the pod that was to be evicted, or its disruption budget."""
     return isinstance(error, DisruptionBudget | NoAnswer) or is_of_one_object(error)

@@ -1,8 +1,8 @@
 """What the lanes of acts share: many acts at once, for a bounded time, until an error of the whole cluster.
 
-A lane is for all pools together, since they share the connections with everything else that we ask. Each has
-its own limit: where one hangs, the others go on. Each has its own rule for which error is of one object and
-which of the cluster.
+All pools share a lane, since they share the connections with all other requests of the operator. Each lane
+has its own limit: where one hangs, the others continue. Each has its own rule for which error concerns one
+object and which the cluster.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ActT = TypeVar("ActT")
 NodeActT = TypeVar("NodeActT", NodePatch, ConditionsPatch)
 
 SLICE_SECONDS: Final = 10.0
-"""How long a pass keeps starting acts. Then it reports, looks at the world again, and goes on, so that a
-pool of thousands shows its progress. Between two slices the API server idles for about 0.2 s, and all nodes
-are decided on anew."""
+"""How long a pass starts acts. Then it reports, takes a new snapshot, and continues, so that a pool of
+thousands of nodes shows its progress. Between two slices the API server idles for about 0.2 s, while the
+operator decides again on all nodes."""
 
 INTERNAL_ERRORS: Final = 32
-"""So many in one pass, and no success, say that the API server is out of order: as many as there are patches
-in flight at once, so that it costs it no more than a moment of ordinary work."""
+"""So many in one pass, and no success, mean that the API server is out of order. As many as there are patches
+in flight at once, so that they cost it no more than a moment of ordinary work."""
 
 _INTERNAL_ERROR: Final = 500
 
@@ -41,8 +41,8 @@ class Outcome(Generic[ActT]):
 
     ``stopped`` are those that failed for a reason of this one object, with the reason;
     ``internal_errors`` counts the 500s among them. ``remaining``
-    counts those that were not started: for lack of time, because they are not wanted any more, because
-    their objects changed, or because of ``error``, the failure that ended the work for all.
+    counts those that were not started: the time was over, they are not wanted any more,
+    their objects changed, or ``error``, a failure of the whole cluster, ended the work.
     """
 
     done: list[ActT] = field(default_factory=list)
@@ -53,9 +53,10 @@ class Outcome(Generic[ActT]):
 
     @property
     def is_halted(self) -> bool:
-        """Whether nothing but internal errors came of so many acts that the others can wait.
+        """Whether so many acts failed with internal errors, and none succeeded, that the others can wait.
 
-        One is mostly a webhook that fails for one object, and says nothing of the others.
+        A single internal error is usually a webhook that fails for one object, and says nothing of the
+        others.
         """
         return not self.done and self.internal_errors >= INTERNAL_ERRORS
 
@@ -63,8 +64,8 @@ class Outcome(Generic[ActT]):
 class Lane(Generic[ActT]):
     """Performs acts of one kind, at most ``in_flight`` at once.
 
-    ``ready`` returns an act as it is to be performed when its turn comes, None for not at all. ``perform``
-    performs it and raises ApiErrors; ``is_of_one`` says of an error whether it is of that one object.
+    ``ready`` returns an act as it is to be performed when its turn comes; None to leave it out. ``perform``
+    performs it and raises ApiErrors; ``is_of_one`` says whether an error concerns that one object only.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Lane(Generic[ActT]):
     async def run(self, acts: Sequence[ActT], *, is_wanted: Callable[[], bool]) -> Outcome[ActT]:
         """Perform ``acts``, in order. Never raises an ApiError.
 
-        No more are started once ``is_wanted`` says no: what they were decided on has changed.
+        No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
         outcome: Outcome[ActT] = Outcome()
         waiting = iter(acts)
@@ -109,7 +110,7 @@ class Lane(Generic[ActT]):
     ) -> None:
         while True:
             async with self._in_flight:
-                # Asked only now: with many pools the wait for this place may have been long.
+                # Checked only now: with many pools, the wait for this place may have been long.
                 if outcome.error or outcome.is_halted or self._monotonic() >= deadline or not is_wanted():
                     return
                 act = next(waiting, None)
@@ -132,17 +133,17 @@ class Lane(Generic[ActT]):
 
 
 def is_of_one_object(error: ApiError) -> bool:
-    """Whether a failure is of the one object that was written. A 403 that is not of RBAC is of a policy."""
+    """Whether a failure concerns only the written object. A 403 that is not from RBAC is from a policy."""
     if isinstance(error, Forbidden):
         return error.permission is None
     return isinstance(error, Conflict | NotFound | Invalid) or error.status == _INTERNAL_ERROR
 
 
 def on_newest_state(act: NodeActT, known: Mapping[str, Node]) -> NodeActT | None:
-    """Return the act on the newest state of its node that is known; None where that is another to look at.
+    """Return the act on the newest known state of its node; None where what the decision used has changed.
 
-    Between deciding and sending lie up to some seconds, in which kubelets report. A node that is not known is
-    taken as it was decided on.
+    Between deciding and sending lie up to some seconds, in which kubelets report. A node that is not known
+    keeps the state that was decided on.
     """
     node = known.get(act.node.name)
     if node is None or is_older(node.resource_version, than=act.node.resource_version):

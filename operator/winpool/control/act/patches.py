@@ -1,9 +1,9 @@
 """The lane of node patches: many at once, for a bounded time, each with its precondition.
 
-A conflict is not an error: somebody wrote the node between our read and our write, the
-reflector will bring what they wrote, and the next pass decides on that. Between deciding and sending
-lie up to some seconds, in which kubelets report: a patch is sent on the newest state that is known,
-and not at all where that differs in anything that the decision had looked at.
+A conflict is not an error: someone wrote the node between our read and our write. The reflector
+brings what they wrote, and the next pass decides on that. Between deciding and sending lie up to
+some seconds, in which kubelets report. So a patch is sent on the newest known state of the node,
+and not sent at all where that state differs in anything that the decision used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ cores, 100 give 413 and triple the latency of each (measured against a raw loade
 class PatchLane:
     """Sends node patches through ``writer`` and hands each answer to ``accept_written``.
 
-    ``known`` are the nodes as last heard of, by name; who is not among them is patched as decided.
+    ``known`` are the nodes as last seen, by name; a node that is not among them is patched as decided.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PatchLane:
     ) -> Outcome[NodePatch]:
         """Send ``patches``, in order, at most PATCHES_IN_FLIGHT at once. Never raises an ApiError.
 
-        No more are started once ``is_wanted`` says no: what they were decided on has changed.
+        No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
         return await self._lane.run(patches, is_wanted=is_wanted)
 

@@ -1,7 +1,7 @@
 """Pauses between two tries of one act, which grow as those of ``Pacer`` do.
 
-Beside what that does, the API server may ask for more time, each object is asked about by itself, and so many
-are kept at the most: pods come and go by the thousand.
+Three things differ from ``Pacer``: the API server may ask for more time, each object has its own pause, and
+the number of pauses has a limit, since pods come and go by the thousand.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 KeyT = TypeVar("KeyT", bound="Hashable")
 
 KEPT: Final = 4096
-"""Bound of memory, some 300 bytes each. The one that was noted longest ago is forgotten, which at worst has
-it tried once more."""
+"""Bound of memory, some 300 bytes each. Beyond it, the one noted longest ago is forgotten; at worst it is
+tried once more."""
 
 _MOST_TIMES: Final = 9
 """2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number."""
@@ -34,7 +34,7 @@ class _Pause:
 
 
 class Pauses(Generic[KeyT]):
-    """What has to wait, by whatever names it; ``longest`` is the longest pause of our own, in seconds."""
+    """What has to wait, by a key; ``longest`` is the longest pause of our own, in seconds."""
 
     def __init__(self, *, monotonic: Callable[[], float], longest: float) -> None:
         self._monotonic = monotonic
@@ -42,9 +42,9 @@ class Pauses(Generic[KeyT]):
         self._pauses: OrderedDict[KeyT, _Pause] = OrderedDict()
 
     def note(self, key: KeyT, *, at_least: float = 0.0) -> int:
-        """Take note of a try that came to nothing; give how many there were of late.
+        """Note a try without success; return how many there were lately.
 
-        ``at_least`` are seconds that the next has to wait in any case, up to LONGEST_PAUSE_SECONDS.
+        The next try waits ``at_least`` so many seconds, up to LONGEST_PAUSE_SECONDS.
         """
         now = self._monotonic()
         before = self._pauses.pop(key, None)
@@ -59,7 +59,7 @@ class Pauses(Generic[KeyT]):
         return times
 
     def forget(self, key: KeyT) -> None:
-        """Begin anew with one."""
+        """Forget the tries and the pause of one."""
         self._pauses.pop(key, None)
 
     def has_to_wait(self, key: KeyT) -> bool:
@@ -73,9 +73,9 @@ class Pauses(Generic[KeyT]):
         return frozenset(key for key, pause in self._pauses.items() if pause.due > now)
 
     def seconds_to_next(self, wanted: Iterable[KeyT]) -> float | None:
-        """Return how long until one of ``wanted`` may be tried again: 0 if it may by now, None if none waits.
+        """Return in how many seconds one of ``wanted`` may be tried again: 0 for now, None if none waits.
 
-        Only who is still wanted is worth a look, and remains so until it is tried.
+        One whose pause is over counts until it is tried.
         """
         now = self._monotonic()
         pauses = (self._pauses.get(key) for key in wanted)

@@ -1,1 +1,1 @@
-"""Takes off nodes what no pool takes off any more."""
+"""Removes from nodes what no pool removes any more."""

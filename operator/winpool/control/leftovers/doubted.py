@@ -1,6 +1,6 @@
-"""Ownership records of nodes without a pool that are left alone, since their kubelets may have forged them.
+"""Ownership records on nodes without a pool that have no effect, since their kubelets may have forged them.
 
-No status tells of such a node: its pool is gone, or never was. So the log does.
+No status reports such a node: its pool is gone, or never existed. So the log reports it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TOLD_AT_ONCE: Final = 10
-"""Lines for one look. More are no accident, and a hostile fleet must not fill the log."""
+"""Lines in the log for one list. More are not an accident, and a hostile fleet must not fill the log."""
 
 
 class DoubtedRecords:
-    """Tells of each such node once, as long as it stays one."""
+    """Logs each such node once, as long as it remains one."""
 
     def __init__(self) -> None:
         self._told: frozenset[str] = frozenset()
 
     def tell(self, found: Iterable[tuple[Node, Conformity]]) -> None:
-        """Log what is new in ``found``, which is all there is now."""
+        """Log what is new in ``found``, which is all there are now."""
         left = {node.uid: (node.name, state.left_alone) for node, state in found if state.is_doubted}
         new = [left[uid] for uid in left if uid not in self._told]
         for name, claimed in new[:TOLD_AT_ONCE]:
             log.warning(
-                "node %s: annotation %s says that a pool has set %s here; it was written without the guard "
-                "and may be forged, so all of it stays. To have what is under winpool.dev/ taken off: "
-                "kubectl annotate node %s %s-",
+                "node %s: annotation %s says that a pool set %s on this node. It was written without the "
+                "guard and may be forged, so the operator removes nothing. To have it remove what is under "
+                "winpool.dev/: kubectl annotate node %s %s-",
                 name,
                 APPLIED_ANNOTATION,
                 named(claimed) or "nothing",
@@ -45,5 +45,8 @@ class DoubtedRecords:
                 APPLIED_ANNOTATION,
             )
         if len(new) > TOLD_AT_ONCE:
-            log.warning("and so on %d more nodes", len(new) - TOLD_AT_ONCE)
+            log.warning(
+                "%d more nodes have such an annotation; the operator removes nothing from them",
+                len(new) - TOLD_AT_ONCE,
+            )
         self._told = frozenset(left)

@@ -1,8 +1,7 @@
-"""Nodes that refuse their release: when each is tried again, and what people have to hear of it.
+"""Nodes whose release is refused: when the operator tries each again, and what it reports.
 
-The pauses are those of a pool's own writes, see ``patience``. What a pool would tell in its status has no
-place here: the pool is gone, or does not see the node any more. So the log has to do, with one warning for
-each node and reason.
+The pauses are those of a pool's own writes, see ``patience``. No status can report the refusal: the pool is
+gone, or does not see the node any more. So the log has one warning for each node and reason.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ if TYPE_CHECKING:
 
 
 class Refusals:
-    """What came of the last tries to release nodes that no pool releases any more."""
+    """The outcome of the last tries to release nodes that no pool releases any more."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._patience = Patience(monotonic=monotonic)
-        # UIDs with the HTTP statuses that were told: those are few, reasons a webhook can make up as many as
-        # it likes.
+        # UIDs with the HTTP statuses that were logged. There are few statuses, while a webhook can invent any
+        # number of reasons.
         self._told: dict[str, set[int | None]] = {}
 
     def note_released(self, patch: NodePatch) -> None:
-        """Take note of a release that was carried out."""
+        """Note a release that was carried out."""
         self._told.pop(patch.node.uid, None)
         self._patience.note_written(patch)
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
-        """Take note of a release that was not carried out. TELL comes once for each node and HTTP status."""
+        """Note a release that was not carried out. TELL comes once for each node and HTTP status."""
         advice = self._patience.note_stopped(patch, error)
         if not self._patience.is_refused(patch.node):
-            return advice  # it may be a moment's matter yet
+            return advice  # it may be over in a moment
         told = self._told.setdefault(patch.node.uid, set())
         if error.status in told:
             return Advice.WAIT
@@ -45,10 +44,10 @@ class Refusals:
         return Advice.TELL
 
     def due(self, releases: Iterable[NodePatch], *, known: Mapping[str, Node]) -> list[NodePatch]:
-        """Return those that may be sent now, of nodes whose writes failed lately last.
+        """Return those that may be sent now; nodes whose writes failed lately come last.
 
-        Otherwise a few of them could keep all others from their turn. ``known`` are all nodes there are, by
-        name; the others are forgotten.
+        Otherwise a few of them could block all others. ``known`` are all nodes that exist, by name; the
+        others are forgotten.
         """
         if self._told:
             uids = {node.uid for node in known.values()}
@@ -58,5 +57,5 @@ class Refusals:
         return sorted(free, key=lambda patch: patch.node.uid in failing)
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a node that has to wait is worth another look; None where none waits."""
+        """Return in how many seconds a node that has to wait may be tried again; None where none waits."""
         return self._patience.seconds_to_next()

@@ -1,11 +1,12 @@
-"""Takes off what no pool takes off any more: see ``ownership/leftovers``.
+"""Removes what no pool removes any more: see ``ownership/leftovers``.
 
-Looks for strays at start, every ten minutes, and when a node that carried ours went out of sight;
-for orphans whenever a pool went, and whenever all pools have been listed, which is when one can turn out to
-be gone. A node that refuses is tried again later and later, and keeps no other node waiting.
+It lists strays at start, every ten minutes, and when a node with our label was deleted or is not a Windows
+node any more. It checks for orphans whenever a pool is gone, and whenever all pools have been listed, since
+such a list can show that one is gone. A node that refuses is tried again after longer and longer pauses, and
+delays no other node.
 
-No status tells of such a node, since its pool is gone or does not see it any more: the log does, see
-``refusals``, and an event where a pool has left it behind, see ``gone_pools``.
+No status reports such a node, since its pool is gone or does not see it any more. The log does, see
+``refusals``, and an event does where a pool left the node behind, see ``gone_pools``.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STRAYS_SECONDS: Final = 600.0
-"""How often strays are looked for without an occasion: one list in 10 minutes (P2)."""
+"""How often strays are listed without an occasion: one list in 10 minutes (P2)."""
 
 NOT_YET_SECONDS: Final = 0.2
-"""How often it is asked whether all is known that has to be before the first sweep."""
+"""How often the sweeper checks whether all is known that the first sweep needs."""
 
 STRAYS_PAUSE_SECONDS: Final = 1.0
-"""Least time between two looks for strays: a fleet that is taken down is hundreds of occasions at once."""
+"""Least time between two lists of strays: a fleet that is deleted is hundreds of occasions at once."""
 
 
 class Sweeper:
     """Sweeps until cancelled.
 
-    ``list_strays`` asks the API server for them, ``rights_over`` says by what records are believed,
-    ``announce`` emits an event, and ``is_complete`` says whether all that this goes by is known: pools,
+    ``list_strays`` asks the API server for them, ``rights_over`` returns by what records are believed,
+    ``announce`` emits an event, and ``is_complete`` says whether all that a sweep needs is known: pools,
     nodes, and the guard.
     """
 
@@ -76,40 +77,43 @@ class Sweeper:
         self._rights_over = rights_over
         self._is_complete = is_complete
         self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
-        self._gone_pools = GonePools(absences=pools.absences, announce=announce)
+        self._gone_pools = GonePools(pools=pools, announce=announce)
         self._monotonic = monotonic
         self._wake = Wake()
         self._refusals = Refusals(monotonic=monotonic)
-        # Those of the last list that are still to be released. Each try needs a list anew: nothing else
-        # tells what has become of them.
+        # Those of the last list that are still to be released. Each try needs a new list: nothing else shows
+        # their present state.
         self._strays: tuple[NodePatch, ...] = ()
         self._strays_due = float("-inf")
         self._listed_at = float("-inf")
 
     def node_gone(self, node: Node) -> None:
-        """Take note that a Windows node was deleted, or is none any more: look, if it carried ours."""
+        """Note that a Windows node was deleted, or is none any more; list strays if it had our label."""
         if POOL_LABEL in node.labels:
             self._look_for_strays_soon()
             self._wake.set()
 
     def guard_changed(self) -> None:
-        """Take note that records count for more now, or for less."""
+        """Note that the guard has changed: more records are believed now, or fewer."""
         self._look_for_strays_soon()
         self._wake.set()
 
     def pool_gone(self) -> None:
-        """Take note that a pool has gone: mostly it has left nothing behind."""
+        """Note that a pool is gone. Usually it has left nothing behind."""
         self._wake.set()
 
     def pools_listed(self) -> None:
-        """Take note of a complete list of pools."""
+        """Note a complete list of pools."""
         self._wake.set()
 
     async def run(self) -> None:
         """Sweep until cancelled."""
         backoff = Backoff()
         outage = Outage(
-            "leftovers of vanished pools", logger=log, monotonic=self._monotonic, meanwhile="looking again"
+            "leftovers of pools that are gone",
+            logger=log,
+            monotonic=self._monotonic,
+            meanwhile="the operator tries again",
         )
         while True:
             if not self._is_complete():
@@ -130,7 +134,7 @@ class Sweeper:
         self._strays_due = min(self._strays_due, self._listed_at + STRAYS_PAUSE_SECONDS)
 
     def _seconds_to_next(self) -> float:
-        # First: what is asked next forgets who has waited until now.
+        # This comes first: the next call forgets the nodes whose pause is over.
         to_refused = self._refusals.seconds_to_next()
         if self._due(self._strays):  # a pause has ended while we swept
             self._look_for_strays_soon()
@@ -148,7 +152,7 @@ class Sweeper:
         await self._release(self._due(releases))
 
     async def _list(self) -> None:
-        # Before the list is asked for: a node that goes meanwhile may not be on it, and is a new occasion.
+        # Set before the request: a node that goes meanwhile may not be on the list, and is a new occasion.
         self._listed_at = self._monotonic()
         self._strays_due = self._listed_at + STRAYS_SECONDS
         try:
@@ -179,7 +183,7 @@ class Sweeper:
     async def _release(self, releases: Sequence[NodePatch]) -> None:
         outcome = await self._patch_lane.run(releases)
         for patch in outcome.done:
-            log.info("node %s: took off what a pool had left there", patch.node.name)
+            log.info("node %s: the operator removed what a pool had left on it", patch.node.name)
             self._refusals.note_released(patch)
         written = {patch.node.uid for patch in outcome.done}
         self._strays = tuple(patch for patch in self._strays if patch.node.uid not in written)
@@ -189,14 +193,15 @@ class Sweeper:
             self._wake.set()
         if outcome.error:
             raise outcome.error
-        if outcome.is_halted:  # the others would fare no better now
+        if outcome.is_halted:  # the others would fail now as well
             raise next(error for _, error in outcome.stopped if isinstance(error, Unavailable))
 
     def _follow_up(self, patch: NodePatch, error: ApiError) -> None:
         node, advice = patch.node, self._refusals.note_stopped(patch, error)
         if advice is Advice.TELL:
             log.warning(
-                "node %s: what a pool had left there cannot be taken off: %s; trying again, later and later",
+                "node %s: the operator cannot remove what a pool had left on it: %s; it tries again after "
+                "longer and longer pauses",
                 node.name,
                 error,
             )

@@ -1,7 +1,7 @@
-"""All that acts on what is known of the cluster: the passes of the pools, the lists of pools, the sweeps.
+"""All loops that act on the cluster: the passes of the pools, the lists of pools, the sweeps.
 
-Made of the parts that know and write the cluster, and told by them of each change. Nothing here decides
-anything.
+The controller assembles them from the parts that read and write the cluster, which notify it of each change.
+It decides nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from winpool.cluster.labelled import list_labelled, list_strays
 from winpool.cluster.node_pods import list_node_pods
 from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
-from winpool.contract.questions import question_of
 from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
 from winpool.control.act.evictions import EvictionLane
@@ -23,6 +22,7 @@ from winpool.control.loops.pool_loops import PoolLoops
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.pod_survey.questions import Questions
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.relister import Relister
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Controller:
     """The loops of one operator.
 
-    ``relister``, ``pod_pass``, ``node_looks`` and ``sweeper`` are to be run by whoever owns the tasks; the
-    loop of a pool starts when the pool appears.
+    The owner of the tasks runs ``relister``, ``pod_pass``, ``node_looks`` and ``sweeper``; the loop of a pool
+    starts when the pool appears.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Controller:
         clock: Clock,
         rooms: Sequence[Room] = ROOMS,
     ) -> None:
-        """Make the loops; ``create_task`` starts that of a pool, with a name, whoever calls."""
+        """Make the loops; ``create_task`` starts that of a pool, with a name, from any context."""
         self.stats = ControlStats()
         self._transport = transport
         self._pools = pools
@@ -80,6 +80,7 @@ class Controller:
         self._clock = clock
         self._rooms = rooms
         self._bare_since = BareSince(monotonic=clock.monotonic)
+        self._asked = Questions()
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
         self._writer = Writer(transport)
@@ -109,24 +110,24 @@ class Controller:
         self.sweeper = self._make_sweeper()
 
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
-        """Have the pool looked at; ``for_rivals``: and all others, since whose a node is may have changed."""
+        """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
         if self._pools.get(name) is None:
             self.sweeper.pool_gone()
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Have those pools looked at that a node concerns, or did: None for what was not, or is no more."""
+        """Ask for a pass of each pool that a node concerns, or did. None: it did not exist, or is gone."""
         self._bare_since.note(old, new)
         self._dispatcher.node_changed(old, new)
         if old is not None and new is None:
             self.sweeper.node_gone(old)
 
     def control_plane_changed(self) -> None:
-        """Have all pools looked at: the version of the API server is another one."""
+        """Ask for a pass of all pools: the version of the API server has changed."""
         self._loops.wake_all()
 
     def guard_changed(self) -> None:
-        """Have all pools looked at: the guard of our keys has come, has gone, or is another one."""
+        """Ask for a pass of all pools: the guard was added, was removed, or has changed."""
         self._loops.wake_all()
         self.sweeper.guard_changed()
 
@@ -135,12 +136,11 @@ class Controller:
         await self._loops.stop()
 
     def _questions(self) -> list[PoolQuestion]:
-        """Return what the pools want to know of all pods. Nothing is asked before all nodes are known."""
+        """Return what the pools want to know of all pods; nothing before all nodes are known."""
         if not self._observer.complete:
             return []
         nodes, now = tuple(self._nodes.nodes.values()), self._clock.now()
-        asked = (question_of(pool, nodes, now=now) for pool in self._pools.all())
-        return [question for question in asked if question is not None]
+        return self._asked.of(self._pools.all(), nodes, now=now)
 
     def _wake_pool(self, name: str) -> None:
         self._loops.wake(name)

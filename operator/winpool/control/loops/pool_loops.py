@@ -1,8 +1,8 @@
 """One task per pool: waits until something changed, runs a pass, and waits again.
 
 Passes of one pool never overlap, so applying and releasing cannot either. A failure of the API
-server ends a pass, not the loop: the pass is repeated after a growing pause, and a change does
-not cut the pause short, or a lost API server would be hammered by its own comeback.
+server ends a pass, not the loop: the loop repeats the pass after a growing pause. A change does
+not shorten the pause. Otherwise an API server that comes back would get all requests at once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_YET_SECONDS: Final = 0.2
-"""How often a loop asks whether everything has been listed once, which is when it may begin."""
+"""How often a loop checks whether everything has been listed once. Before that, it does not begin."""
 
 GATHER_SECONDS: Final = 0.05
-"""Changes come in bursts (nodes joining, our own writes coming back): one pass serves them all. Far
-below the second in which a repair is promised."""
+"""Changes come in bursts (nodes that join, events of our own writes): one pass serves them all. Far
+below the second within which a repair is promised."""
 
 
 class PoolLoops:
@@ -72,7 +72,7 @@ class PoolLoops:
             self.wake(pool.name)
 
     async def stop(self) -> None:
-        """End all loops, wherever they are: a pass may be cut anywhere."""
+        """End all loops, wherever they are: a pass may end at any point."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -84,7 +84,7 @@ class PoolLoops:
             f"pool {name}",
             logger=log,
             monotonic=time.monotonic,
-            meanwhile="its passes are repeated with pauses",
+            meanwhile="the operator repeats the pass after a pause",
         )
         seconds: float | None = None
         try:
@@ -94,7 +94,7 @@ class PoolLoops:
                     seconds = NOT_YET_SECONDS
                     continue
                 await asyncio.sleep(GATHER_SECONDS)
-                wake.clear()  # the pass looks before it awaits anything, so nothing comes in between
+                wake.clear()  # the pass takes its snapshot before it awaits anything, so no change is missed
                 seconds = await self._pass(name, reconciler, backoff, outage)
         finally:
             reconciler.close()
@@ -113,7 +113,11 @@ class PoolLoops:
             return 0
         except Exception:
             # A bug of ours must not end the loop of this pool, nor that of any other.
-            log.exception("pool %s: pass failed; this is a bug of winpool, please report it", name)
+            log.exception(
+                "pool %s: a pass failed; this is a bug of winpool, please report it; the operator repeats "
+                "the pass after a pause",
+                name,
+            )
             await asyncio.sleep(backoff.next())
             return 0
         backoff.reset()

@@ -1,6 +1,6 @@
-"""The dirty flag of a pool: set by whoever knows of a change, waited for by the pool's loop.
+"""The dirty flag of a pool: each source of a change sets it, and the pool's loop waits for it.
 
-Level-triggered: it does not matter how often or why it was set, a pass looks at everything.
+Level-triggered: it does not matter how often or why it was set, since a pass checks everything.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ class Wake:
         return is_set
 
     def clear(self) -> None:
-        """Take back what was asked for up to now: a pass that looks at this very moment serves it."""
+        """Clear the flag: a pass that observes right now serves all that asked until now."""
         self._event.clear()

@@ -1,1 +1,1 @@
-"""When a write may be tried again, after whatever came of the last one."""
+"""When a write may be tried again, by the outcome of the last try."""

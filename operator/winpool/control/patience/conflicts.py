@@ -1,8 +1,8 @@
-"""Nodes that somebody else wrote after we had read them (409, 404): when to try again.
+"""Nodes that someone else wrote after we had read them (409, 404): when to try again.
 
-That is no fault: once the newer state is known, the next try is at once. Until it is known another
-try would fail like the last, so it has to wait, and longer each time. The watch brings the newer state
-within milliseconds; if a second try fails as well, the watch has lost something.
+That is not an error: once the newer state is known, the next try follows at once. Until then another
+try would fail like the last, so it waits, and longer each time. The watch brings the newer state
+within milliseconds. If a second try fails as well, the watch has missed a change.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
 
 LOOK_SECONDS: Final = 0.2
-"""How soon to look whether the newer state is known: it wakes nobody where no field that we ask for has
-changed. Then after as long as has passed already, so that a dead watch costs a few looks and not hundreds."""
+"""How soon to check whether the newer state is known: it wakes no pool where no field that we ask for has
+changed. The next check comes after twice the time, so that a dead watch costs a few checks and not
+hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class _Conflict:
 
 
 class Conflicts:
-    """The nodes of one pool whose last write came too late."""
+    """The nodes of one pool whose last write was a conflict."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -37,7 +38,7 @@ class Conflicts:
         self._nodes: dict[str, _Conflict] = {}
 
     def note(self, node: Node) -> int:
-        """Take note that a write to ``node``, as it is known, came too late; give how often on this state."""
+        """Note a conflict on ``node``, as it is known; return how many there were on this state."""
         known = self._nodes.get(node.uid)
         if known and known.version != node.resource_version:
             self._pacer.forget(node.uid)
@@ -45,7 +46,7 @@ class Conflicts:
         return self._pacer.note(node.uid)
 
     def forget(self, uid: str) -> None:
-        """Take note that the node has been written."""
+        """Note that the node has been written."""
         self._nodes.pop(uid, None)
         self._pacer.forget(uid)
 
@@ -60,7 +61,7 @@ class Conflicts:
         return self._pacer.held_back()
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until one may be written, or until to look again; None where none waits."""
+        """Return in how many seconds one may be written, or is to be checked again; None where none waits."""
         seconds = self._pacer.seconds_to_next()
         if seconds is None:
             return None

@@ -1,8 +1,8 @@
-"""What was tried on each node, and what stands there by our last write: by that a repeat is known.
+"""What was tried on each node, and what our last write set there. A repeat is recognized by these.
 
-A node whose goal changes is written at once, and a goal may follow what the node's own kubelet reports: the
-label of its Windows revision, for one. So goals can change as fast as somebody likes, and only so many
-changes are free (P7).
+A node whose goal changes is written at once, and a goal may follow what the node's own kubelet reports, such
+as the label of its Windows revision. So goals can change at any rate, and only so many changes are without a
+pause (P7).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 FREE_CHANGES: Final = 32
-"""Changes of the goal of one node, within ten minutes each of the one before, that go at once. Twice the
-thirteen states that an OS upgrade takes a node through, and some for what changes on the way. As many writes
-a node can cost the API server in a burst; after that they come at the pace of a write war."""
+"""Changes of the goal of one node that are written at once, each within ten minutes of the one before. Twice
+the thirteen states that a node has in an OS upgrade, and some for what changes meanwhile. A node can cost the
+API server as many writes in a burst; after that they come at the pace of repeated repairs."""
 
 
 class GoalHistory:
-    """The goals of the nodes of one pool, by their UIDs. A goal is only ever compared.
+    """The goals of the nodes of one pool, by their UIDs. A goal is only compared.
 
-    ``written_nodes`` counts the nodes that were ever written, those that are forgotten too.
+    ``written_nodes`` counts the nodes that were ever written, including those that are forgotten.
     """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
@@ -37,14 +37,14 @@ class GoalHistory:
         return len(self._tried)
 
     def note_tried(self, node_uid: str, goal: object) -> bool:
-        """Take note of a try, whatever came of it; give whether the free changes of that node are used up."""
+        """Note a try, whatever its outcome; return whether the free changes of that node are used up."""
         if node_uid in self._tried and self._tried[node_uid] != goal:
             self._changes.note(node_uid)
         self._tried[node_uid] = goal
         return self._changes.times_of(node_uid) > FREE_CHANGES
 
     def note_written(self, node_uid: str, goal: object) -> bool:
-        """Take note of a write that was carried out; give whether it was for the goal of the one before."""
+        """Note a write that was carried out; return whether it was for the goal of the one before."""
         self.written_nodes += node_uid not in self._written
         is_repeat = node_uid in self._written and self._written[node_uid] == goal
         self._written[node_uid] = goal

@@ -1,6 +1,6 @@
-"""Writes to a pool that came too late (409): somebody has written it since it was read.
+"""Writes to a pool that were conflicts (409): someone has written it since it was read.
 
-Its watch event wakes the pool, mostly within milliseconds. Where that does not come, and the same state
+Its watch event wakes the pool, usually within milliseconds. Where no event comes, and the same state
 conflicts again, all pools are listed.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Overtaken:
-    """The state of one pool that a write came too late for."""
+    """The state of one pool on which a write was a conflict."""
 
     def __init__(self, *, ask_for_pools: Callable[[], None]) -> None:
         self._ask_for_pools = ask_for_pools
@@ -25,13 +25,13 @@ class Overtaken:
         self._version = ""
 
     def note(self, pool: Pool) -> float:
-        """Take note of a conflict on ``pool`` as it is known; return in how many seconds to look again."""
+        """Note a conflict on ``pool`` as it is known; return in how many seconds to try again."""
         if self._version == pool.resource_version:
             self._ask_for_pools()
         self._version = pool.resource_version
         return self._backoff.next()
 
     def forget(self) -> None:
-        """Take note of a pass without a conflict."""
+        """Note a pass without a conflict."""
         self._backoff.reset()
         self._version = ""

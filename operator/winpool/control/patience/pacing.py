@@ -1,11 +1,11 @@
-"""Pauses that grow: the second time is after 2 seconds, then 4, 8 … 300; ten quiet minutes end it.
+"""Pauses that grow: the second try is after 2 seconds, then 4, 8 … 300; ten quiet minutes reset them.
 
-Made for repairs: the first of a node is immediate, and if it is needed again somebody disagrees, and a
-write war helps nobody.
+They are made for repairs: the first of a node is immediate. If it is needed again, someone else undoes it,
+and repairs without a pause would only load the API server.
 
-A pause holds back the goal that it came after, and no other: what stands in the way of one says nothing of
-the next. But how often it has happened is counted by the node, so that a war that follows a node from goal
-to goal does not begin anew with each.
+A pause delays the goal that it came after, and no other: what blocks one goal says nothing of the next. But
+the count is kept for the node, so that repeated repairs that follow a node from goal to goal do not start
+from zero with each goal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FIRST_PAUSE_SECONDS: Final = 2.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
 
 WHATEVER: Final = object()
-"""In the place of a goal: all of them."""
+"""In place of a goal: all goals."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pauses:
-    """Those of one node. The one that is over first comes first: a later one is never shorter."""
+    """The pauses of one node. The one that ends first comes first: a later one is never shorter."""
 
     goals: tuple[object, ...]
     ends: tuple[float, ...]
@@ -40,15 +40,16 @@ class Pacer:
         self._monotonic = monotonic
         self._longest = longest
         self._recurrence = Recurrence(monotonic=monotonic)
-        # Those that were not over when that was last asked, and those noted since. Each is owed a look,
-        # though its time may be over before anybody asks how long that is: a status is written in between.
+        # Pauses that were not over at the last call of ``waiting`` or ``held_back``, and those noted since.
+        # Each needs one more pass, though it may end before ``seconds_to_next`` is called: a status is
+        # written in between.
         self._of_nodes: dict[str, float] = {}
         self._of_goals: dict[str, _Pauses] = {}
 
     def note(self, node_uid: str, goal: object = WHATEVER) -> int:
-        """Take note that it has happened again, to a try at ``goal``; give how often it has, up to nine.
+        """Note that it has happened again, to a try at ``goal``; return how often it has, up to nine.
 
-        It is the callers' part that not too many goals of one node are paused at the same time.
+        Callers make sure that not too many goals of one node are paused at the same time.
         """
         times = self._recurrence.note(node_uid)
         end = self._monotonic() + min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), self._longest)
@@ -61,7 +62,7 @@ class Pacer:
         return times
 
     def forget(self, node_uid: str) -> None:
-        """Start anew with a node."""
+        """Forget the tries and pauses of a node."""
         self._recurrence.forget(node_uid)
         self._of_nodes.pop(node_uid, None)
         self._of_goals.pop(node_uid, None)
@@ -76,7 +77,7 @@ class Pacer:
         return nodes | goals.keys()
 
     def waiting(self) -> tuple[frozenset[str], dict[str, tuple[object, ...]]]:
-        """Return which nodes have to wait whatever the goal, and the goals that have to, by UID."""
+        """Return which nodes have to wait with any goal, and which goals of other nodes have to, by UID."""
         now = self._monotonic()
         self._recurrence.forget_the_quiet(now)
         self._of_nodes = {uid: end for uid, end in self._of_nodes.items() if end > now}
@@ -88,9 +89,9 @@ class Pacer:
         return frozenset(self._of_nodes), {uid: pauses.goals for uid, pauses in self._of_goals.items()}
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a pause is over: 0 if one is by now, None where there is none.
+        """Return in how many seconds a pause ends: 0 if one is over now, None where there is none.
 
-        A pause lasts until ``waiting`` or ``held_back`` is asked again and does not name it any more.
+        A pause counts until ``waiting`` or ``held_back`` is called again and does not return it any more.
         """
         now = self._monotonic()
         of_goals = (pauses.ends[0] for pauses in self._of_goals.values())

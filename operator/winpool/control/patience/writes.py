@@ -1,14 +1,15 @@
-"""When a node may be written again, after whatever came of the last write.
+"""When a node may be written again, by the outcome of the last write.
 
-- *Written again* for the same goal: somebody undid what we wrote. Once more comes later and later. With
-  another goal it is no repeat, not even with one from before: A, B and A again is no quarrel.
-- *Refused* (422, or 403 by a policy): the API server will not have it, today and likely tomorrow.
-- *Failed* (500 for single nodes): a webhook, mostly, or a moment of etcd; it may be well again soon.
+- *Written again* for the same goal: someone undid what we wrote. Each repeat comes after a longer pause. A
+  write for another goal is no repeat, not even for an earlier one: A, B and A again are three goals.
+- *Refused* (422, or 403 by a policy): the API server does not accept it, and probably will not soon.
+- *Failed* (500 for single nodes): usually a webhook, or a short failure of etcd; it may soon be over.
 - *Conflict* (409, 404): see ``conflicts``.
 
-The first three hold back a node with the goal that was tried. Another goal goes at once, as long as there
-are free changes left, see ``goals``: after that each write is a repeat, and it is the node that waits. So it
-does after a conflict, which is about the state that is known of the node, whatever the goal.
+The first three delay a node with the goal that was tried. Another goal is written at once, as long as the
+node has free changes left, see ``goal_history``. After that each write counts as a repeat, and the node waits
+with every goal. After a conflict it also waits with every goal: a conflict concerns the known state of the
+node.
 
 Kept in memory only: after a restart everything is tried at once, once.
 """
@@ -33,37 +34,38 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
 
 LONGEST_AFTER_FAILURE_SECONDS: Final = 30.0
-"""As long as the pauses of a pool whose API server is out of order: not longer for one node."""
+"""As long as the longest pause of a pool whose API server is out of order. One node does not wait longer."""
 
 CONFLICTS_BEFORE_LIST: Final = 2
-"""Conflicts on one and the same state that say that the watch does not bring the next one."""
+"""After so many conflicts on the same state, the watch does not bring the next state."""
 
 CONFLICTS_BEFORE_TELLING: Final = 4
-"""By then all nodes have been listed, and the state is still the same: it is no conflict, but a refusal."""
+"""By then all nodes have been listed, and the state is still the same: this is not a conflict, but a
+refusal."""
 
 FAILURES_BEFORE_TELLING: Final = 3
-"""A moment of etcd passes within these tries, which take six seconds; a broken webhook does not."""
+"""A short failure of etcd ends within these tries, which take six seconds; a broken webhook does not."""
 
 
 REPAIRS_BEFORE_TELLING: Final = 3
-"""Repairs of one node within ten minutes. Once is an accident and twice a habit; the third time somebody
-works against us."""
+"""Repairs of one node within ten minutes. One or two may be accidents; with the third, someone keeps undoing
+what the pool sets."""
 
 
 class Advice(Enum):
-    """What a write that was not carried out calls for, beside another try."""
+    """What follows from a write that was not carried out, beside another try."""
 
     WAIT = "wait"
     TELL = "tell"
-    """People have to hear of it, and have not yet."""
+    """It has to be reported, and was not yet."""
     LIST = "list"
-    """The watch has missed something: list all nodes."""
+    """The watch has missed a change: list all nodes."""
 
 
 class Patience:
-    """What came of the last writes to the nodes of one pool, for one generation of its spec.
+    """The outcome of the last writes to the nodes of one pool, for one generation of its spec.
 
-    ``is_from_start`` says that no other process has written any for that generation.
+    ``is_from_start`` says that no other process has written nodes for that generation.
     """
 
     def __init__(self, *, monotonic: Callable[[], float], is_from_start: bool = False) -> None:
@@ -79,25 +81,25 @@ class Patience:
 
     @property
     def _contested(self) -> dict[str, tuple[str, ...]]:
-        """What of a node somebody keeps undoing, in the words of kubectl, by the UIDs of the nodes."""
+        """What someone keeps undoing on a node, in the words of kubectl, by the UIDs of the nodes."""
         times = self._repairs.times()
         self._repaired = {uid: what for uid, what in self._repaired.items() if uid in times}
         return {uid: what for uid, what in self._repaired.items() if times[uid] >= REPAIRS_BEFORE_TELLING}
 
     def is_refused(self, node: Node) -> bool:
-        """Whether the API server does not let ``node`` be written, for all that is known."""
+        """Whether the API server refuses writes to ``node``, as far as is known."""
         return node.uid in self._refused
 
     @property
     def failing(self) -> frozenset[str]:
-        """The UIDs of nodes whose writes failed lately: others go first."""
+        """The UIDs of nodes whose writes failed lately: others come first."""
         return self._refusals.known() | self._failures.known()
 
     def note_written(self, patch: NodePatch, *, repaired: tuple[str, ...] = ()) -> None:
-        """Take note of a write that was carried out; ``repaired``: what it put back that somebody had undone.
+        """Note a write that was carried out; ``repaired``: what it restored that someone had undone.
 
-        A second write for the same goal is one in any case, whatever was undone: the ownership record,
-        for one, which leaves nothing to tell drift by.
+        A second write for the same goal is a repeat, whatever was undone. What was undone may be the
+        ownership record, without which no drift can be recognized.
         """
         node = patch.node
         goal, is_restless = self._paused_by(patch)
@@ -113,7 +115,7 @@ class Patience:
             self._repaired[node.uid] = repaired
 
     def note_stopped(self, patch: NodePatch, error: ApiError) -> Advice:
-        """Take note of a write that was not carried out."""
+        """Note a write that was not carried out."""
         node = patch.node
         if isinstance(error, Conflict | NotFound):
             tries = self._conflicts.note(node)
@@ -130,7 +132,7 @@ class Patience:
         return self._refuse(node, error)
 
     def attempts(self, nodes: Mapping[str, Node], *, written_generation: int = 0) -> Attempts:
-        """Return what a pass goes by. ``nodes`` are all that are known, by name; the others are forgotten."""
+        """Return what a pass needs. ``nodes`` are all that are known, by name; the others are forgotten."""
         if len(self._goals) + len(self._refused) > 2 * len(nodes):  # machines come and go for years
             known = {node.uid for node in nodes.values()}
             self._goals.forget_all_but(known)
@@ -154,23 +156,23 @@ class Patience:
         )
 
     def seconds_to_newer_state(self) -> float | None:
-        """Return how long until to look for the newer state of nodes that were written too late, or None.
+        """Return in how many seconds to check for the newer state of nodes with a conflict; None for none.
 
-        Such looks come later and later by themselves.
+        The time between two such checks grows.
         """
         return self._conflicts.seconds_to_next()
 
     def seconds_to_next(self) -> float | None:
-        """Return how long until a node that has to wait is worth another look; None where none waits.
+        """Return in how many seconds a node that has to wait may be tried again; None where none waits.
 
-        A node that is contested is worth one when that is over, too.
+        This includes nodes that someone contests, for the moment at which that ends.
         """
         kinds = (self._repeats, self._refusals, self._failures, self._conflicts)
         waits = [wait for kind in kinds if (wait := kind.seconds_to_next()) is not None]
         return min((*waits, *map(self._repairs.seconds_to_quiet, self._contested)), default=None)
 
     def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
-        """Return which goal a pause after this try holds back, and whether the goals of the node flap."""
+        """Return which goal a pause after this try delays, and whether the goals of the node flap."""
         is_restless = self._goals.note_tried(patch.node.uid, patch.goal)
         return (WHATEVER if is_restless else patch.goal), is_restless
 

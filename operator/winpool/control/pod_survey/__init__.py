@@ -1,1 +1,1 @@
-"""Looks at pods: at all of them now and then, at those of single nodes where somebody waits."""
+"""Lists pods: all of them from time to time, those of a single node where a pool waits for them."""

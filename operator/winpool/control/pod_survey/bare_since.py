@@ -1,8 +1,9 @@
-"""Since when nodes have been seen to lack the NoExecute taints that they lack.
+"""Since when nodes lack the NoExecute taints that they lack, as far as the operator has seen.
 
-A look at the pods of a node that began before a taint was gone says nothing of the pods that were bound
-since. One moment for each node, not for each taint: other taints that go make it later, which costs one look
-more, and whoever writes taints cannot make us remember any number of them.
+A list of the pods of a node that began before a taint was gone says nothing of the pods that were bound
+since. There is one moment for each node, not for each taint: other taints that are removed make it later,
+which costs one more list. So a client that writes taints cannot make the operator remember any number of
+them.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class BareSince:
-    """Told of every change of a node, knows when it last lost a NoExecute taint, or was first seen."""
+    """Gets every change of a node, and knows when it last lost a NoExecute taint, or was first seen."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._moments: dict[str, float] = {}
 
     def note(self, old: Node | None, new: Node | None) -> None:
-        """Take note of a change: None for what was not, or is no more."""
+        """Note a change. None: the node did not exist before, or is gone."""
         if new is None:
             if old is not None:
                 self._moments.pop(old.uid, None)

@@ -1,7 +1,7 @@
-"""How soon a single node may be looked at again, and how its looks failed.
+"""How soon the pods of a single node may be listed again (a look), and how its looks failed.
 
-Both are remembered by the UID of the node for a while after nobody wants to know of it any more: a kubelet
-that flips what makes its node wanted cannot have it listed at will (P2).
+Both are remembered by the UID of the node for a while after no pool wants it any more. So a kubelet that
+flips what makes its node wanted cannot cause lists at will (P2).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ LEAST_SECONDS: Final = 1.0
 """Between two looks at one node; twice as long each time."""
 
 LONGEST_SECONDS: Final = 30.0
-"""Between two looks at one node: as long as between two looks at all pods. Nobody wanting one for so long
-after it would be due lets it begin anew."""
+"""Between two looks at one node: as long as between two lists of all pods. If no pool wants a look for so
+long after it would be due, the pause starts again at the shortest."""
 
 LASTING_FAILURES: Final = 3
-"""In a row, before a look counts as one that will go on failing. An answer that is too large does at once."""
+"""In a row, before a look counts as one that keeps failing. An answer that is too large counts at once."""
 
 
 @dataclass(slots=True)
 class Pace:
     """The looks at one node. ``intent`` is the pool and the generation that they are made for.
 
-    ``due`` is when the next may be made, in monotonic seconds, infinite while one is under way; ``problem``
-    why the last one failed.
+    ``due`` is when the next may be made, in monotonic seconds; it is infinite while one is under way.
+    ``problem`` is why the last one failed.
     """
 
     intent: tuple[str, int]
@@ -49,7 +49,7 @@ class Pace:
         self.due = inf
 
     def end(self, now: float) -> None:
-        """Note that it is over, however it went."""
+        """Note that it is over, with any outcome."""
         self.due = now + min(LEAST_SECONDS * 2.0 ** min(self.times, 10), LONGEST_SECONDS)
         self.times += 1
 
@@ -72,7 +72,7 @@ class Paces:
         self._paces: dict[str, Pace] = {}
 
     def of(self, node_uid: str, pool: Pool) -> Pace:
-        """Return the pace of a node that ``pool`` wants; another generation of its spec begins anew."""
+        """Return the pace of a node that ``pool`` wants; another generation of its spec begins again."""
         intent = (pool.uid, pool.generation)
         pace = self._paces.get(node_uid)
         if pace is None or (pace.intent[0] == pool.uid and pace.intent != intent):
@@ -84,7 +84,7 @@ class Paces:
         return {uid: pace.problem for uid, pace in self._paces.items() if pace.problem}
 
     def forget_old(self, *, now: float, wanted: Container[str]) -> None:
-        """Forget those that nobody wants and that could have been looked at long since."""
+        """Forget those that no pool wants and whose next look was due long ago."""
         oldest = now - LONGEST_SECONDS
         kept = {uid: pace for uid, pace in self._paces.items() if uid in wanted or pace.due >= oldest}
         self._paces = kept

@@ -1,10 +1,10 @@
-"""Own looks: the pods of single nodes are listed, right before what they permit is written.
+"""Looks at single nodes: their pods are listed right before the operator writes what they permit.
 
-A pass says of which nodes it wants to know, at most 16 of a pool; they are looked at a few at a time, and the
-pool is woken with each answer, so that no pass waits for one. Nothing is asked while nothing is wanted (P2).
+A pass names the nodes that it wants to know of, at most 16 of a pool. They are listed a few at a time, and
+each answer wakes the pool, so that no pass waits for one. While nothing is wanted, nothing is listed (P2).
 
-The same node that is wanted again and again (its agents do not get ready, its list fails) is looked at later
-and later (``look_paces``). Where no look at all comes through, there is a pause for all, as the API server
+A node that is wanted again and again (its agents do not get ready, its list fails) is listed after longer and
+longer pauses (``look_paces``). Where no look succeeds at all, there is a pause for all, as the API server
 asks for it.
 """
 
@@ -20,6 +20,7 @@ from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, StreamGarbled, TooLarge
 from winpool.cluster.outage import Outage
 from winpool.contract.questions import question_of
+from winpool.control.faults import Faults
 from winpool.control.loops.wake import Wake
 from winpool.control.pod_survey.look_paces import Paces
 from winpool.pods.evidence import OWN_LOOKS
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOKS_IN_FLIGHT: Final = 8
-"""Half of those that a pool may want: the answers are held in memory, and the passes need connections too."""
+"""Half of those that a pool may want: the answers are kept in memory, and the passes need connections too."""
 
 
 class ListPods(Protocol):
-    """Shows every pod of a node to ``see``; gives whether all could be read. Raises ApiErrors."""
+    """Calls ``see`` with every pod of a node; returns whether all could be read. Raises ApiErrors."""
 
     def __call__(self, name: str, see: Callable[[Pod], None], /) -> Awaitable[bool]:
         """List the pods of the node of that name."""
@@ -61,11 +62,11 @@ class _Wanted:
 
 
 class NodeLooks:
-    """Looks at single nodes until cancelled.
+    """Lists the pods of single nodes until cancelled.
 
     ``pools`` and ``nodes`` (by name) are those that are known. ``on_looked`` is called with the name of a
-    pool that has a new look, or a new problem. ``ask_for_all`` asks for a look at all pods: which right is
-    missing is found and reported there.
+    pool that has a new look, or a new problem. ``ask_for_all`` asks for a list of all pods: that list finds
+    and reports which right is missing.
     """
 
     def __init__(
@@ -86,16 +87,19 @@ class NodeLooks:
         self._ask_for_all = ask_for_all
         self._now = now
         self._monotonic = monotonic
-        # By the UIDs of pools; then by the UIDs of nodes what is wanted, by their names what was seen.
+        # By the UIDs of pools; within one, what is wanted by the UIDs of nodes, what was seen by their names.
         self._wanted: dict[str, dict[str, _Wanted]] = {}
         self._looks: dict[str, dict[str, Survey]] = {}
         self._paces = Paces()
         self._in_flight = asyncio.Semaphore(LOOKS_IN_FLIGHT)
-        self._outage = Outage("pods of nodes", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self._outage = Outage(
+            "pods of nodes", logger=log, monotonic=monotonic, meanwhile="the operator tries again"
+        )
+        self._faults = Faults("a look at the pods of its nodes", logger=log)
         self._wake = Wake()
 
     def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
-        """Have these nodes looked at for ``pool``, and no others any more."""
+        """Set these nodes, and no others, as those that ``pool`` wants to know of."""
         self._wanted.pop(pool.uid, None)
         if not nodes:
             return
@@ -105,7 +109,7 @@ class NodeLooks:
         self._wake.set()
 
     def looks_of(self, pool_uid: str, *, since: Survey | None) -> Mapping[str, Survey]:
-        """Return the looks for that pool by the names of the nodes, but for those that ``since`` outdates."""
+        """Return the looks for that pool by the names of the nodes, without those that ``since`` outdates."""
         looks = self._looks.get(pool_uid)
         if not looks:
             return {}
@@ -120,12 +124,12 @@ class NodeLooks:
         return dict(kept)
 
     def problems(self) -> Mapping[str, LookProblem]:
-        """Return why the last looks at nodes failed, by their UIDs; nothing of those long not wanted."""
+        """Return why the last looks at nodes failed, by their UIDs; only of nodes wanted lately."""
         self._forget_old_paces()
         return self._paces.problems()
 
     async def run(self) -> None:
-        """Look at what is wanted until cancelled."""
+        """List what is wanted until cancelled."""
         backoff = Backoff()
         while True:
             await self._wake.wait(seconds=self._seconds_to_next())
@@ -154,8 +158,17 @@ class NodeLooks:
         except ApiError as error:
             self._failed(wanted, explained(error))
             return error
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the looks of all pools
+            self._faults.failed(wanted.pool.name, error)
+            internal = ApiError(
+                f"list pods of node {wanted.node.name}: {type(error).__name__} in the operator"
+            )
+            if wanted.pace.failed(internal):
+                self._on_looked(wanted.pool.name)
+            return internal
         finally:
             wanted.pace.end(self._monotonic())
+        self._faults.ended(wanted.pool.name)
         wanted.pace.succeeded()
         if look is not None:
             self._looks.setdefault(wanted.pool.uid, {})[wanted.node.name] = look
@@ -163,9 +176,9 @@ class NodeLooks:
         return None
 
     async def _survey(self, wanted: _Wanted) -> Survey | None:
-        """List the pods of a node; None where it is none of the pool's by now.
+        """List the pods of a node; None where it does not belong to the pool any more.
 
-        What is asked goes by the node as it stands now: it may have been written since it was wanted.
+        The question is made from the node as it is now: it may have been written since it was wanted.
         """
         pool, node = wanted.pool, self._nodes.get(wanted.node.name)
         if node is None or node.uid != wanted.node.uid:
@@ -192,7 +205,7 @@ class NodeLooks:
             self._on_looked(wanted.pool.name)
 
     def _batch(self) -> list[_Wanted]:
-        """Return those that are due, the longest first."""
+        """Return those that are due; those due for longest come first."""
         now = self._monotonic()
         due = sorted((each for each in self._all() if each.pace.due <= now), key=lambda each: each.pace.due)
         return due[:OWN_LOOKS]
@@ -202,7 +215,7 @@ class NodeLooks:
         return None if soonest is None else max(0.0, soonest - self._monotonic())
 
     def _forget_the_gone(self) -> None:
-        """Forget pools that are no more, and nodes that are no more or other machines by now."""
+        """Forget pools that are gone, and nodes that are gone or are other machines now."""
         uids = {pool.uid for pool in self._pools.all()}
         self._looks = {uid: looks for uid, looks in self._looks.items() if uid in uids}
         for uid, wanted in tuple(self._wanted.items()):

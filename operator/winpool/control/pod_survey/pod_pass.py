@@ -1,13 +1,13 @@
-"""The pod pass: all pods of the cluster are listed once, and all pools have their questions answered.
+"""The pod pass: one list of all pods of the cluster answers the questions of all pools.
 
-At start, when somebody asks, and every ten minutes (P2 allows one in that time, which is the default of the
-setting). Between two passes there is at least a second, and four times as long as the last one took: so
-whoever asks, however often, the API server and the loop spend a fifth of their time on it at the
-very most. Who asks the very same again and again (a node whose agents do not get ready) is answered later
-and later. Without pools, no pods are listed.
+It runs at start, when a pool asks, and every ten minutes (P2 allows one in that time, which is the default of
+the setting). Between two passes there is at least a second, and at least four times as long as the last one
+took. So the API server and the loop spend at most a fifth of their time on it, however often pools ask. If
+the pools ask the very same again and again (a node whose agents do not get ready), the pauses grow. Without
+pools, no pods are listed.
 
-A pass that fails says nothing, and the surveys of the last one that did not stand as they are: each tells
-when it was made, and it is up to who reads it how old is too old.
+A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
+was made; the reader decides how old is too old.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SHARE: Final = 4.0
 """Between two passes, as a multiple of the time that the last one took."""
 
 LONGEST_SECONDS: Final = 30.0
-"""Between two passes that are asked the very same: what they find has to be young enough to act on."""
+"""Between two passes with the very same questions: their answers have to be young enough to act on."""
 
 JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not list in step."""
@@ -53,7 +53,7 @@ _uniform: Final = random.SystemRandom().uniform
 
 
 class ListPods(Protocol):
-    """Shows every pod to ``see``. Raises ApiErrors; then what was shown means nothing."""
+    """Calls ``see`` with every pod. Raises ApiErrors; then the pods seen so far mean nothing."""
 
     def __call__(self, *, see: Callable[[Pod], None]) -> Awaitable[ListedPods]:
         """List all pods, as of one moment."""
@@ -62,7 +62,7 @@ class ListPods(Protocol):
 
 @dataclass(slots=True)
 class PodPassStats:
-    """Passes by result and the time of all of them together (seconds); of the last that succeeded, the pods.
+    """Passes by result, their time in total (seconds), and the pods of the last that succeeded.
 
     ``finished`` is when that one ended, in Unix seconds, 0 before the first.
     """
@@ -76,9 +76,9 @@ class PodPassStats:
 class PodPass:
     """Surveys all pods until cancelled.
 
-    ``questions`` gives what the pools want to know, at the beginning of a pass; none means no pass.
+    ``questions`` returns what the pools want to know, at the beginning of a pass; none means no pass.
     ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
-    ended: whoever waits for a survey then knows why there is none. It may call ``ask``.
+    ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class PodPass:
         self._asked: Sequence[tuple[object, ...]] = ()
         self._repeats = 0
         self._is_asked = False
-        self._outage = Outage("pods", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self._outage = Outage("pods", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
         self._is_failing = False
         self._wake = Wake()
         self._wake.set()
         self.stats = PodPassStats()
         self.problem = ""
-        """Why the last pass gave no surveys, for people; empty where it did."""
+        """Why the last pass gave no surveys, as a text for people; empty where it did."""
         self.forbidden = ""
-        """Which right is missing to list pods, for people; empty where none is known to be."""
+        """Which right to list pods is missing, as a text for people; empty where none is known to be."""
 
     def ask(self) -> None:
-        """Ask for a pass soon: a question has changed, or somebody waits for news.
+        """Ask for a pass soon: a question has changed, or a pool waits for an answer.
 
-        During a pass it asks for another: the one that runs has its questions already.
+        During a pass this asks for another one: the one that runs has its questions already.
         """
         self._is_asked = True
         self._wake.set()
@@ -141,6 +141,13 @@ class PodPass:
                 self._failed(explained(error))
                 pause = backoff.next(asked=error.retry_after)
                 self._wake.set()
+            except Exception as error:
+                # A bug of ours must not end the passes.
+                self.stats.passes["error"] += 1
+                log.debug("the list of all pods failed", exc_info=True)
+                self._failed(ApiError(f"list pods: {type(error).__name__} in the operator: {error}"))
+                pause = backoff.next()
+                self._wake.set()
             else:
                 self.stats.passes["success"] += 1
                 backoff.reset()
@@ -149,7 +156,7 @@ class PodPass:
             await asyncio.sleep(max(pause, SHARE * took))
 
     def _pause(self, questions: tuple[PoolQuestion, ...]) -> float:
-        """Return how long to wait after a pass that is asked this: longer each time that it is the same."""
+        """Return how long to wait after a pass with these questions: longer each time for the same ones."""
         asked = [(each.pool_uid, each.generation, each.nodes, each.joining) for each in questions]
         self._repeats = self._repeats + 1 if self._is_asked and asked == self._asked else 0
         self._asked, self._is_asked = asked, False

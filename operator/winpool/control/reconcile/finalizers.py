@@ -1,4 +1,4 @@
-"""Our finalizer on a pool: on before the first node is written, off when nothing of the pool is left."""
+"""Our finalizer on a pool: added before the first node is written, removed when nothing is left."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_PAUSE_SECONDS: Final = 30.0
-"""Between two times that the finalizer goes on. Whoever removes it again and again must not have us write as
-fast as they do; the nodes of the pool wait meanwhile."""
+"""Between two restorations of the finalizer. A client that removes it again and again must not make the
+operator write as fast as itself; the nodes of the pool wait meanwhile."""
 
 
 class Finalizers:
     """Writes the finalizers of one pool.
 
-    ``list_labelled`` asks the API server which Windows nodes carry the label of that pool. The finalizer goes
-    on at once where somebody has removed it, and later and later where they do it again.
+    ``list_labelled`` asks the API server which Windows nodes have the label of that pool. Where someone has
+    removed the finalizer, it is restored at once; where they remove it again, after longer and longer pauses.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Finalizers:
         self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_PAUSE_SECONDS)
 
     def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
-        """Return how long our finalizer, which somebody removes again and again, has to wait; None if not."""
+        """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
         if not decision.promise.puts_back or not self._pauses.has_to_wait(pool.uid):
             return None
         return self._pauses.seconds_to_next((pool.uid,))
 
     async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
-        """Whether the API server knows of a node with something of the pool: the watch may be behind."""
+        """Whether the API server knows a node with something of the pool: the watch may be behind."""
         pool, rights = snapshot.pool, rights_of(snapshot)
         labelled = await self._list_labelled(pool.name)
         return any(
@@ -73,16 +73,16 @@ class Finalizers:
         if decision.promise.puts_back:
             self._pauses.note(pool.uid)
             log.warning(
-                "pool %s: put the finalizer %s back: somebody removed it, and nodes have labels or taints of "
-                "the pool",
+                "pool %s: someone removed the finalizer %s while nodes have labels or taints of the pool; "
+                "the operator restored it",
                 pool.name,
                 RELEASE_FINALIZER,
             )
         if decision.releases_pool:
-            log.info("pool %s: all nodes are released", pool.name)
+            log.info("pool %s: all nodes are released, so the operator removed its finalizer", pool.name)
             self._announcer.announce(decision.pool_events)
         if decision.releases_pool and not decision.finalizers:
-            version = body["metadata"]["resourceVersion"]  # the answer was its last sign of life
+            version = body["metadata"]["resourceVersion"]  # the last version that this pool had
             self._pools.forget(name=pool.name, uid=pool.uid, version=version)
         else:
             self._pools.accept(body)

@@ -1,8 +1,8 @@
-"""When a pool is looked at again although nothing has changed: the one place where that is settled.
+"""When a pool has its next pass although nothing has changed: the one place that decides it.
 
-A rule that names a moment can be wrong about it (one that has passed already, and does not move). So no
-moment is taken as it comes: passes that time alone leads to are LEAST_SECONDS apart at the least, and one
-follows another at once only where that one has got something done.
+A rule that names a moment can be wrong about it (a moment that has passed already, and does not move). So no
+moment is used as it is: passes that come from time alone are at least LEAST_SECONDS apart, and one follows
+another at once only where that one has made progress.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 LEAST_SECONDS: Final = 1.0
-"""Between two passes with nothing but time between them. Nothing that time alone decides is more urgent."""
+"""Between two passes where nothing has changed but the time. Nothing that time alone decides is more
+urgent."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextLook:
-    """What a pass leaves behind.
+    """What a pass leaves to be done.
 
     ``is_unfinished``: something is left that could be written now. ``paced``: in how many seconds something
-    may be written, where whatever holds it up sees to it that such waits have an end (the second between two
+    may be written, where the cause of the wait makes sure that such waits end (the second between two
     statuses, a backoff). ``time``: in how many seconds time alone may lead to another decision. None: never.
     """
 
@@ -28,10 +29,10 @@ class NextLook:
     time: float | None = None
 
     def seconds(self, *, has_progressed: bool) -> float | None:
-        """Return in how many seconds to look again; None for not before something changes.
+        """Return in how many seconds the next pass comes; None for not before something changes.
 
         ``has_progressed`` says that the pass has tried to write nodes, each of which has pauses of its own,
-        or that the pool is another than it was: what is left may then be done at once.
+        or that the pool has changed: what is left may then be done at once.
         """
         return soonest(
             (0.0 if has_progressed else LEAST_SECONDS) if self.is_unfinished else None,
@@ -45,5 +46,5 @@ UNFINISHED: Final = NextLook(is_unfinished=True)
 
 
 def soonest(*waits: float | None) -> float | None:
-    """Return the shortest of these waits in seconds; None stands for one that does not end by itself."""
+    """Return the shortest of these waits in seconds; None is one that does not end by itself."""
     return min((wait for wait in waits if wait is not None), default=None)

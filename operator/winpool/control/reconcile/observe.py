@@ -1,4 +1,4 @@
-"""Observe: the frozen picture that a pass decides on."""
+"""Observe: the snapshot that a pass decides on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from winpool.snapshot import Snapshot
 from winpool.support.basis import Basis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from winpool.cluster.control_plane import ControlPlane
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from winpool.control.pod_survey.node_looks import NodeLooks
     from winpool.control.pod_survey.pod_pass import PodPass
     from winpool.control.relist.pools import Pools
+    from winpool.objects.issues import KnownIssue
     from winpool.objects.keys import Keys
     from winpool.objects.node import Node, NodeCondition
     from winpool.support.rows import Row
@@ -35,7 +36,7 @@ def _none_written(_uid: str) -> None:
 
 
 class Observer:
-    """Takes snapshots of what the reflector and the pool store hold."""
+    """Takes snapshots of the nodes in the reflector and the pools in the pool store."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Observer:
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
-        """Make an observer. ``written_conditions`` says what was last written to the node of a UID."""
+        """Make an observer. ``written_conditions`` returns what was last written to the node of a UID."""
         self._written_conditions = written_conditions
         self._pools = pools
         self._nodes = nodes
@@ -65,7 +66,7 @@ class Observer:
 
     @property
     def complete(self) -> bool:
-        """Whether all nodes and pools have been listed once and the guard is known of.
+        """Whether all nodes and pools have been listed once and the state of the guard is known.
 
         A pass before that would guess (P4).
         """
@@ -78,8 +79,12 @@ class Observer:
         patience: Patience,
         written_generation: int,
         missing_permission: str,
+        known_issues: Mapping[str, tuple[KnownIssue, ...]] | None = None,
     ) -> Snapshot | None:
-        """Return the picture for a pass of that pool, or None where there is no such pool."""
+        """Return the snapshot for a pass of that pool, or None where there is no such pool.
+
+        ``known_issues`` are by the UIDs of pools: another pool may have had this name.
+        """
         pool = self._pools.get(pool_name)
         if pool is None:
             return None
@@ -121,10 +126,11 @@ class Observer:
                 if node.conditions and (written := self._written_conditions(node.uid)) is not None
             },
             missing_permission=missing_permission,
+            known_issues=(known_issues or {}).get(pool.uid, ()),
         )
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:
-        """Return by what the records on ``nodes`` are believed."""
+        """Return the rights that decide which records on ``nodes`` are believed."""
         return Rights(
             guard=self._guard.identity,
             pools=self._seen_pools(owners_of(nodes)),
@@ -132,7 +138,7 @@ class Observer:
         )
 
     def _seen_pools(self, owners: Iterable[str]) -> dict[str, Keys]:
-        """Return what those of ``owners``, by UID, have set that were seen as pools."""
+        """Return what those of ``owners`` (UIDs) have set that were seen as pools, by UID."""
         found = ((uid, self._pools.keys_of(uid)) for uid in owners)
         return {uid: keys for uid, keys in found if keys is not None}
 

@@ -1,13 +1,13 @@
 """One pass of one pool: observe, decide, act, and report what is true afterwards.
 
-The order within a pass is what makes it safe to be killed anywhere:
+The order within a pass makes it safe to be killed at any point:
 
-1. our finalizer is on the pool before the first node is written, so that no deletion can pass
-   while something of ours is on a node; and so is what people have to know beforehand in the status;
-2. each node patch carries labels, taints and the record of them together;
-3. status is computed from a new look at the world, never from what the pass meant to do;
-4. the finalizer comes off only when a look at all nodes finds nothing of ours, and then the API server,
-   asked once more, knows of no node with our label either: after that nobody looks again.
+1. our finalizer is on the pool before the first node is written, so that no deletion can complete
+   while something of ours is on a node; and the status has what people must know beforehand;
+2. each node patch has labels, taints and the record of them together;
+3. the status is computed from a new snapshot, never from what the pass intended to do;
+4. the finalizer is removed only when no known node has anything of ours, and then the API server,
+   asked once more, knows no node with our label either: after that nothing checks again.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STILL_LABELLED_SECONDS: Final = 2.0
-"""A node with our label that we do not know of yet is on its way: the watch is behind."""
+"""The API server lists a node with our label that is not in the store: the watch is behind and will bring
+it."""
 
 HALTED_SECONDS: Final = 5.0
-"""After a pass in which nothing but internal errors came back. A change cuts it short: it may be the cure."""
+"""The pause after a pass with only internal errors. A change ends it early: it may be the fix."""
 
 
 class Reconciler:
@@ -80,11 +81,11 @@ class Reconciler:
     ) -> None:
         """Make the reconciler of one pool.
 
-        ``list_labelled`` asks the API server which Windows nodes carry the label of that pool;
-        ``ask_for_nodes`` has all nodes listed anew, where the watch has missed something, and
-        ``ask_for_pods`` all pods looked at, ``ask_for_looks`` those of each of these nodes, and of no others.
+        ``list_labelled`` asks the API server which Windows nodes have the label of that pool.
+        ``ask_for_nodes`` asks for a new list of all nodes, where the watch has missed a change;
+        ``ask_for_pods`` for a list of all pods, ``ask_for_looks`` for those of exactly these nodes.
         ``create_task`` starts a task beside the passes, and ``wake`` asks for another pass.
-        ``note_figures`` is told what each pass has counted. ``rooms`` say what is wanted.
+        ``note_figures`` gets what each pass has counted. ``rooms`` say what nodes must have.
         """
         self._pool_name = pool_name
         self._observer = observer
@@ -124,11 +125,11 @@ class Reconciler:
         self._has_tried_nodes = False
 
     def close(self) -> None:
-        """Tell what still waits to be told. Call it when no pass runs any more."""
+        """Emit the events that still wait. Call it when no pass runs any more."""
         self._announcer.flush()
 
     async def run(self) -> float | None:
-        """Do one pass; return in how many seconds to look again, None for not before something changes.
+        """Do one pass; return in how many seconds the next comes, None for not before something changes.
 
         Raises ApiError where the API server fails or refuses: the caller waits and tries again.
         """
@@ -163,8 +164,9 @@ class Reconciler:
         pool = snapshot.pool
         if error := self._actor.take_eviction_error():
             raise error
+        self._announcer.warn(decision.deletions)
         if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
-            # Nothing is done, so nothing is awaited: what was just seen is still what there is (P9).
+            # Nothing is written to nodes, so nothing is awaited: the snapshot is still up to date (P9).
             return self._left(decision, reported=await self._status.write(snapshot, decision))
         if (wait := self._finalizers.seconds_to_next(pool, decision)) is not None:
             return NextLook(paced=soonest(wait, await self._status.write(snapshot, decision)))
@@ -173,7 +175,7 @@ class Reconciler:
                 return await self._let_go(snapshot, decision)
             await self._finalizers.write(pool, decision)
         if decision.reports_first:
-            # What was just written to the pool is in the next look, and the status goes on top of that.
+            # The next snapshot has what was just written to the pool, and the status is written over that.
             return (
                 UNFINISHED
                 if decision.finalizers is not None
@@ -195,22 +197,22 @@ class Reconciler:
         return NextLook(paced=HALTED_SECONDS) if outcome.is_halted else left
 
     async def _report_first(self, snapshot: Snapshot, decision: Decision) -> NextLook:
-        """Write the status before any node, and begin anew: it is the next pass that writes them."""
+        """Write the status before any node, and end this pass: the next one writes nodes."""
         early = await self._status.write(snapshot, decision)
         if decision.keeps_status:
-            return NOTHING_LEFT  # the look at all pods that it waits for wakes us
+            return NOTHING_LEFT  # the list of all pods that it waits for wakes the pool
         return UNFINISHED if early is None else NextLook(paced=early)
 
     @contextmanager
     def _before_raising(self) -> Iterator[None]:
-        """Let nothing that goes wrong within take the place of the error that is about to be raised.
+        """Log an ApiError of the block, so that it does not replace the error that is about to be raised.
 
-        That one says how long to stay away, and what is in the way.
+        The latter says how long to wait, and what the problem is.
         """
         try:
             yield
         except ApiError as error:
-            log.debug("pool %s: nor could that be reported: %s", self._pool_name, error)
+            log.debug("pool %s: its status cannot be written after an error: %s", self._pool_name, error)
 
     def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
         """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
@@ -239,7 +241,7 @@ class Reconciler:
         return decision
 
     async def _let_go(self, snapshot: Snapshot, decision: Decision) -> NextLook:
-        """Take our finalizer off if the API server knows of nothing that is left; say what is in the way."""
+        """Remove our finalizer if the API server knows nothing that is left; report what prevents it."""
         pool = snapshot.pool
         try:
             if not await self._finalizers.is_left_anywhere(snapshot):
@@ -260,14 +262,11 @@ class Reconciler:
         return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
 
     def _begin_anew_with(self, pool: Pool) -> None:
-        """Forget all pauses for a changed spec or a deletion: they are between writes of the same."""
+        """Forget all pauses for a changed spec or a deletion: they lie between writes of the same goal."""
         self._has_tried_nodes = False
         if pool.status_problem and not self._status_problem:
-            log.warning(
-                "pool %s: its status cannot be read, so it is written anew before any node: %s",
-                pool.name,
-                pool.status_problem,
-            )
+            said = "pool %s: its status cannot be read: %s; it is replaced before any node is written"
+            log.warning(said, pool.name, pool.status_problem)
         self._status_problem = pool.status_problem
         if (pool.uid, pool.generation) != self._intent:
             was_there = self._intent[0] == pool.uid and not self._is_deleting
@@ -281,10 +280,11 @@ class Reconciler:
             patience=self._patience,
             written_generation=self._written_generation,
             missing_permission=self._missing_permission,
+            known_issues=self._status.known_issues,
         )
 
     async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
-        """Look again, since things were done, and write what is true now.
+        """Observe again, since the pass has written, and write the status that is true now.
 
         Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
         """

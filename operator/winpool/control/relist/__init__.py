@@ -1,1 +1,1 @@
-"""Which pools there are: as the watch tells it, and as lists confirm it."""
+"""Which pools exist: from the watch, confirmed by lists."""

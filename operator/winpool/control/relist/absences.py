@@ -1,9 +1,8 @@
-"""Which pools there are not, for certain: what two complete lists of pools lack, a grace apart (P4).
+"""Which pools certainly do not exist: those that two complete lists of pools lack, a grace period apart (P4).
 
-Lists count from the first time that somebody asks about a UID or name: a pool that was never heard of before
-may be younger than any list we have. The first list is due at once, the second after the grace, so that
-whoever waits for the answer has it then, and not after two of the regular lists. Nothing is due for what
-nobody asks about any more.
+Lists count from the first question about a UID or name: a pool that was never seen before may be younger than
+any list so far. The first list is due at once, the second after the grace period, so that the answer comes
+then, and not after two of the regular lists. Nothing is due for a UID or name without further questions.
 """
 
 from __future__ import annotations
@@ -18,23 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from datetime import datetime
 
+    from winpool.objects.others import PoolName
+
 KEPT: Final = 10_000
-"""UIDs and names that are asked about and not there: more than nodes with leftovers. A kubelet can make up
-new ones all day; who forgets one counts its lists anew, and nothing is taken for gone too early."""
+"""UIDs and names that are asked about and do not exist: more than nodes with leftovers. A kubelet can invent
+new ones all day. If one is forgotten, its lists are counted again from the start, so nothing counts as gone
+too early."""
 
 UNASKED_LISTS: Final = 4
-"""After so many lists that nobody asked for its sake, a UID or name is forgotten."""
+"""After so many lists without a question about it, a UID or name is forgotten."""
 
 BURST: Final = 6
 PACE_SECONDS: Final = 30.0
-"""Lists that are made as soon as they are due: so many, and then one in this time. Pools are seldom deleted
-by force, and a kubelet that makes up UIDs must not have us list all day."""
+"""BURST lists are made as soon as they are due, and then one in this time. Pools are seldom deleted by force,
+and a kubelet that invents UIDs must not make the operator list all day."""
 
 SLACK: Final = timedelta(seconds=2)
-"""By which the moment that people are told is later than planned: lists are a second apart at the least."""
+"""The reported moment is later than planned by this much: lists are at least a second apart."""
 
 TIMER_SECONDS: Final = 0.001
-"""By which a timer of the event loop may be early."""
+"""A timer of the event loop may be early by this much."""
 
 
 def _nobody() -> None:
@@ -43,10 +45,10 @@ def _nobody() -> None:
 
 @dataclass(slots=True)
 class _Absence:
-    """A UID or name that no known pool has, since it was first asked about at ``asked_at``.
+    """A UID or name that no known pool has; ``asked_at`` is the time of the first question about it.
 
-    ``missed_at`` is when the first list began that lacked it, ``told`` the moment that people are told of.
-    ``unasked`` are the lists since somebody last asked.
+    ``missed_at`` is when the first list began that lacked it, ``told`` the reported moment of the decision.
+    ``unasked`` are the lists since the last question.
     """
 
     asked_at: float
@@ -57,7 +59,7 @@ class _Absence:
 
 
 class Absences:
-    """UIDs and names that somebody asks about and no known pool has.
+    """UIDs and names that are asked about and that no known pool has.
 
     ``on_doubt`` is called when a list has become due, or is due sooner than it was. It must not block.
     """
@@ -69,13 +71,13 @@ class Absences:
         self._grace_seconds = grace_seconds
         self._now, self._monotonic = clock.now, clock.monotonic
         self._on_doubt = on_doubt
-        # The last asked about stays last: those go first that nobody has asked about for longest.
-        self._absences: dict[str, _Absence] = {}
+        # The last asked about is last: the ones without a question for longest are removed first.
+        self._absences: dict[str | PoolName, _Absence] = {}
         # When BURST lists may be made at once again.
         self._whole_at = float("-inf")
 
-    def ask(self, identity: str) -> bool:
-        """Whether it is certain that no pool has that UID or name. To ask is what makes lists count."""
+    def ask(self, identity: str | PoolName) -> bool:
+        """Whether it is certain that no pool has that UID or name. Lists count only after this question."""
         known = self._absences.pop(identity, None)
         absence = self._absences[identity] = known or self._begin()
         if len(self._absences) > KEPT:
@@ -86,19 +88,19 @@ class Absences:
             self._on_doubt()
         return absence.is_confirmed
 
-    def forget(self, identity: str) -> None:
-        """Take note that there is a pool with that UID or name."""
+    def forget(self, identity: str | PoolName) -> None:
+        """Note that there is a pool with that UID or name."""
         self._absences.pop(identity, None)
 
-    def is_missed(self, identity: str) -> bool:
-        """Whether a complete list lacked that UID or name after somebody had asked about it."""
+    def is_missed(self, identity: str | PoolName) -> bool:
+        """Whether a complete list lacked that UID or name after the first question about it."""
         absence = self._absences.get(identity)
         return absence is not None and absence.missed_at is not None
 
-    def decided_at(self, identity: str) -> datetime | None:
+    def decided_at(self, identity: str | PoolName) -> datetime | None:
         """Return when the list comes that decides about that UID or name, in full seconds; None for none.
 
-        It stays the same from the first time that somebody asks, unless lists fail.
+        It stays the same from the first question on, unless lists fail.
         """
         absence = self._absences.get(identity)
         return None if absence is None or absence.is_confirmed else absence.told
@@ -113,8 +115,8 @@ class Absences:
         soonest = min(wanted, default=None)
         return None if soonest is None else max(soonest, self._permitted_at)
 
-    def note_list(self, listed: Collection[str], *, began: float) -> None:
-        """Take note of a complete list with the UIDs and names ``listed``, asked for at ``began``."""
+    def note_list(self, listed: Collection[str | PoolName], *, began: float) -> None:
+        """Note a complete list with the UIDs and names ``listed``, requested at ``began``."""
         due = self.next_list_at()
         if due is not None and began >= due - TIMER_SECONDS:
             self._whole_at = max(self._whole_at, began) + PACE_SECONDS
@@ -127,7 +129,7 @@ class Absences:
 
     @property
     def _permitted_at(self) -> float:
-        """When the next list may be made for the sake of what is asked here."""
+        """When the next list may be made for these questions."""
         return self._whole_at - (BURST - 1) * PACE_SECONDS
 
     def _begin(self) -> _Absence:
@@ -136,7 +138,7 @@ class Absences:
 
     def _note_missed(self, absence: _Absence, began: float) -> None:
         if began < absence.asked_at:
-            return  # it may have been made before the pool was
+            return  # the list may be older than the pool
         if absence.missed_at is None:
             absence.missed_at = began
             planned = self._told(began, slack=timedelta())
@@ -146,7 +148,7 @@ class Absences:
             absence.is_confirmed = True
 
     def _told(self, first: float, *, slack: timedelta = SLACK) -> datetime:
-        """Return when the second list is due if the first begins at ``first``, as people are told it."""
+        """Return when the second list is due if the first begins at ``first``, as it is reported."""
         seconds = first - self._monotonic() + self._grace_seconds
         moment = self._now() + timedelta(seconds=seconds) + slack
         whole = moment.replace(microsecond=0)

@@ -1,9 +1,8 @@
-"""The pools that exist, kept up to date by the Kopf feed, our own re-list, and our own writes.
+"""The pools that exist, kept up to date by the Kopf feed, our own lists, and our own writes.
 
-Three sources tell of the same object, and none of them in step with the others: the newest
-resourceVersion wins. A pool is forgotten when the feed says DELETED, or when a complete list does
-not have it (Kopf never reports a deletion that happened while its watch was down). What is said of
-it afterwards, late, does not bring it back.
+Three sources bring the same object, each at its own time: the newest resourceVersion wins. A pool
+is forgotten when the feed says DELETED, or when a complete list does not have it (Kopf never reports
+a deletion that happened while its watch was down). A late event about it does not add it again.
 """
 
 from __future__ import annotations
@@ -12,9 +11,17 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, status_and_problem
+from winpool.api.v1alpha1 import (
+    InvalidSpecError,
+    ObjectMeta,
+    WindowsNodePool,
+    WindowsNodePoolStatus,
+    status_and_problem,
+)
 from winpool.cluster.versions import is_older, newer_of
+from winpool.control.faults import Faults
 from winpool.objects.keys import Keys
+from winpool.objects.others import PoolName
 from winpool.objects.pool import Pool
 from winpool.ownership.rights import keys_of
 
@@ -26,14 +33,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GONE_KEPT: Final = 1000
-"""Pools that went and are remembered. What is late is late by seconds: nobody deletes so many in those."""
+"""Pools that are gone and remembered. Events are late by seconds, and no one deletes so many pools in that
+time."""
 
 
 def read_pool(body: Mapping[str, Any]) -> Pool:
     """Make a Pool of the object as the API server gives it.
 
-    A spec that cannot be read (a CRD older or newer than this operator may let one pass) is not an
-    error here: it becomes a pool with a refusal, which is reported and otherwise left alone.
+    A spec that cannot be read (a CRD older or newer than this operator may permit one) is not an
+    error here: it becomes a pool with a refusal, which is reported; the operator does nothing else with it.
     """
     metadata = ObjectMeta.from_object(body)
     spec, refusal = None, ""
@@ -58,27 +66,46 @@ def read_pool(body: Mapping[str, Any]) -> Pool:
     )
 
 
+def _unread(body: Mapping[str, Any], error: Exception) -> Pool:
+    """Return the pool that a bug of ours keeps from being read: one with a refusal, which keeps its nodes."""
+    metadata, problem = body["metadata"], f"the operator cannot read it: {type(error).__name__}"
+    return Pool(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        created=None,
+        deleting=metadata.get("deletionTimestamp") is not None,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        spec=None,
+        refusal=problem,
+        status=WindowsNodePoolStatus(),
+        status_problem=problem,
+        written_status=body.get("status", {}),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """At which version a pool went, and what it had set as far as was known."""
+    """Which pool is gone, at which version, and what it had set as far as was known."""
 
+    name: str
     version: str
     keys: Keys
 
 
 class ChangeHandler(Protocol):
-    """What is told of a change."""
+    """What is called for a change."""
 
     def __call__(self, name: str, *, for_rivals: bool) -> None:
-        """Take note that the pool changed, appeared or went."""
+        """Note that the pool changed, appeared or is gone."""
 
 
 class Pools:
     """All known pools by name.
 
-    ``on_change`` is called with the name of each that changed, and whether it is a change that other
-    pools have to know of: they share nodes by what each other's specs say. ``absences`` are told of each
-    list.
+    ``on_change`` is called with the name of each that changed, and whether the change concerns other pools:
+    the specs of all pools decide together which pool has a node. ``absences`` get each list.
     """
 
     def __init__(self, *, on_change: ChangeHandler, absences: Absences) -> None:
@@ -87,12 +114,13 @@ class Pools:
         self._on_change = on_change
         self._synced = False
         self._newest = ""
-        # The UIDs of pools that went, the latest last.
+        self._faults = Faults("reading it", logger=log)
+        # The UIDs of pools that are gone, the latest last.
         self._gone: dict[str, _Gone] = {}
 
     @property
     def synced(self) -> bool:
-        """Whether a complete list has been seen: before that, nobody knows who shares a node with whom."""
+        """Whether a complete list has been seen: before that, it is not known which pools share a node."""
         return self._synced
 
     @property
@@ -117,19 +145,25 @@ class Pools:
             return gone.keys
         return next((keys_of(pool) for pool in self._pools.values() if pool.uid == uid), None)
 
-    def is_vanished(self, identity: str) -> bool:
-        """Whether no pool has that UID or name, for certain: see ``absences``."""
-        if any(identity in (pool.uid, pool.name) for pool in self._pools.values()):
+    def name_of(self, uid: str) -> str | None:
+        """Return the name of the pool with this UID, gone or not; None where no such pool was ever seen."""
+        if gone := self._gone.get(uid):
+            return gone.name
+        return next((pool.name for pool in self._pools.values() if pool.uid == uid), None)
+
+    def is_vanished(self, identity: str | PoolName) -> bool:
+        """Whether it is certain that no pool has that UID or name: see ``absences``."""
+        if any(identity in _identities(pool.uid, pool.name) for pool in self._pools.values()):
             self.absences.forget(identity)
             return False
         return self.absences.ask(identity)
 
     def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
-        """Take in an object that was read, watched, or returned by a write of ours.
+        """Store an object that was read, watched, or returned by a write of ours.
 
-        ``even_older`` is for a server that was put back to an earlier state.
+        ``even_older`` is for a server that was restored to an earlier state.
         """
-        pool = read_pool(body)
+        pool = self._read(body)
         held = self._pools.get(pool.name)
         if pool.uid in self._gone:
             return
@@ -139,12 +173,21 @@ class Pools:
         self._newest = newer_of(pool.resource_version, self._newest)
         self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
 
+    def _read(self, body: Mapping[str, Any]) -> Pool:
+        try:
+            pool = read_pool(body)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not keep all other pools from being listed
+            self._faults.failed(body["metadata"]["name"], error)
+            return _unread(body, error)
+        self._faults.ended(pool.name)
+        return pool
+
     def forget(self, *, name: str, uid: str, version: str) -> None:
         """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
         held = self._pools.get(name)
         known = self._gone.pop(uid, None)
         keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
-        self._gone[uid] = _Gone(version, keys)
+        self._gone[uid] = _Gone(name, version, keys)
         if len(self._gone) > _GONE_KEPT:
             del self._gone[next(iter(self._gone))]
         if held and held.uid == uid:
@@ -159,32 +202,36 @@ class Pools:
         began: float,
         rewound: bool = False,
     ) -> None:
-        """Take in a complete list, made at ``resource_version``: who is not on it is gone.
+        """Store a complete list, made at ``resource_version``: a pool that is not on it is gone.
 
-        Except a pool that we know from a later moment than the list. ``began`` is the monotonic time at
-        which it was asked for; ``rewound`` says that the server was put back to an earlier state, so that the
-        list is right in any case.
+        A pool that is known from a later moment than the list stays. ``began`` is the monotonic time at
+        which the list was requested; ``rewound`` says that the server was restored to an earlier state, so
+        that the list is right in any case.
         """
         self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
-        listed: set[str] = set()
+        listed: set[str | PoolName] = set()
         for body in bodies:
             uid = body["metadata"]["uid"]
-            listed |= {uid, body["metadata"]["name"]}
+            listed |= _identities(uid, body["metadata"]["name"])
             gone = self._gone.get(uid)
             if gone and (rewound or not is_older(resource_version, than=gone.version)):
-                del self._gone[uid]  # it is there, so it is back
+                del self._gone[uid]  # it exists again
             self.accept(body, even_older=rewound)
         for pool in self.all():
             known_later = is_older(resource_version, than=pool.resource_version) and not rewound
             if pool.uid not in listed and not known_later:
-                log.info("pool %s is gone", pool.name)
+                log.info("pool %s is gone: it is not on the list of all pools", pool.name)
                 self.forget(name=pool.name, uid=pool.uid, version=resource_version)
         self._synced = True
         self.absences.note_list(listed, began=began)
 
 
+def _identities(uid: str, name: str) -> set[str | PoolName]:
+    return {uid, PoolName(name)}
+
+
 def _claims(pool: Pool) -> tuple[str, int, bool]:
-    """Return what of a pool decides on whose a node is. A deletion mostly raises the generation too."""
+    """Return what decides which pool has a node. A deletion usually raises the generation too."""
     return (pool.uid, pool.generation, pool.deleting)
 
 

@@ -1,8 +1,8 @@
 """The complete list of pools: at start, and every five minutes to drop what the feed never reported.
 
-P2 allows one such list in five minutes, which is the default of the setting. Beside that, all pools are
-listed where somebody asks for it, where an owner that is not known has to be looked for (``absences``), and
-where the CRD has come or gone.
+P2 allows one such list in five minutes, which is the default of the setting. In addition, all pools are
+listed when a part of the operator asks for it, when it has to find out whether an unknown owner exists
+(``absences``), and when the CRD was created or deleted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ LEAST_SECONDS: Final = 1.0
 """Between two lists, however many ask for one."""
 
 AGAIN_SECONDS: Final = 2.0
-"""After the CRD has come or gone, all pools are listed twice: the API server may serve them a moment longer
-than it says."""
+"""After the CRD was created or deleted, all pools are listed twice: the API server may still serve them for a
+moment after it has reported the deletion."""
 
 _uniform: Final = random.SystemRandom().uniform
 
 
 class Relister:
-    """Lists all pools into the store. ``problem`` says what is in the way, empty where nothing is."""
+    """Lists all pools into the store. ``problem`` says why the last list failed, empty where it did not."""
 
     def __init__(
         self,
@@ -64,24 +64,24 @@ class Relister:
         self._news, self._pause = Wake(), Wake()
         self._is_asked = False
         self._again_at = float("inf")
-        self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="trying again")
+        self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
         self.problem = "not listed yet"
 
     def ask(self) -> None:
-        """Ask for a list soon: a pool that we know was answered 404.
+        """Ask for a list soon: the answer about a known pool was a 404.
 
-        That alone does not say that the pool is gone. An API server that has just started answers the
+        This alone does not mean that the pool is gone. An API server that has just started answers the
         same while it does not serve the CRD yet.
         """
         self._is_asked = True
         self._news.set()
 
     def doubted(self) -> None:
-        """Take note that a list has become due, or is due sooner, for what ``absences`` are asked."""
+        """Note that a list has become due, or is due sooner, for a question to ``absences``."""
         self._news.set()
 
     def kind_changed(self) -> None:
-        """Take note that the CRD has come or gone: list now, whatever pause there is, and once more soon."""
+        """Note that the CRD was created or deleted: list now, in spite of any pause, and once more soon."""
         self._again_at = self._monotonic() + AGAIN_SECONDS
         self._pause.set()
         self.ask()
@@ -90,7 +90,7 @@ class Relister:
         """List until cancelled."""
         backoff = Backoff()
         while True:
-            self._is_asked = False  # who has asked until now is served by this list
+            self._is_asked = False  # this list serves all that asked until now
             try:
                 await self._list()
             except ApiError as error:
@@ -122,7 +122,7 @@ class Relister:
 
     async def _list(self) -> None:
         began = self._monotonic()
-        seen = self._pools.newest_version  # from before: what comes while we ask is newer by right
+        seen = self._pools.newest_version  # from before: what comes during the request may be newer
         listed = await self._writer.list_pools()
         version = listed.resource_version
         rewound = self._rewind.check(version, seen=seen)

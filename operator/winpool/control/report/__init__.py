@@ -1,1 +1,1 @@
-"""What a pass tells: the status of its pool, and events."""
+"""What a pass reports: the status of its pool, and events."""

@@ -51,8 +51,10 @@ class SelectingVerb(Verb):
     """A verb for nodes that are there."""
 
     nodes: Nodes = Field(description="a number, a part (10%), a name, a list of names, or all")
-    os: Family | None = Field(default=None, description="choose among windows or linux only")
-    seed: int | str = Field(default=0, description="what the choice is drawn by; the same draws the same")
+    os: Family | None = Field(default=None, description="select only windows or only linux nodes")
+    seed: int | str = Field(
+        default=0, description="seed of the random choice; the same seed makes the same choice"
+    )
 
     def concerns(self, entry: "Entry") -> bool:
         """Tell whether the verb would change anything about a machine; the others are not drawn."""

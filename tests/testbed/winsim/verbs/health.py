@@ -16,7 +16,7 @@ _MESSAGE = "PLEG is not healthy: pleg was last seen active 3m12s ago; threshold 
 
 
 class SetReady(SelectingVerb):
-    """Have kubelets report Ready=False with a reason, or Ready=True again; their Leases go on."""
+    """Have kubelets report Ready=False with a reason, or Ready=True again; they still renew Leases."""
 
     verb: ClassVar = "set_ready"
 
@@ -25,10 +25,10 @@ class SetReady(SelectingVerb):
         default=NOT_READY_REASON,
         pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         max_length=1024,
-        description="reason of the condition where it is false (kubelets know no other than the default)",
+        description="reason of the condition if it is false (real kubelets use only the default)",
     )
     message: str = Field(
-        default=_MESSAGE, min_length=1, description="message of the condition where it is false"
+        default=_MESSAGE, min_length=1, description="message of the condition if it is false"
     )
 
     def concerns(self, entry: "Entry") -> bool:

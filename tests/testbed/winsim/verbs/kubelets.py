@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Stop(SelectingVerb):
-    """Stop kubelets: no Lease, no status, no pods served; in time their nodes become Unknown."""
+    """Stop kubelets: no Lease, no status, no pods served; later their nodes become Unknown."""
 
     verb: ClassVar = "stop"
 
@@ -43,12 +43,12 @@ class Start(SelectingVerb):
 
 
 class Restart(SelectingVerb):
-    """Stop kubelets and start them again, as with another configuration; their pods run on."""
+    """Stop kubelets and start them again, as with another configuration; their pods continue to run."""
 
     verb: ClassVar = "restart"
 
     reserved_memory: Size | None = Field(
-        default=None, description="how much memory they hold back from now on (2548Mi); as before"
+        default=None, description="memory that they reserve from now on (2548Mi); default: as before"
     )
 
     def concerns(self, entry: "Entry") -> bool:

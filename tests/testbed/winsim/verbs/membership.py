@@ -31,20 +31,24 @@ class Join(Verb):
 
     verb: ClassVar = "join"
 
-    count: int | None = Field(default=None, gt=0, description="how many; names go on from the last")
+    count: int | None = Field(
+        default=None, gt=0, description="number of machines; names continue after the last one"
+    )
     names: tuple[
         Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=LONGEST_NAME)], ...
-    ] = Field(default=(), description="names instead of a number, such as that of a node that has left")
+    ] = Field(default=(), description="names instead of a number, such as the name of a node that has left")
     os: Family = Field(default="windows", description="windows or linux")
-    labels: dict[str, str] = Field(default_factory=dict, description="what their kubelets register with")
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="labels that their kubelets register with"
+    )
     taints: tuple[Annotated[str, BeforeValidator(_check_taint)], ...] = Field(
-        default=(), description="what their kubelets register with: KEY[=VALUE]:EFFECT"
+        default=(), description="taints that their kubelets register with: KEY[=VALUE]:EFFECT"
     )
     memory: Size | None = Field(
-        default=None, description="how much they have (32Gi); as others of their kind"
+        default=None, description="their memory (32Gi); default: as others of their kind"
     )
     reserved_memory: Size | None = Field(
-        default=None, description="how much of it their kubelets hold back (2548Mi)"
+        default=None, description="memory that their kubelets reserve (2548Mi)"
     )
     ready: bool = Field(default=True, description="false: they stay NotReady until set_ready says otherwise")
     ready_after: Seconds = Field(
@@ -82,7 +86,7 @@ class Join(Verb):
 
 
 class Leave(SelectingVerb):
-    """Take machines away, and delete their Nodes as a cloud does; their pods are left to Kubernetes."""
+    """Remove machines, and delete their Nodes as a cloud does; Kubernetes handles their pods."""
 
     verb: ClassVar = "leave"
 
@@ -97,15 +101,15 @@ class Leave(SelectingVerb):
 
 
 class Replace(SelectingVerb):
-    """Put new machines in the place of old ones: the same name, a new Node."""
+    """Replace machines by new ones: the same name, a new Node."""
 
     verb: ClassVar = "replace"
 
     memory: Size | None = Field(
-        default=None, description="how much the new ones have (32Gi); as the old ones"
+        default=None, description="memory of the new machines (32Gi); default: as the old ones"
     )
     reserved_memory: Size | None = Field(
-        default=None, description="how much of it their kubelets hold back (2548Mi); as before"
+        default=None, description="memory that their kubelets reserve (2548Mi); default: as before"
     )
     ready_after: Seconds = Field(
         default=0.0, description="a length of time after registration, before which no node is Ready (30s)"

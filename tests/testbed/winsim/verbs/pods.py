@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SetPodsReady(SelectingVerb):
-    """Have containers of DaemonSets or pods be not Ready on nodes while they run, or Ready again."""
+    """Make containers of DaemonSets or pods not Ready on nodes while they run, or Ready again."""
 
     verb: ClassVar = "set_pods_ready"
 
