@@ -104,7 +104,7 @@ def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     ink = Ink.BAD if ready.status != "True" else Ink.GOOD if ready.reason in _FINE else Ink.BUSY
     since = f"(Ready={ready.status} for {age(ready.since, now=now)})"
     _field(paper, "State", f"{pool.state} {since}", ink=ink)
-    if ready.message and ready.reason != Reason.UP_TO_DATE:
+    if ready.message and ready.reason != Reason.UP_TO_DATE and not _is_issue(pool, ready.reason):
         paper.wrapped(ready.message, first=" " * _TITLE_WIDTH)
     if pool.observed_generation < pool.generation:
         said = "The operator has not processed the newest spec yet. The following is about an earlier spec."
@@ -127,9 +127,15 @@ def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     told = {pool.ready.message} if pool.ready is not None else set()
     for each in pool.notable:
         paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
-        if each.message and each.message not in told and not refers_to(each.message, ConditionType.READY):
+        is_said = each.message in told or refers_to(each.message, ConditionType.READY)
+        if each.message and not is_said and not _is_issue(pool, each.reason):
             paper.wrapped(each.message, first="    ")
         told.add(each.message)
+
+
+def _is_issue(pool: PoolView, reason: str) -> bool:
+    """Whether the issues, which follow, say why: the condition would say it in other words."""
+    return any(each.reason == reason for each in pool.issues)
 
 
 def _told(condition: ConditionView, *, now: datetime) -> str:
