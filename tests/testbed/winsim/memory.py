@@ -16,7 +16,7 @@ from pydantic import PlainValidator
 if TYPE_CHECKING:
     from testbed.winsim.machines import Hardware
 
-_SIZE: Final = re.compile(r"(\d{1,9})(Ki|Mi|Gi)")
+_SIZE: Final = re.compile(r"(\d{1,10})(Ki|Mi|Gi)")
 _KIBIBYTES: Final = {"Ki": 1, "Mi": 1024, "Gi": 1024**2}
 _FORM: Final = "a whole number with Ki, Mi or Gi, such as 2548Mi"
 
