@@ -118,6 +118,14 @@ def test_without_a_name_one_pool_is_shown_whole_and_several_as_a_line_each(world
     assert [each["name"] for each in pools] == [one, two]
 
 
+@pytest.fixture(autouse=True)
+def hears_ctrl_c() -> Iterator[None]:
+    """Have children hear Ctrl-C: bash starts what it runs in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Watching:
     """The plugin with ``-w``; ``lines`` are those that it has printed by now."""
 
