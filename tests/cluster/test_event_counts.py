@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 LABEL: Final = "example.com/team"
 SPEC: Final[Object] = {"labels": {LABEL: "payments"}}
-MORE_TO_COME: Final = timedelta(seconds=3)
+MORE_TO_COME: Final = timedelta(seconds=4)
 """Longer than events of nodes wait for others."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.nodes import annotations_of, carried, labels_of, taints_of, told_labels
+from harness.nodes import FOLLOW_READY, annotations_of, carried, labels_of, taints_of, told_labels
 from harness.waiting import eventually
 from harness.world import World
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, PREFIX
@@ -92,6 +92,28 @@ def test_foreign_labels_annotations_and_taints_survive_apply_edit_and_deletion(w
     world.delete(pool)
     assert world.carried() == later
     world.operator.stop()
+
+
+def test_the_taints_of_a_silent_node_outlive_every_write_of_the_operator(world: World) -> None:
+    world.fleet(windows=1)  # where all nodes are silent, the controller manager blames itself: no NoExecute
+    [name] = world.fleet(windows=1)
+    world.kill_kubelets(name)
+    # What the controller manager writes after 50 s of silence, written now.
+    silent = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+    patch = json.dumps({"status": {"conditions": [silent]}})
+    world.kubectl("patch", "node", name, "--subresource=status", "--type=strategic", "-p", patch)
+    eventually(lambda: len(following_ready(world.node(name))) == 2, what="the two taints of a silent node")
+    silence = following_ready(world.node(name))
+
+    start = world.now()
+    world.operator.start()
+    for spec in (WANTED, EDITED):
+        pool = world.apply(world.pool(**spec))
+        wait_for_taints(world, node=name, wanted=spec["taints"])
+        assert following_ready(world.node(name)) == silence
+    world.delete(pool)
+    assert following_ready(world.node(name)) == silence
+    assert [each.name for each in world.node_patches(since=start)].count(name) == 3
 
 
 def test_a_taint_that_gave_way_comes_back_with_the_time_at_which_it_was_added(world: World) -> None:
@@ -216,6 +238,17 @@ def with_later(was: dict[str, Any], *, name: str, world: World) -> dict[str, Any
         "annotations": {**was["annotations"], "example.com/later": "theirs"},
         "taints": taints,
     }
+
+
+def wait_for_taints(world: World, *, node: str, wanted: list[dict[str, str]]) -> None:
+    """Wait until the node carries these taints, among others."""
+    texts = {f"{each['key']}={each['value']}:{each['effect']}" for each in wanted}
+    eventually(lambda: taints_of(world.node(node)) >= texts, what="the taints of the spec")
+
+
+def following_ready(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the taints that the node lifecycle controller keeps by the Ready condition, whole."""
+    return [each for each in node["spec"].get("taints", []) if each["key"] in FOLLOW_READY]
 
 
 def annotate(world: World, node: str, record: str) -> None:

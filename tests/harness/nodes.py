@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
 
 Object = dict[str, Any]
+
+FOLLOW_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""The taints of a node that is not Ready, or that nothing is heard of."""
 
 
 def labels_of(node: Object) -> dict[str, str]:
@@ -31,24 +34,28 @@ def taints_of(node: Object) -> set[str]:
     return {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
 
 
-def wanted_spec(node: Object) -> Object:
-    """Return the spec of a node, as somebody wants it.
+def wanted_taints(node: Object) -> list[Object]:
+    """Return the taints of a node but those that follow its Ready condition; their order means nothing.
 
-    Left out are the taints that the node lifecycle controller puts on for what a kubelet reports: a node that
-    it last saw before it was Ready gets one, and loses it again, though the node is Ready by then.
+    The node lifecycle controller puts them on and takes them off, with a view of the node that may be old: a
+    node that it last saw before it was Ready gets one, and loses it again, though the node is Ready by then.
+    That they outlive what the operator writes is a test of its own (``test_neighbours.py``).
     """
-    spec: Object = node.get("spec", {})
-    taints = [taint for taint in spec.get("taints", []) if not taint["key"].startswith("node.kubernetes.io/")]
-    return {**spec, "taints": taints}
+    taints = [taint for taint in node["spec"].get("taints", []) if taint["key"] not in FOLLOW_READY]
+    return sorted(taints, key=lambda taint: (taint["key"], taint["effect"]))
+
+
+def wanted_spec(node: Object) -> Object:
+    """Return the spec of a node, as somebody wants it."""
+    return {**node.get("spec", {}), "taints": wanted_taints(node)}
 
 
 def carried(node: Object) -> Object:
-    """Return all that an operator could have written to a node, whole; the order of taints means nothing."""
-    taints = sorted(node["spec"].get("taints", []), key=lambda taint: (taint["key"], taint["effect"]))
+    """Return all that an operator could have written to a node, whole, as far as somebody wants it."""
     return {
         "labels": labels_of(node),
         "annotations": annotations_of(node),
-        "taints": taints,
+        "taints": wanted_taints(node),
         "unschedulable": node["spec"].get("unschedulable", False),
         "finalizers": node["metadata"].get("finalizers", []),
         "ownerReferences": node["metadata"].get("ownerReferences", []),

@@ -25,9 +25,10 @@ log = logging.getLogger(__name__)
 
 API_VERSIONS: Final = {"WindowsNodePool": API_VERSION, "Node": "v1"}
 
-GATHER_SECONDS: Final = 1.0
+GATHER_SECONDS: Final = 2.0
 """Events of nodes wait until none has come for so long. A client that changes many nodes one after the other,
-as kubectl does, causes several passes; the result is one event and not one for each node."""
+as kubectl does, causes several passes; the result is one event and not one for each node. On a busy control
+plane such changes come up to a second apart."""
 
 LONGEST_GATHER_SECONDS: Final = 10.0
 """No event waits longer: as long as a slice of a large pool takes."""
