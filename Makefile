@@ -141,8 +141,8 @@ bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for e
 
 generate: $(INSTALLED) ## Write all generated files again: CRD, guard, reference pages, alert rules
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
-	@$(call generate,winpool.api.guard_file,deploy/base/guard.yaml)
-	@$(call generate,winpool.api.fence_file,deploy/base/fence.yaml)
+	@$(call generate,winpool.api.guard_file,deploy/operator/guard.yaml)
+	@$(call generate,winpool.api.fence_file,deploy/operator/fence.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)

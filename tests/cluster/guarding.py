@@ -26,7 +26,7 @@ REFUSAL: Final = "denied request"
 
 
 class Guard:
-    """The guard of ``deploy/base``, its policy and its binding, in a cluster of their own."""
+    """The guard of ``deploy/operator``, its policy and its binding, in a cluster of their own."""
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -44,8 +44,8 @@ class Guard:
 
     def install(self) -> None:
         """Put all of it there as it was shipped; return when kubelets may not write our keys."""
-        assert self._policies, "deploy/base ships no policy of this name"
-        assert self._bindings, "deploy/base ships no binding of this name"
+        assert self._policies, "deploy/operator ships no policy of this name"
+        assert self._bindings, "deploy/operator ships no binding of this name"
         missing = [
             *self._missing(POLICIES, self._policies),
             *self._missing(BINDINGS, self._bindings),

@@ -426,7 +426,7 @@ def test_an_admin_forbids_noexecute_taints_and_allows_them_again(ground: Ground,
 
 
 def test_the_server_has_what_was_shipped_word_by_word_and_finds_no_fault(testbed: Testbed) -> None:
-    shipped = list(yaml.safe_load_all((Path(__file__).parents[2] / "deploy/base/fence.yaml").read_text()))
+    shipped = list(yaml.safe_load_all((Path(__file__).parents[2] / "deploy/operator/fence.yaml").read_text()))
     assert len(shipped) == 7
     for document in shipped:
         if "spec" in document:

@@ -314,7 +314,7 @@ def test_the_extra_of_a_token_is_what_makes_it_one_of_a_node(ground: Ground) -> 
 
 
 def test_the_server_has_what_was_shipped_word_by_word(testbed: Testbed) -> None:
-    shipped = list(yaml.safe_load_all((Path(__file__).parents[2] / "deploy/base/guard.yaml").read_text()))
+    shipped = list(yaml.safe_load_all((Path(__file__).parents[2] / "deploy/operator/guard.yaml").read_text()))
     for document in shipped:
         stored = json.loads(testbed.kubectl("get", document["kind"], GUARD_NAME, "-o", "json").stdout)
         assert stored["spec"] == document["spec"]

@@ -24,7 +24,7 @@ from winpool.api.keys import HOLD_ANNOTATION
 Object = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[2]
-BASE: Final = ROOT / "deploy" / "base"
+MANIFESTS: Final = ROOT / "deploy" / "operator"
 METRIC: Final = "winpool_guard_in_force"
 HARMS: Final = {
     "policy deleted": ("delete", POLICIES, GUARD_NAME),
@@ -64,7 +64,7 @@ def lab(guard: Guard, tmp_path: Path) -> Iterator[World]:
 
 
 def put_back(world: World) -> None:
-    world.kubectl("apply", "-k", str(BASE))
+    world.kubectl("apply", "-k", str(MANIFESTS))
 
 
 def said_in_log(world: World) -> list[str]:
@@ -103,7 +103,7 @@ def test_a_guard_that_is_harmed_is_told_of_once_and_comes_back_as_another(lab: W
     [issue] = eventually(lambda: issues(lab, pool), what="an issue")
     assert (issue["nodeCount"], issue["nodes"]) == (0, [])
     assert GUARD_NAME in issue["message"]
-    assert "kubectl apply -k deploy/base" in issue["fix"]
+    assert "kubectl apply -k deploy/operator" in issue["fix"]
     eventually(lambda: lab.operator.metric(METRIC) == 0, what="the metric, made anew each second")
     eventually(lambda: events(lab, pool) == ["GuardMissing"], what="the event")
 
@@ -185,11 +185,11 @@ def test_a_node_with_20000_labels_costs_a_status_report_no_more_than_without(gua
             testbed.kubectl(*HARMS["policy deleted"])
             eventually(lambda: not refuses(kubelet, name), what="no policy", every=1)
             bare = [*reports(kubelet, name, server=server)]
-            testbed.kubectl("apply", "-k", str(BASE))
+            testbed.kubectl("apply", "-k", str(MANIFESTS))
             eventually(lambda: refuses(kubelet, name), what="the policy again", every=1)
             guarded += reports(kubelet, name, server=server)
     finally:
-        testbed.kubectl("apply", "-k", str(BASE))
+        testbed.kubectl("apply", "-k", str(MANIFESTS))
         testbed.kubectl("delete", "node", name)
     assert statistics.median(guarded) <= TIMES_THE_COST * statistics.median(bare), (guarded, bare)
 

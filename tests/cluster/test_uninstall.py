@@ -67,7 +67,7 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Testbed.up(
-        directory=tmp_path / "testbed", apply=[ROOT / "crds", ROOT / "deploy" / "base"], windows=3
+        directory=tmp_path / "testbed", apply=[ROOT / "crds", ROOT / "deploy" / "operator"], windows=3
     ) as testbed:
         testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
         operator = Operator(kubeconfig=testbed.kubeconfig("winpool"), log_file=tmp_path / "operator.log")

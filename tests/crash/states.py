@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from crash.stage import BASE, CRDS, Stage
+from crash.stage import CRDS, MANIFESTS, Stage
 from winpool.api.keys import CRD_NAME
 
 EXPIRED_SECONDS: Final = -3600.0
@@ -111,7 +111,7 @@ def forbid_listing_nodes(stage: Stage) -> None:
 
 
 def restore_rights(stage: Stage) -> None:
-    stage.world.kubectl("apply", "-k", str(BASE))
+    stage.world.kubectl("apply", "-k", str(MANIFESTS))
 
 
 def delete_crd(stage: Stage) -> None:

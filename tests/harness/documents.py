@@ -29,7 +29,7 @@ ON_THEIR_OWN = ("docs/uninstall.md",)
 
 MAY_BE_SILENT: Final = {
     "kubectl get nodes -l winpool.dev/pool=win-2022": "the pool was deleted just before",
-    "kubectl diff -f deploy/base/guard.yaml": "the guard is as it was applied",
+    "kubectl diff -f deploy/operator/guard.yaml": "the guard is as it was applied",
     "kubectl -n winpool-system get pods -o wide": "the operator runs beside the cluster",
     "kubectl -n winpool-system get events": "the operator runs beside the cluster",
     "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations": "there are none",

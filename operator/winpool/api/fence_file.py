@@ -1,6 +1,6 @@
 """The file that installs the fence: ``python -m winpool.api.fence_file``.
 
-``deploy/base`` holds what this prints; a test compares them.
+``deploy/operator`` holds what this prints; a test compares them.
 """
 
 import sys
@@ -12,7 +12,7 @@ from winpool.api.fence import ALLOW_NO_EXECUTE, NAMESPACE, PARAMETERS, policies
 from winpool.api.guard import BINDING_KIND, POLICY_KIND
 from winpool.api.guard_file import policy_document
 
-FILE: Final = "deploy/base/fence.yaml"
+FILE: Final = "deploy/operator/fence.yaml"
 """Where the result is, from the root of the repository."""
 
 COMMAND: Final = f"python -m winpool.api.fence_file > {FILE}"

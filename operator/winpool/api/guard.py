@@ -2,7 +2,7 @@
 
 A kubelet may annotate its own Node as it likes and give itself most labels, so nothing that stands there
 under ``winpool.dev/`` would give the operator a right to do what that kubelet may not do (P3). The policy
-makes it so. It is made here from the one list of our keys; ``deploy/base`` holds it as a file
+makes it so. It is made here from the one list of our keys; ``deploy/operator`` holds it as a file
 (``guard_file``), and the operator compares what the API server has with what stands here.
 
 Two rules for the expressions (ADR 0011): keys are compared by name, never by iterating over the maps of a

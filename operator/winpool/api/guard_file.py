@@ -1,6 +1,6 @@
 """The file that installs the guard: ``python -m winpool.api.guard_file``.
 
-``deploy/base`` holds what this prints; a test compares them.
+``deploy/operator`` holds what this prints; a test compares them.
 """
 
 import sys
@@ -18,7 +18,7 @@ from winpool.api.guard import (
     policy_spec,
 )
 
-FILE: Final = "deploy/base/guard.yaml"
+FILE: Final = "deploy/operator/guard.yaml"
 """Where the result stands, from the root of the repository."""
 
 COMMAND: Final = f"python -m winpool.api.guard_file > {FILE}"

@@ -34,7 +34,7 @@ def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
                 f"in force: {snapshot.guard.problem}"
             ),
             "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -k "
-            "deploy/base",
+            "deploy/operator",
             cause="the guard is not in force",
         )
     if pool.spec is not None:

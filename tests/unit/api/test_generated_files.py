@@ -37,7 +37,7 @@ def test_yaml_reads_back_as_the_definition() -> None:
     assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
 
 
-@pytest.mark.parametrize("place", ["crds", "deploy/base"])
+@pytest.mark.parametrize("place", ["crds", "deploy/operator"])
 def test_kustomization_has_every_file_of_its_folder(place: str) -> None:
     folder = ROOT / place
     listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
