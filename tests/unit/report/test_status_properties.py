@@ -47,7 +47,9 @@ LABELS: Final = {"team": "payments"}
 BUILDS: Final = {"2019": 17763, "2022": 20348, "2025": 26100}
 BUILD_OF: Final = {**BUILDS, "1809": 17763}
 """By what a spec may ask for; nodes of 1809 are judged as 2019, whose build it shares."""
-REVISIONS: Final = (1607, 4052, 32995, 2**31)
+BEYOND: Final = 2**31
+"""No revision is so large: what an int32 of the API cannot hold is not known."""
+REVISIONS: Final = (1607, 4052, 32995, BEYOND)
 KERNELS: Final = (
     *(f"10.0.{build}.{revision}" for build in BUILDS.values() for revision in REVISIONS),
     "10.0.20348",
@@ -104,7 +106,7 @@ def is_right(kernel: str, *, version: str, target: int | None) -> bool:
     found = READABLE.fullmatch(kernel)
     if found is None or version not in BUILD_OF:
         return False
-    return int(found[1]) == BUILD_OF[version] and (target is None or int(found[2]) >= target)
+    return int(found[1]) == BUILD_OF[version] and (target is None or target <= int(found[2]) < BEYOND)
 
 
 hosts = st.lists(
