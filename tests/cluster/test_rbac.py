@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from cluster.harming import HARMS, MARK, PLACE, Harm, targets
+from cluster.harming import HARMS, MARK, ME, PLACE, Harm, targets
 from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
@@ -296,6 +296,28 @@ def test_a_harmful_request_is_refused_and_changes_nothing(ground: Ground, harm: 
     assert status == HTTPStatus.FORBIDDEN, said
     assert said["reason"] == "Forbidden"
     assert [ground.look(path) for path in request.targets] == before
+
+
+def test_a_right_beyond_the_table_is_found(ground: Ground) -> None:
+    """Or the tests above would say nothing."""
+    about = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": ground.place}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ground.place}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    bindings = ROLES.replace("clusterroles", "clusterrolebindings")
+    secret = HARMS["read a Secret"]
+    ground.admin.ask("POST", ROLES, {**about, "kind": "ClusterRole", "rules": [rule]})
+    ground.admin.ask(
+        "POST", bindings, {**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [ME]}
+    )
+    try:
+        eventually(lambda: ground.send(secret)[0] == HTTPStatus.OK, what="one right more")
+        assert ground.may("get", "", "secrets", namespace="kube-system")
+        beyond = flat(ground.rules("kube-system")["resourceRules"]) - rights_in("kube-system")
+        assert beyond - ground.everyones == {("get", "", "secrets", "")}
+    finally:
+        ground.admin.ask("DELETE", f"{bindings}/{ground.place}")
+        ground.admin.ask("DELETE", f"{ROLES}/{ground.place}")
+    eventually(lambda: ground.send(secret)[0] == HTTPStatus.FORBIDDEN, what="that right taken back")
 
 
 def test_what_the_harmful_requests_are_aimed_at_is_there(ground: Ground) -> None:
