@@ -139,11 +139,13 @@ bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for e
 	@$(BIN)/python -m testbed build
 	@$(bench) testbed --sizes $(SIZES) --idle-seconds $(IDLE_SECONDS)
 
-generate: $(INSTALLED) ## Write all generated files again: CRD, guard, reference pages, alert rules
+generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RBAC, reference pages, alert rules
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.guard_file,deploy/operator/guard.yaml)
 	@$(call generate,winpool.api.fence_file,deploy/operator/fence.yaml)
+	@$(call generate,winpool.api.rbac_file,deploy/operator/rbac.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
+	@$(call generate,winpool.api.rbac_reference,docs/reference/rbac.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)

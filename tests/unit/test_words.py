@@ -71,6 +71,8 @@ MESSAGES: Final = [
         "api/plan.py",
         "api/problems.py",
         "api/quantity.py",
+        "api/rbac.py",
+        "api/rbac_reference.py",
         "api/reference.py",
         "api/reserved_memory.py",
         "api/rules.py",

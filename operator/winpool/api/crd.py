@@ -6,8 +6,6 @@
 import sys
 from typing import Any, Final
 
-import yaml
-
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import (
     API_VERSION,
@@ -20,6 +18,7 @@ from winpool.api.keys import (
     SINGULAR,
     VERSION,
 )
+from winpool.api.manifests import file_of, manifest, text_of
 from winpool.api.schema import Schema, structural_schema
 from winpool.api.v1alpha1 import WindowsNodePool
 
@@ -80,11 +79,11 @@ def schema() -> Schema:
 
 def definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": CRD_NAME, "labels": {"app.kubernetes.io/name": "winpool"}},
-        "spec": {
+    return manifest(
+        "CustomResourceDefinition",
+        api_version="apiextensions.k8s.io/v1",
+        name=CRD_NAME,
+        spec={
             "group": GROUP,
             "scope": "Cluster",
             "names": {
@@ -107,19 +106,12 @@ def definition() -> dict[str, Any]:
                 }
             ],
         },
-    }
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes every part out: what is shared in memory is not shared in the file."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name is PyYAML's
-        return True
+    )
 
 
 def render() -> str:
     """Return the file: YAML with a header that says where it comes from."""
-    return HEADER + yaml.dump(definition(), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    return file_of(HEADER, (text_of(definition()),))
 
 
 def main() -> None:

@@ -22,9 +22,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api import syntax
+from winpool.api.admission import make_binding_spec, make_policy_spec, named, validation
 from winpool.api.fields import under
-from winpool.api.guard import DENY, OPERATOR_USER
-from winpool.api.keys import GROUP, OS_LABEL, PLURAL, RELEASE_FINALIZER, UPGRADE_REQUESTED_ANNOTATION, VERSION
+from winpool.api.keys import (
+    GROUP,
+    NAMESPACE,
+    OPERATOR_USER,
+    OS_LABEL,
+    PLURAL,
+    RELEASE_FINALIZER,
+    UPGRADE_REQUESTED_ANNOTATION,
+    VERSION,
+)
 from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
 from winpool.api.rules import cel_list
 
@@ -42,7 +51,6 @@ PARAMETERS: Final = "winpool-fence"
 """Name of the ConfigMap, in the operator's namespace, that an admin sets the fence by."""
 ALLOW_NO_EXECUTE: Final = "allowNoExecute"
 """Its key that says whether the operator may add NoExecute taints: everything but "false" means yes."""
-NAMESPACE: Final = "winpool-system"
 
 ANNOTATIONS: Final = (*OWN_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION, *BORROWED_ANNOTATIONS)
 """What the operator writes of annotations. ``winpool.dev/hold`` is for people: it keeps the operator away."""
@@ -59,11 +67,12 @@ _SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "creatio
 
 def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
-    yield NODE_FENCE, node_policy(), _binding(NODE_FENCE)
-    yield POOL_FENCE, pool_policy(), _binding(POOL_FENCE)
+    yield NODE_FENCE, node_policy(), make_binding_spec(NODE_FENCE)
+    yield POOL_FENCE, pool_policy(), make_binding_spec(POOL_FENCE)
     # Where the ConfigMap is missing, nothing is forbidden: its default is yes.
     parameters = {"name": PARAMETERS, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"}
-    yield NO_EXECUTE_FENCE, no_execute_policy(), _binding(NO_EXECUTE_FENCE) | {"paramRef": parameters}
+    binding = make_binding_spec(NO_EXECUTE_FENCE) | {"paramRef": parameters}
+    yield NO_EXECUTE_FENCE, no_execute_policy(), binding
 
 
 def node_policy() -> dict[str, Any]:
@@ -88,7 +97,7 @@ def node_policy() -> dict[str, Any]:
             *_old_and_new("conditions", "?status.?conditions.orValue([])"),
             *_old_and_new("spec", "?spec.orValue({})"),
             *_old_and_new("status", "?status.orValue({})"),
-            _variable("isWindows", f"variables.oldLabels[?'{OS_LABEL}'].orValue('') == 'windows'"),
+            named("isWindows", f"variables.oldLabels[?'{OS_LABEL}'].orValue('') == 'windows'"),
         ),
         validations=(
             _rule("request.operation == 'UPDATE'", "the operator neither creates nor deletes nodes"),
@@ -176,52 +185,28 @@ def _policy(
     variables: Iterable[dict[str, str]],
     validations: Iterable[dict[str, str]],
 ) -> dict[str, Any]:
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "resourceRules": [
-                {
-                    "apiGroups": [api_group],
-                    "apiVersions": [version],
-                    "operations": ["CREATE", "UPDATE", "DELETE"],
-                    "resources": list(resources),
-                    "scope": "*",
-                }
-            ],
-        },
-        "matchConditions": [
-            {
-                "name": "the-operator",
-                "expression": f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"',
-            }
-        ],
-        "variables": list(variables),
-        "validations": list(validations),
-    }
-
-
-def _binding(name: str) -> dict[str, Any]:
-    return {"policyName": name, "validationActions": [DENY]}
-
-
-def _variable(name: str, expression: str) -> dict[str, str]:
-    return {"name": name, "expression": expression}
+    return make_policy_spec(
+        api_group=api_group,
+        version=version,
+        resources=resources,
+        operations=("CREATE", "UPDATE", "DELETE"),
+        condition=named("the-operator", f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"'),
+        variables=variables,
+        validations=validations,
+    )
 
 
 def _old_and_new(name: str, path: str) -> tuple[dict[str, str], ...]:
     """Return the variables ``name`` and ``oldName``: what is at ``path``, sent and before."""
     old = f"old{name[0].upper()}{name[1:]}"
-    return _variable(name, f"dyn(object).{path}"), _variable(old, f"dyn(oldObject).{path}")
+    return named(name, f"dyn(object).{path}"), named(old, f"dyn(oldObject).{path}")
 
 
 def _rule(expression: str, message: str) -> dict[str, str]:
     """Return a rule about updates. What is created or deleted, the first rule of each policy refuses."""
     if "request.operation" not in expression:
         expression = f"request.operation != 'UPDATE' || ({expression})"
-    return {"expression": expression, "message": message, "reason": "Forbidden"}
+    return validation(expression, message=message)
 
 
 def _same(part: str, *, but: tuple[str, ...]) -> dict[str, str]:

@@ -6,11 +6,10 @@
 import sys
 from typing import Any, Final
 
-import yaml
-
-from winpool.api.fence import ALLOW_NO_EXECUTE, NAMESPACE, PARAMETERS, policies
-from winpool.api.guard import BINDING_KIND, POLICY_KIND
-from winpool.api.guard_file import policy_document
+from winpool.api.admission import manifests_of
+from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS, policies
+from winpool.api.keys import NAMESPACE
+from winpool.api.manifests import file_of, manifest, text_of
 
 FILE: Final = "deploy/operator/fence.yaml"
 """Where the result is, from the root of the repository."""
@@ -25,31 +24,17 @@ HEADER: Final = f"""\
 
 def documents() -> list[dict[str, Any]]:
     """Return the policies, each with its binding, and the ConfigMap that an admin sets them by."""
-    found = []
-    for name, policy, binding in policies():
-        found += [
-            policy_document(POLICY_KIND, name=name, spec=policy),
-            policy_document(BINDING_KIND, name=name, spec=binding),
-        ]
-    return [*found, _parameters()]
-
-
-def _parameters() -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": PARAMETERS,
-            "namespace": NAMESPACE,
-            "labels": {"app.kubernetes.io/name": "winpool"},
-        },
-        "data": {ALLOW_NO_EXECUTE: "true"},
-    }
+    fences = (manifests_of(name, policy=policy, binding=binding) for name, policy, binding in policies())
+    data = {ALLOW_NO_EXECUTE: "true"}
+    return [
+        *(each for fence in fences for each in fence),
+        manifest("ConfigMap", api_version="v1", name=PARAMETERS, namespace=NAMESPACE, data=data),
+    ]
 
 
 def render() -> str:
     """Return the file: YAML with a header that says where it comes from."""
-    return HEADER + yaml.safe_dump_all(documents(), sort_keys=False, width=110)
+    return file_of(HEADER, map(text_of, documents()))
 
 
 def main() -> None:

@@ -7,8 +7,7 @@ makes it so. It is made here from the one list of our keys; ``deploy/operator`` 
 
 Two rules for the expressions (ADR 0011): keys are compared by name, never by iterating over the maps of a
 Node, or a kubelet with 20,000 labels would cost the API server seconds for each of its status reports; and
-none of them can fail on any Node, since one that fails refuses the request. Everything that the API server
-would fill in is spelled out, so that what it has is equal to what was sent.
+none of them can fail on any Node, since one that fails refuses the request.
 
 Sources: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/,
 https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction.
@@ -18,7 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import GROUP, PREFIX
+from winpool.api.admission import make_binding_spec, make_policy_spec, named, validation
+from winpool.api.keys import GROUP, OPERATOR_USER, PREFIX
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 
 if TYPE_CHECKING:
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 GUARD_NAME: Final = "winpool-guard"
 """Name of the policy and of its binding."""
-
-API_GROUP: Final = "admissionregistration.k8s.io"
-API_VERSION: Final = "v1"
-POLICY_KIND: Final = "ValidatingAdmissionPolicy"
-POLICIES: Final = "validatingadmissionpolicies"
-BINDING_KIND: Final = "ValidatingAdmissionPolicyBinding"
-BINDINGS: Final = "validatingadmissionpolicybindings"
-
-OPERATOR_USER: Final = "system:serviceaccount:winpool-system:winpool"
-"""Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""
 
 KUBELETS: Final = "system:nodes"
 """The group of all kubelets: https://kubernetes.io/docs/reference/access-authn-authz/node/."""
@@ -49,8 +39,6 @@ REQUESTS_VERB: Final = "update"
 """The right by which a pod may write ``hold`` or ``upgrade-requested``: this verb on a resource of the group
 winpool.dev that nobody serves, with the name of the annotation. RBAC grants it like any other right."""
 
-DENY: Final = "Deny"
-
 _IS_KUBELET: Final = f'"{KUBELETS}" in request.userInfo.?groups.orValue([])'
 _IS_OF_A_NODE: Final = (
     f'{_IS_KUBELET} || (request.userInfo.?username.orValue("") != "{OPERATOR_USER}"'
@@ -60,56 +48,37 @@ _IS_OF_A_NODE: Final = (
 
 def policy_spec() -> dict[str, Any]:
     """Return the spec of the policy, as the API server gives it back."""
-    return {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE", "UPDATE"],
-                    "resources": ["nodes", "nodes/status"],
-                    "scope": "*",
-                }
-            ],
-        },
-        "matchConditions": [{"name": "kubelets-and-pods-of-nodes", "expression": _IS_OF_A_NODE}],
-        "variables": [
-            _variable("annotations", "object.metadata.?annotations.orValue({})"),
-            _variable(
-                "oldAnnotations",
-                "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})",
-            ),
-            _variable("labels", "object.metadata.?labels.orValue({})"),
-            _variable("oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"),
-        ],
-        "validations": [
+    return make_policy_spec(
+        api_group="",
+        version="v1",
+        resources=("nodes", "nodes/status"),
+        operations=("CREATE", "UPDATE"),
+        condition=named("kubelets-and-pods-of-nodes", _IS_OF_A_NODE),
+        variables=(
+            named("annotations", "object.metadata.?annotations.orValue({})"),
+            named("oldAnnotations", "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"),
+            named("labels", "object.metadata.?labels.orValue({})"),
+            named("oldLabels", "oldObject == null ? {} : oldObject.metadata.?labels.orValue({})"),
+        ),
+        validations=(
             _unchanged(OWN_ANNOTATIONS, now="annotations", before="oldAnnotations"),
             _unchanged(OWN_LABELS, now="labels", before="oldLabels"),
             *(_requested(key) for key in REQUEST_ANNOTATIONS),
-        ],
-    }
+        ),
+    )
 
 
 def binding_spec() -> dict[str, Any]:
     """Return the spec of the binding, as the API server gives it back."""
-    return {"policyName": GUARD_NAME, "validationActions": [DENY]}
-
-
-def _variable(name: str, expression: str) -> dict[str, str]:
-    return {"name": name, "expression": expression}
+    return make_binding_spec(GUARD_NAME)
 
 
 def _unchanged(keys: Sequence[str], *, now: str, before: str) -> dict[str, str]:
-    named = ", ".join(f'"{key}"' for key in keys)
-    return {
-        "expression": f"[{named}].all(key, variables.{now}[?key] == variables.{before}[?key])",
-        "message": f"kubelets and the pods of a node may not write the {now} {', '.join(keys)}",
-        "reason": "Forbidden",
-    }
+    listed = ", ".join(f'"{key}"' for key in keys)
+    return validation(
+        f"[{listed}].all(key, variables.{now}[?key] == variables.{before}[?key])",
+        message=f"kubelets and the pods of a node may not write the {now} {', '.join(keys)}",
+    )
 
 
 def _requested(key: str) -> dict[str, str]:
@@ -119,14 +88,11 @@ def _requested(key: str) -> dict[str, str]:
     """
     name = key.removeprefix(PREFIX)
     right = f'authorizer.group("{GROUP}").resource("{REQUESTS_RESOURCE}").name("{name}")'
-    return {
-        "expression": (
-            f'variables.annotations[?"{key}"] == variables.oldAnnotations[?"{key}"]'
-            f' || (!({_IS_KUBELET}) && {right}.check("{REQUESTS_VERB}").allowed())'
-        ),
-        "message": (
+    return validation(
+        f'variables.annotations[?"{key}"] == variables.oldAnnotations[?"{key}"]'
+        f' || (!({_IS_KUBELET}) && {right}.check("{REQUESTS_VERB}").allowed())',
+        message=(
             f"kubelets may not write the annotation {key}, and the pods of a node only with the right to"
             f" {REQUESTS_VERB} {REQUESTS_RESOURCE}.{GROUP} named {name}: ClusterRole winpool-node-requester"
         ),
-        "reason": "Forbidden",
-    }
+    )

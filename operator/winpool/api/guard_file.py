@@ -6,17 +6,9 @@
 import sys
 from typing import Any, Final
 
-import yaml
-
-from winpool.api.guard import (
-    API_GROUP,
-    API_VERSION,
-    BINDING_KIND,
-    GUARD_NAME,
-    POLICY_KIND,
-    binding_spec,
-    policy_spec,
-)
+from winpool.api.admission import manifests_of
+from winpool.api.guard import GUARD_NAME, binding_spec, policy_spec
+from winpool.api.manifests import file_of, text_of
 
 FILE: Final = "deploy/operator/guard.yaml"
 """Where the result stands, from the root of the repository."""
@@ -32,25 +24,12 @@ HEADER: Final = f"""\
 
 def documents() -> list[dict[str, Any]]:
     """Return the policy and its binding."""
-    return [
-        policy_document(POLICY_KIND, name=GUARD_NAME, spec=policy_spec()),
-        policy_document(BINDING_KIND, name=GUARD_NAME, spec=binding_spec()),
-    ]
-
-
-def policy_document(kind: str, *, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a policy or of its binding."""
-    return {
-        "apiVersion": f"{API_GROUP}/{API_VERSION}",
-        "kind": kind,
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "winpool"}},
-        "spec": spec,
-    }
+    return manifests_of(GUARD_NAME, policy=policy_spec(), binding=binding_spec())
 
 
 def render() -> str:
     """Return the file: YAML with a header that says where it comes from."""
-    return HEADER + yaml.safe_dump_all(documents(), sort_keys=False, width=110)
+    return file_of(HEADER, map(text_of, documents()))
 
 
 def main() -> None:

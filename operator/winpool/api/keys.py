@@ -50,6 +50,12 @@ OS_WINDOWS: Final = "windows"
 WINDOWS_BUILD_LABEL: Final = "node.kubernetes.io/windows-build"
 """Node label of the kubelet: major, minor and build of Windows, without the revision."""
 
+NAMESPACE: Final = "winpool-system"
+"""The operator's namespace, which has its ServiceAccount, its Lease and the ConfigMap of the fence."""
+SERVICE_ACCOUNT: Final = "winpool"
+OPERATOR_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+"""Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""
+
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""
 REPORTING_CONTROLLER: Final = f"{GROUP}/winpool"

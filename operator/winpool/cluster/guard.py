@@ -12,18 +12,16 @@ import hashlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.guard import (
+from winpool.api.admission import (
     API_GROUP,
     API_VERSION,
     BINDING_KIND,
     BINDINGS,
     DENY,
-    GUARD_NAME,
     POLICIES,
     POLICY_KIND,
-    binding_spec,
-    policy_spec,
 )
+from winpool.api.guard import GUARD_NAME, binding_spec, policy_spec
 from winpool.cluster.named import NamedObject, Target
 from winpool.cluster.named_watch import NamedWatch
 

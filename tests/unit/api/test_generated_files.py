@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from winpool.api import crd, fence_file, guard_file, reference
+from winpool.api import crd, fence_file, guard_file, rbac_file, rbac_reference, reference
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[3]
         pytest.param(crd.FILE, crd.COMMAND, crd.render, id="crd"),
         pytest.param(fence_file.FILE, fence_file.COMMAND, fence_file.render, id="fence"),
         pytest.param(guard_file.FILE, guard_file.COMMAND, guard_file.render, id="guard"),
+        pytest.param(rbac_file.FILE, rbac_file.COMMAND, rbac_file.render, id="rbac"),
+        pytest.param(rbac_reference.FILE, rbac_reference.COMMAND, rbac_reference.render, id="rbac page"),
         pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
     ],
 )
@@ -35,6 +37,7 @@ def test_yaml_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(crd.render()) == crd.definition()
     assert list(yaml.safe_load_all(guard_file.render())) == guard_file.documents()
     assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
+    assert list(yaml.safe_load_all(rbac_file.render())) == rbac_file.documents()
 
 
 @pytest.mark.parametrize("place", ["crds", "deploy/operator"])

@@ -1,0 +1,172 @@
+"""Every right of the operator, with its reason: one table for the manifest, for its page and for the tests.
+
+A new right is one row here, reviewed with its reason. There is no wildcard, nothing about Secrets, and no
+``get`` of pools, nodes or pods: what the operator knows it learns by list and watch. What of a node or a pool
+the operator may change, RBAC cannot say; the fence does (``fence``).
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from winpool.api import admission
+from winpool.api.guard import GUARD_NAME
+from winpool.api.keys import CRD_NAME, GROUP, NAMESPACE, PLURAL
+
+EVENTS_NAMESPACE: Final = "default"
+"""Where Kubernetes keeps the events about objects that have no namespace, such as nodes and pools."""
+LEASE: Final = "winpool"
+"""Name of the Lease in the operator's namespace, whose holder leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What rows of the table belong to: a Role in ``namespace``, or a ClusterRole where that is empty.
+
+    A binding of the same name gives it to the operator's ServiceAccount.
+    """
+
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One row: ``verbs`` on ``resources`` of an API group, in the scope of ``role``.
+
+    ``names`` restricts it to objects of these names; where it is empty, it is for all objects. ``reason`` is
+    one sentence for who reviews the rights. ``used_by`` has the modules that make such
+    requests, below ``operator/winpool``.
+    """
+
+    role: Role
+    group: str
+    resources: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    verbs: tuple[str, ...]
+    reason: str
+    used_by: tuple[str, ...]
+
+
+CLUSTER: Final = Role("winpool")
+EVENTS: Final = Role("winpool-events", namespace=EVENTS_NAMESPACE)
+LEADER: Final = Role("winpool-lease", namespace=NAMESPACE)
+METRICS: Final = Role("winpool-metrics-auth")
+"""Apart from the others, so that who serves the metrics without ``--metrics-auth`` can leave it out."""
+
+ROLES: Final = (CLUSTER, EVENTS, LEADER, METRICS)
+
+RIGHTS: Final = (
+    Right(
+        role=CLUSTER,
+        group=GROUP,
+        resources=(PLURAL,),
+        verbs=("list", "watch", "patch"),
+        reason="Read all pools, and add and remove their finalizer `winpool.dev/release-nodes`.",
+        used_by=("feed/registry.py", "cluster/pool_list.py", "cluster/writer.py"),
+    ),
+    Right(
+        role=CLUSTER,
+        group=GROUP,
+        resources=(f"{PLURAL}/status",),
+        verbs=("patch",),
+        reason="Write the status of pools.",
+        used_by=("cluster/writer.py",),
+    ),
+    Right(
+        role=CLUSTER,
+        group="apiextensions.k8s.io",
+        resources=("customresourcedefinitions",),
+        names=(CRD_NAME,),
+        verbs=("list", "watch"),
+        reason="Notice when the CRD is installed or deleted; no other CRD is read.",
+        used_by=("feed/registry.py", "cluster/pool_kind.py"),
+    ),
+    Right(
+        role=CLUSTER,
+        group=admission.API_GROUP,
+        resources=(admission.POLICIES, admission.BINDINGS),
+        names=(GUARD_NAME,),
+        verbs=("list", "watch"),
+        reason="Know whether the guard of winpool's keys on nodes is in force; no other policy is read.",
+        used_by=("cluster/guard.py",),
+    ),
+    Right(
+        role=CLUSTER,
+        group="",
+        resources=("pods",),
+        verbs=("list",),
+        reason=(
+            "Find the pods that do not tolerate a taint of a pool or cannot run on their node, and the agents"
+            " of a joining node that are Ready."
+        ),
+        used_by=("cluster/pod_lister.py", "cluster/node_pods.py"),
+    ),
+    Right(
+        role=CLUSTER,
+        group="",
+        resources=("nodes",),
+        verbs=("list", "watch", "patch"),
+        reason=(
+            "Read Windows nodes, set labels, annotations and taints of them, and remove from any node what"
+            " the operator had added; RBAC cannot say which fields, so the fence does."
+        ),
+        used_by=("cluster/node_requests.py", "cluster/writer.py"),
+    ),
+    Right(
+        role=EVENTS,
+        group="events.k8s.io",
+        resources=("events",),
+        verbs=("create", "patch"),
+        reason=(
+            "Write events about pools and nodes, and count repetitions; both kinds have no namespace, so"
+            " Kubernetes keeps their events in this one."
+        ),
+        used_by=("cluster/events.py",),
+    ),
+    Right(
+        role=LEADER,
+        group="coordination.k8s.io",
+        resources=("leases",),
+        names=(LEASE,),
+        verbs=("get", "list", "watch", "patch"),
+        reason="Elect the one operator that acts: read, acquire, renew and release this Lease.",
+        used_by=("lease/wire.py",),
+    ),
+    Right(
+        role=LEADER,
+        group="coordination.k8s.io",
+        resources=("leases",),
+        verbs=("create",),
+        reason=(
+            "Create that Lease where it is missing; RBAC cannot restrict create to a name, so the operator"
+            " may create any Lease in this namespace, but read and change only `winpool`."
+        ),
+        used_by=("lease/wire.py",),
+    ),
+    Right(
+        role=METRICS,
+        group="authentication.k8s.io",
+        resources=("tokenreviews",),
+        verbs=("create",),
+        reason="Authenticate who reads the metrics; needed only with `--metrics-auth`.",
+        used_by=("cluster/reviews.py",),
+    ),
+    Right(
+        role=METRICS,
+        group="authorization.k8s.io",
+        resources=("subjectaccessreviews",),
+        verbs=("create",),
+        reason="Authorize who reads the metrics; needed only with `--metrics-auth`.",
+        used_by=("cluster/reviews.py",),
+    ),
+)
+"""All of it. In the order in which the manifest and the page have it."""
+
+
+def rights_of(role: Role) -> tuple[Right, ...]:
+    """Return the rows of a role."""
+    return tuple(each for each in RIGHTS if each.role == role)

@@ -1,0 +1,78 @@
+"""The page of the operator's rights, for who reviews them: ``python -m winpool.api.rbac_reference``.
+
+``docs/reference/rbac.md`` holds what this prints; a test compares them.
+"""
+
+import sys
+from typing import Final
+
+from winpool.api.keys import NAMESPACE, SERVICE_ACCOUNT
+from winpool.api.markdown import table
+from winpool.api.rbac import METRICS, RIGHTS, Right, Role
+
+FILE: Final = "docs/reference/rbac.md"
+"""Where the result is, from the root of the repository."""
+
+COMMAND: Final = f"python -m winpool.api.rbac_reference > {FILE}"
+
+HEAD: Final = f"""\
+<!-- Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND} -->
+# Rights of the operator
+
+[deploy/operator/rbac.yaml](../../deploy/operator/rbac.yaml) gives these rights, and no others, to the
+operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`. There is no wildcard, no right to read
+Secrets or ConfigMaps, and no right to create, change, delete or evict a pod.
+
+"""
+
+FOOT: Final = f"""
+*Used by* names the modules below `operator/winpool` that make these requests.
+
+If you serve the metrics without `--metrics-auth`, leave out the ClusterRole `{METRICS.name}` and its binding.
+
+RBAC cannot say which fields of a node or of a pool the operator may change.
+[The fence](../fence.md) does, for the same account.
+
+Kubernetes itself lets every ServiceAccount read discovery (such as `/apis` and `/version`), health checks
+and, since 1.37, ClusterTrustBundles, and review its own rights. The test `tests/cluster/test_rbac.py` names
+each of these rights. It asks a real API server, with the operator's token, about every verb on every
+resource, and makes the requests that would do harm: what is not in the table is refused.
+
+The roles for people are in [roles-for-people.yaml](../../deploy/operator/roles-for-people.yaml).
+"""
+
+
+def render() -> str:
+    """Return the page: Markdown with a header that says where it comes from."""
+    rows = (
+        (_right(each), _scope(each.role), each.reason, ", ".join(f"`{path}`" for path in each.used_by))
+        for each in RIGHTS
+    )
+    return HEAD + table(("Right", "Scope", "Reason", "Used by"), rows) + FOOT
+
+
+def _right(right: Right) -> str:
+    resources = " and ".join(f"`{_full(each, right.group)}`" for each in right.resources)
+    named = f" named {' or '.join(f'`{name}`' for name in right.names)}" if right.names else ""
+    return f"{', '.join(right.verbs)} {resources}{named}"
+
+
+def _full(resource: str, group: str) -> str:
+    """Return resource and group as kubectl writes them, such as ``windowsnodepools.winpool.dev/status``."""
+    kind, slash, subresource = resource.partition("/")
+    return f"{kind}{f'.{group}' if group else ''}{slash}{subresource}"
+
+
+def _scope(role: Role) -> str:
+    if role.namespace:
+        return f"namespace `{role.namespace}` (Role `{role.name}`)"
+    return f"cluster (ClusterRole `{role.name}`)"
+
+
+def main() -> None:
+    """Print the page."""
+    sys.stdout.write(render())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The table of rights against the requests that the code can make: none is missing, and none is too many."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import winpool
+from winpool.api.keys import CRD_NAME, PLURAL
+from winpool.api.rbac import CLUSTER, EVENTS, LEADER, METRICS, RIGHTS, Right, rights_of
+from winpool.cluster.events import PATH as EVENTS_PATH
+from winpool.cluster.named import Target
+from winpool.cluster.request import Request
+
+SOURCE: Final = Path(winpool.__file__).parent
+
+Asked = tuple[str, str, str]
+"""Verb, resource, and the name of the one object that a list or watch is restricted to, or no name."""
+
+BY_KOPF: Final = {
+    *((verb, PLURAL, "") for verb in ("list", "watch")),
+    *((verb, "customresourcedefinitions", CRD_NAME) for verb in ("list", "watch")),
+}
+"""What Kopf asks because of ``feed/registry.py``: for the handler of pools, and to find their CRD."""
+WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
+    # One object by its name: the calls of Target say which.
+    "cluster/named.py": set(),
+    "cluster/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
+}
+"""The modules where verb or resource of a request are no constants, with what they ask."""
+WITHOUT_A_RIGHT: Final = {
+    ("get", "version", ""): "everyone may read it",
+    ("create", "pods/eviction", ""): "no room evicts yet",
+    ("patch", "nodes/status", ""): "no room sets conditions of nodes yet",
+}
+AWAITED: Final = (LEADER, METRICS)
+"""Roles whose rows count as needed before there is code. As soon as any request is about a resource of such a
+row, all verbs of the row must be used."""
+
+
+def modules() -> Iterator[Path]:
+    """Yield the modules of the operator; the plugin has the rights of the person who runs it."""
+    return (path for path in SOURCE.rglob("*.py") if "cli" not in path.relative_to(SOURCE).parts)
+
+
+def calls_of(kind: type, path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of each call in a module that makes a ``kind``; what only a run can say is None."""
+    text = path.read_text()
+    if f"{kind.__name__}(" not in text:
+        return
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    named = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == kind.__name__]
+    if named:
+        dotted = ".".join(("winpool", *path.relative_to(SOURCE).with_suffix("").parts))
+        known = vars(importlib.import_module(dotted))
+        if known[kind.__name__] is kind:
+            for call in named:
+                yield {each.arg: value_of(each.value, known) for each in call.keywords if each.arg}
+
+
+def value_of(node: ast.expr, known: dict[str, Any]) -> Any:
+    try:
+        return eval(compile(ast.Expression(node), "argument", "eval"), dict(known))  # noqa: S307 - our own code
+    except NameError:
+        return None
+
+
+@cache
+def asked() -> frozenset[Asked]:
+    """Return everything that the code can ask of the API server."""
+    found: set[Asked] = {*BY_KOPF}
+    for path in modules():
+        for call in calls_of(Request, path):
+            if call["verb"] and call["resource"]:
+                found.add((call["verb"], call["resource"], ""))
+            else:
+                found |= WITH_VARIABLES[str(path.relative_to(SOURCE))]
+        for call in calls_of(Target, path):
+            found |= {(verb, call["resource"], call["name"]) for verb in ("list", "watch")}
+    return frozenset(found)
+
+
+def granted(right: Right) -> set[Asked]:
+    return {
+        (verb, resource, name if verb in {"list", "watch"} else "")
+        for verb in right.verbs
+        for resource in right.resources
+        for name in right.names or ("",)
+    }
+
+
+def test_requests_are_found() -> None:
+    """Or nothing below would say anything."""
+    assert {("patch", "nodes", ""), ("create", "events", ""), ("list", "pods", "")} <= asked()
+    assert ("watch", "validatingadmissionpolicies", "winpool-guard") in asked()
+
+
+@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
+def test_the_operator_uses_every_right_that_it_has(right: Right) -> None:
+    resources = {resource for _, resource, _ in asked()}
+    if right.role in AWAITED and resources.isdisjoint(right.resources):
+        return
+    assert granted(right) - asked() == set()
+    for path in right.used_by:
+        assert (SOURCE / path).exists(), path
+
+
+def test_the_operator_has_a_right_for_every_request_that_it_makes() -> None:
+    rights = {each for right in RIGHTS for each in granted(right)}
+    assert asked() - rights == WITHOUT_A_RIGHT.keys()
+
+
+def test_events_are_written_where_the_role_is() -> None:
+    [right] = rights_of(EVENTS)
+    assert f"/apis/{right.group}/v1/namespaces/{EVENTS.namespace}/events" == EVENTS_PATH
+
+
+def test_no_right_is_a_wildcard_and_each_has_one_sentence_of_reason() -> None:
+    for right in RIGHTS:
+        words = (right.group, *right.resources, *right.names, *right.verbs)
+        assert not [word for word in words if "*" in word], right
+        assert right.reason.endswith("."), right
+        assert ". " not in right.reason, right
+
+
+def test_no_right_reads_secrets_or_reaches_into_pods() -> None:
+    everything = {(verb, resource) for right in RIGHTS for verb, resource, _ in granted(right)}
+    assert {resource for _, resource in everything}.isdisjoint({"secrets", "configmaps", "serviceaccounts"})
+    assert {verb for verb, resource in everything if resource.startswith("pods")} == {"list"}
+    assert "get" not in {verb for right in rights_of(CLUSTER) for verb in right.verbs}
