@@ -156,14 +156,12 @@ async def _guard(transport: Transport) -> GuardFact:
 
 
 async def _fence(transport: Transport) -> FenceFact:
-    parts = [
-        target
-        for name in (NODE_FENCE, POOL_FENCE, NO_EXECUTE_FENCE)
-        for target in (_policy(name, metadata_only=True), _binding(name, metadata_only=True))
-    ]
+    names = (NODE_FENCE, POOL_FENCE, NO_EXECUTE_FENCE)
+    parts = [target for name in names for target in (_policy(name), _binding(name))]
     missing = [each for each in parts if await _named(transport, each) is None]
-    names = tuple(f"{each.kind} {each.name}" for each in missing)
-    return FenceFact(found=len(missing) < len(parts), missing=names)
+    return FenceFact(
+        found=len(missing) < len(parts), missing=tuple(f"{each.kind} {each.name}" for each in missing)
+    )
 
 
 async def _crd(transport: Transport) -> bool:
@@ -173,7 +171,6 @@ async def _crd(transport: Transport) -> bool:
         resource="customresourcedefinitions",
         kind="CustomResourceDefinition",
         name=CRD_NAME,
-        metadata_only=True,
     )
     return await _named(transport, target) is not None
 
@@ -182,23 +179,9 @@ async def _named(transport: Transport, target: Target) -> NamedObject | None:
     return decode_list(await transport.request(target.list_request()), target=target).found
 
 
-def _policy(name: str, *, metadata_only: bool = False) -> Target:
-    return Target(
-        group=API_GROUP,
-        version=API_VERSION,
-        resource=POLICIES,
-        kind=POLICY_KIND,
-        name=name,
-        metadata_only=metadata_only,
-    )
+def _policy(name: str) -> Target:
+    return Target(group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=name)
 
 
-def _binding(name: str, *, metadata_only: bool = False) -> Target:
-    return Target(
-        group=API_GROUP,
-        version=API_VERSION,
-        resource=BINDINGS,
-        kind=BINDING_KIND,
-        name=name,
-        metadata_only=metadata_only,
-    )
+def _binding(name: str) -> Target:
+    return Target(group=API_GROUP, version=API_VERSION, resource=BINDINGS, kind=BINDING_KIND, name=name)
