@@ -108,6 +108,8 @@ def _part(part: GuardFact | FenceFact | Unread) -> str:
             return "unknown"
         case GuardFact(found=True, problem=problem) if problem:
             return f"not in force: {problem}"
+        case GuardFact(found=True):
+            return "in force"
         case FenceFact(found=True, missing=missing) if missing:
             return f"incomplete, without {', '.join(missing)}"
         case _:
