@@ -70,8 +70,8 @@ def _records(facts: Facts, found: Sequence[NodeFinding], commands: Commands) -> 
         yield Caution(
             About.RECORD_UNREADABLE,
             f"{counted_nodes(names)}: the ownership record in annotation {APPLIED_ANNOTATION} cannot be read "
-            f"({some(sorted({each.why for each in unread}))}). The release removes only keys under "
-            "winpool.dev/ from these nodes.",
+            f"({some(sorted({each.why for each in unread}))}). Only keys under winpool.dev/ are "
+            "removed from these nodes.",
             names,
         )
     recorded = [each for each in found if each.guard is not None]
