@@ -118,10 +118,12 @@ STEADY_SECONDS ?= 600
 DRIFTS ?= 100
 SIZES ?= 1000 5000
 IDLE_SECONDS ?= 60
+LABELS ?= 20000
+WRITES ?= 10
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
-.PHONY: bench-contract bench-join bench-storm bench-testbed
+.PHONY: bench-contract bench-fence bench-join bench-storm bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -134,6 +136,10 @@ bench-storm: $(INSTALLED) ## All N nodes change at once: events, status writes a
 bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they are open to pods
 	@$(BIN)/python -m testbed build
 	@$(bench) join --nodes $(N) --pods $(PODS)
+
+bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
+	@$(BIN)/python -m testbed build
+	@$(bench) fence --labels $(LABELS) --rounds $(ROUNDS) --writes $(WRITES)
 
 bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for each of SIZES
 	@$(BIN)/python -m testbed build

@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.contract import ContractOptions, run_contract
 from bench.errors import BenchError
+from bench.fence import run_fence
 from bench.groundcost import run_ground_cost
 from bench.join import run_join
 from bench.report import Report
@@ -55,6 +56,10 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
         )
+    if given.bench == "fence":
+        return lambda directory, report: run_fence(
+            labels=given.labels, rounds=given.rounds, writes=given.writes, directory=directory, report=report
+        )
     options = ContractOptions(
         nodes=given.nodes,
         pods=given.pods,
@@ -87,6 +92,10 @@ def _parser() -> argparse.ArgumentParser:
     join = benches.add_parser("join", help="how long nodes that join stand open")
     join.add_argument("--nodes", type=_positive, default=1000)
     join.add_argument("--pods", type=_count, default=0)
+    fence = benches.add_parser("fence", help="what the fence costs on a node with very many labels")
+    fence.add_argument("--labels", type=_positive, default=20_000)
+    fence.add_argument("--rounds", type=_positive, default=5)
+    fence.add_argument("--writes", type=_positive, default=10)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)

@@ -46,6 +46,7 @@ BANNED: Final = {
 PAGES: Final = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
     *sorted((ROOT / "deploy" / "samples").rglob("*.yaml")),

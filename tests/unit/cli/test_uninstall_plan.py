@@ -1,0 +1,526 @@
+"""The plan of an uninstallation: every node once, every step with its reason, and only what applies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.builders import GUARD, NOON, a_node, a_record
+from harness.strategies import NASTY
+from winpool.api.keys import (
+    APPLIED_ANNOTATION,
+    HOLD_ANNOTATION,
+    OS_VERSION_LABEL,
+    POOL_LABEL,
+    RELEASE_FINALIZER,
+    RESERVED_MEMORY_TAINT,
+)
+from winpool.api.text import printable
+from winpool.cli.paper import Look
+from winpool.cli.uninstall_commands import NODES_AT_ONCE, Commands, some_at_once
+from winpool.cli.uninstall_facts import (
+    About,
+    DeploymentFact,
+    Facts,
+    FenceFact,
+    GuardFact,
+    LeaseFact,
+    PoolFact,
+    Unread,
+)
+from winpool.cli.uninstall_nodes import Place, own_keys
+from winpool.cli.uninstall_objects import deployment_fact, lease_fact, pool_fact
+from winpool.cli.uninstall_plan import Plan, StepKind, is_installed, plan_of
+from winpool.cli.uninstall_text import as_content, as_text, groups_of
+from winpool.objects.keys import Keys
+from winpool.ownership.record import Owned, Record, render
+
+if TYPE_CHECKING:
+    from unit.cli.conftest import Plugin
+    from winpool.objects.node import Node
+
+POOL = PoolFact(
+    name="pool", uid="uid-of-pool", keys=Keys(frozenset({"team"}), frozenset({("os", "NoSchedule")}))
+)
+OURS = {POOL_LABEL: "pool"}
+IN_FORCE = GuardFact(found=True, problem="", identity=GUARD)
+RUNNING = (DeploymentFact(name="winpool", replicas=2, ready=2),)
+TEAM = {"team": Owned(set="payments")}
+TAINT = {("os", "NoSchedule"): Owned(set="windows")}
+LEASE = LeaseFact(name="winpool", holder="a", renewed=NOON, seconds=15)
+
+
+def facts(*nodes: Node, pools: tuple[PoolFact, ...] = (POOL,), **more: Any) -> Facts:
+    """Return a cluster with everything installed and an operator that runs."""
+    known: dict[str, Any] = {
+        "namespace": True,
+        "deployments": RUNNING,
+        "leases": (LEASE,),
+        "guard": IN_FORCE,
+        "fence": FenceFact(found=True),
+        "crd": True,
+        **more,
+    }
+    return Facts(now=NOON, pools=pools, nodes=nodes, **known)
+
+
+def member(name: str = "w1", **more: Any) -> Node:
+    """Return a node of the pool that is as the pool has made it."""
+    shown: dict[str, Any] = {
+        "labels": {**OURS, "team": "payments"},
+        "taints": ["os=windows:NoSchedule"],
+        "annotations": a_record(labels=TEAM, taints=TAINT),
+        **more,
+    }
+    return a_node(name, **shown)
+
+
+def kinds(plan: Plan) -> list[StepKind]:
+    return [each.kind for each in plan.steps]
+
+
+def abouts(plan: Plan) -> list[About]:
+    return [each.about for each in plan.cautions]
+
+
+def said(plan: Plan, about: About) -> str:
+    [caution] = [each for each in plan.cautions if each.about is about]
+    return caution.text
+
+
+def place(node: Node, *pools: PoolFact) -> tuple[Place, str]:
+    [found] = plan_of(facts(node, pools=pools)).nodes
+    return found.place, found.pool
+
+
+# Whose a node is
+
+
+def test_a_node_belongs_to_the_pool_that_its_record_names_not_to_the_label() -> None:
+    other = replace(POOL, name="other", uid="uid-of-other")
+    node = member(labels={POOL_LABEL: "other"})
+    assert place(node, POOL, other) == (Place.OWNED, "pool")
+
+
+@pytest.mark.parametrize("annotations", [{}, {APPLIED_ANNOTATION: "damaged"}])
+def test_without_a_readable_record_a_node_belongs_to_the_pool_of_its_label(
+    annotations: dict[str, str],
+) -> None:
+    node = member(annotations=annotations)
+    assert place(node, POOL) == (Place.RECORD_UNREADABLE, "pool")
+    assert place(node) == (Place.POOL_GONE, "pool")
+
+
+def test_a_record_of_a_pool_that_is_gone_is_shown_by_the_name_on_the_label_or_by_its_uid() -> None:
+    record = a_record("uid-of-gone")
+    assert place(member(annotations=record), POOL) == (Place.POOL_GONE, "pool")
+    assert place(a_node(annotations=record), POOL) == (Place.POOL_GONE, "uid-of-gone")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        a_node(labels={OS_VERSION_LABEL: "2022"}),
+        a_node(taints=[f"{RESERVED_MEMORY_TAINT}:NoSchedule"]),
+        a_node(annotations={APPLIED_ANNOTATION: "damaged"}),
+    ],
+    ids=["label", "taint", "annotation"],
+)
+def test_what_names_no_pool_is_removed_by_hand(node: Node) -> None:
+    plan = plan_of(facts(node, pools=()))
+    assert [each.place for each in plan.nodes] == [Place.NO_OWNER]
+    assert kinds(plan)[:2] == [StepKind.CLEAN_NODES, StepKind.CHECK]
+
+
+def test_requests_of_others_and_the_labels_of_a_spec_are_not_winpools() -> None:
+    node = a_node(
+        labels={"team": "payments"}, annotations={HOLD_ANNOTATION: "true"}, taints=["os=windows:NoSchedule"]
+    )
+    plan = plan_of(facts(node, pools=()))
+    assert (plan.is_ready, plan.nodes, abouts(plan)) == (True, (), [About.REQUESTS_STAY])
+
+
+# What stays
+
+
+def test_keys_that_someone_has_changed_stay_and_the_command_that_removes_them_is_shown() -> None:
+    node = member(labels={**OURS, "team": "billing"}, taints=["os=linux:NoSchedule"])
+    plan = plan_of(facts(node))
+    assert plan.nodes[0].changed == Keys(frozenset({"team"}), frozenset({("os", "NoSchedule")}))
+    text = said(plan, About.KEYS_CHANGED)
+    assert "label team, taint os:NoSchedule" in text
+    assert text.endswith("kubectl taint nodes w1 os:NoSchedule-; kubectl label nodes w1 team-")
+    assert About.TAINTS_GO not in abouts(plan), "the taint stays"
+
+
+@pytest.mark.parametrize("value", ["payments", "old", None])
+def test_what_is_as_the_pool_set_it_or_as_before_or_gone_is_no_change(value: str | None) -> None:
+    labels = {**OURS, **({} if value is None else {"team": value})}
+    record = a_record(labels={"team": Owned(set="payments", before="old")})
+    [found] = plan_of(facts(member(labels=labels, annotations=record))).nodes
+    assert not found.changed
+
+
+def test_without_a_readable_record_the_keys_of_the_pool_stay() -> None:
+    plan = plan_of(facts(member(annotations={APPLIED_ANNOTATION: "damaged"})))
+    assert "it is not JSON" in said(plan, About.RECORD_UNREADABLE)
+    assert "label team, taint os:NoSchedule" in said(plan, About.KEYS_STAY)
+
+
+def test_keys_that_an_earlier_record_lost_stay_unless_the_record_names_them_again() -> None:
+    lost = Keys(frozenset({"team"}))
+    for again, stays in (({}, lost), (TEAM, Keys())):
+        record = Record(pool_uid=POOL.uid, labels=again, lost=lost, guard=GUARD)
+        [found] = plan_of(facts(member(annotations={APPLIED_ANNOTATION: render(record)}))).nodes
+        assert found.lost == stays
+
+
+def test_many_nodes_with_the_same_keys_are_one_warning_without_their_names_in_the_command() -> None:
+    nodes = [member(f"w{number}", annotations={}) for number in range(9)]
+    text = said(plan_of(facts(*nodes)), About.KEYS_STAY)
+    assert "9 nodes (w0, w1, w2 and 6 more)" in text
+    assert "kubectl label nodes NODE team-" in text
+
+
+def test_the_taints_that_go_are_named() -> None:
+    assert "os:NoSchedule" in said(plan_of(facts(member())), About.TAINTS_GO)
+
+
+# The steps
+
+
+def test_everything_in_its_order() -> None:
+    plan = plan_of(facts(member()))
+    assert not plan.is_ready
+    assert [each.commands for each in plan.steps] == [
+        ("kubectl delete wnp --all",),
+        ("kubectl winpool uninstall --plan",),
+        (
+            "kubectl -n winpool-system scale deployment/winpool --replicas=0",
+            "kubectl -n winpool-system rollout status deployment/winpool --timeout=300s",
+        ),
+        ("kubectl delete -k deploy/operator --ignore-not-found",),
+        ("kubectl delete -k crds --ignore-not-found",),
+    ]
+
+
+def test_a_cluster_without_pools_and_keys_is_ready() -> None:
+    plan = plan_of(facts(a_node(), pools=()))
+    assert plan.is_ready
+    assert kinds(plan) == [StepKind.STOP_OPERATOR, StepKind.REMOVE_OPERATOR, StepKind.REMOVE_CRD]
+    assert not plan.cautions
+
+
+def test_a_cluster_that_never_had_winpool_needs_no_step() -> None:
+    plan = plan_of(Facts(now=NOON, pools=(), nodes=(a_node(),)))
+    assert (plan.is_ready, plan.steps, plan.cautions) == (True, (), ())
+
+
+def test_a_node_that_cannot_be_read_prevents_that_the_cluster_is_ready() -> None:
+    plan = plan_of(facts(pools=(), unread_nodes=("node w9: labels are a number",)))
+    assert not plan.is_ready
+    assert "w9" in said(plan, About.NODE_UNREADABLE)
+
+
+def test_an_operator_without_replicas_is_started_first_and_not_stopped_twice() -> None:
+    asleep = (DeploymentFact(name="winpool", replicas=0, ready=0),)
+    plan = plan_of(facts(member(), deployments=asleep, leases=()))
+    assert plan.steps[0].commands[0] == "kubectl -n winpool-system scale deployment/winpool --replicas=1"
+    assert StepKind.STOP_OPERATOR not in kinds(plan)
+    assert "no ready replica" in said(plan, About.OPERATOR_DOWN)
+    assert kinds(plan_of(facts(pools=(), deployments=asleep)))[0] is StepKind.REMOVE_OPERATOR
+
+
+def test_an_operator_that_is_not_ready_is_said_and_not_started_again() -> None:
+    plan = plan_of(facts(member(), deployments=(replace(RUNNING[0], ready=0),), leases=()))
+    assert About.OPERATOR_DOWN in abouts(plan)
+    assert StepKind.START_OPERATOR not in kinds(plan)
+
+
+@pytest.mark.parametrize(
+    ("lease", "runs"),
+    [
+        (LEASE, True),
+        (replace(LEASE, renewed=NOON - timedelta(seconds=16)), False),
+        (replace(LEASE, renewed=None), False),
+        (replace(LEASE, holder=""), False),
+    ],
+)
+def test_outside_the_cluster_an_operator_is_known_by_its_lease(lease: LeaseFact, *, runs: bool) -> None:
+    plan = plan_of(facts(member(), deployments=(), leases=(lease,)))
+    assert (About.OPERATOR_UNKNOWN not in abouts(plan)) is runs
+    [stop] = [each for each in plan.steps if each.kind is StepKind.STOP_OPERATOR]
+    assert not stop.commands
+    assert "Ctrl-C" in stop.title
+
+
+def test_pools_that_are_being_deleted_are_waited_for() -> None:
+    plan = plan_of(facts(member(), pools=(replace(POOL, deleting=True),)))
+    assert plan.steps[0].title == "Wait until the pools are deleted"
+
+
+def test_every_command_names_the_cluster_that_was_asked() -> None:
+    asked = facts(member(), a_node("w2", labels={OS_VERSION_LABEL: "2022"}), flags=("--context", "a b"))
+    commands = [command for step in plan_of(asked).steps for command in step.commands]
+    assert commands
+    assert all(command.endswith(" --context 'a b'") for command in commands)
+
+
+def test_a_command_has_a_bounded_number_of_nodes_and_leaves_none_out() -> None:
+    names = [f"w{number}" for number in range(2 * NODES_AT_ONCE + 1)]
+    parts = list(some_at_once(names))
+    assert [name for part in parts for name in part] == names
+    assert max(map(len, parts)) == NODES_AT_ONCE
+    nodes = [a_node(name, labels={OS_VERSION_LABEL: "2022"}) for name in names]
+    [clean] = [each for each in plan_of(facts(*nodes, pools=())).steps if each.kind is StepKind.CLEAN_NODES]
+    assert len(clean.commands) == 3
+
+
+def test_all_kinds_of_keys_have_their_command() -> None:
+    keys = Keys(frozenset({"a"}), frozenset({("t", "NoSchedule")}), frozenset({"n"}), unschedulable=True)
+    assert list(Commands().removal(["w1"], keys)) == [
+        "kubectl taint nodes w1 t:NoSchedule-",
+        "kubectl label nodes w1 a-",
+        "kubectl annotate nodes w1 n-",
+        "kubectl uncordon w1",
+    ]
+
+
+# What to know
+
+
+@pytest.mark.parametrize(
+    ("about", "cluster", "words"),
+    [
+        (About.POOL_PAUSED, {"pools": (replace(POOL, mode="Paused"),)}, "it still releases"),
+        (About.POOL_PAUSED, {"pools": (replace(POOL, mode="DryRun"),)}, "pool (DryRun)"),
+        (About.FINALIZER_MISSING, {"pools": (replace(POOL, has_finalizer=False),)}, RELEASE_FINALIZER),
+        (
+            About.OTHER_FINALIZERS,
+            {"pools": (replace(POOL, other_finalizers=("a.example/b",)),)},
+            "a.example/b",
+        ),
+        (About.UNREAD, {"fence": Unread("alice may not list them.")}, "the fence is there: alice may not"),
+        (About.UNREAD, {"deployments": Unread("no right")}, "the Deployment is there: no right"),
+        (About.GUARD_NOT_IN_FORCE, {"guard": GuardFact(found=False)}, "it is not installed"),
+        (
+            About.GUARD_NOT_IN_FORCE,
+            {"guard": GuardFact(found=True, problem="it is another")},
+            "it is another",
+        ),
+        (About.RECORD_UNGUARDED, {"guard": replace(IN_FORCE, identity="new")}, "not written under"),
+        (About.OPERATOR_UNKNOWN, {"deployments": (), "leases": ()}, "no Deployment of winpool"),
+    ],
+)
+def test_a_caution_is_there_where_it_applies_and_nowhere_else(
+    about: About, cluster: dict[str, Any], words: str
+) -> None:
+    assert words in said(plan_of(facts(member(), **cluster)), about)
+    assert about not in abouts(plan_of(facts(member())))
+
+
+@pytest.mark.parametrize(
+    ("about", "node"),
+    [
+        (About.NODE_SILENT, member(ready="Unknown")),
+        (About.NOT_WINDOWS, member(os="linux")),
+        (About.POOL_GONE, member(annotations=a_record("uid-of-gone"))),
+    ],
+)
+def test_a_caution_names_its_nodes(about: About, node: Node) -> None:
+    [caution] = [each for each in plan_of(facts(member("w0"), node)).cautions if each.about is about]
+    assert caution.nodes == ("w1",)
+
+
+# Properties
+
+_RECORDS = st.sampled_from(
+    (
+        {},
+        {APPLIED_ANNOTATION: "damaged"},
+        a_record(labels=TEAM, taints=TAINT),
+        a_record("uid-of-other"),
+        a_record("uid-of-gone", guard=""),
+    )
+)
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> tuple[Node, ...]:
+    labels = st.fixed_dictionaries(
+        {},
+        optional={
+            POOL_LABEL: st.sampled_from(("pool", "other", "gone", "")),
+            OS_VERSION_LABEL: st.just("2022"),
+            "team": st.sampled_from(("payments", "billing")),
+        },
+    )
+    taints = st.lists(
+        st.sampled_from(("os=windows:NoSchedule", "gpu=x:NoExecute", f"{RESERVED_MEMORY_TAINT}:NoSchedule")),
+        unique=True,
+    )
+    return tuple(
+        a_node(
+            f"w{number}",
+            labels=draw(labels),
+            taints=draw(taints),
+            annotations={**draw(_RECORDS), **draw(st.sampled_from(({}, {HOLD_ANNOTATION: ""})))},
+            os=draw(st.sampled_from(("windows", "windows", "linux", None))),
+            ready=draw(st.sampled_from(("True", "Unknown"))),
+        )
+        for number in range(draw(st.integers(0, 5)))
+    )
+
+
+@st.composite
+def _clusters(draw: st.DrawFn) -> Facts:
+    unread = st.builds(Unread, NASTY)
+    pools = [
+        PoolFact(
+            name=name,
+            uid=f"uid-of-{name}",
+            mode=draw(st.sampled_from(("Active", "Paused", "DryRun", "Later"))),
+            deleting=draw(st.booleans()),
+            has_finalizer=draw(st.booleans()),
+            other_finalizers=draw(st.sampled_from(((), ("a.example/b",)))),
+            keys=POOL.keys,
+        )
+        for name in draw(st.sets(st.sampled_from(("pool", "other"))))
+    ]
+    return Facts(
+        now=NOON,
+        pools=tuple(pools),
+        nodes=draw(_nodes()),
+        unread_nodes=tuple(draw(st.lists(NASTY, max_size=2))),
+        namespace=draw(st.booleans() | unread),
+        deployments=draw(
+            st.lists(
+                st.builds(
+                    DeploymentFact,
+                    name=st.just("winpool"),
+                    replicas=st.integers(0, 2),
+                    ready=st.integers(0, 2),
+                ),
+                max_size=2,
+            ).map(tuple)
+            | unread
+        ),
+        leases=draw(st.sampled_from(((), (LEASE,), (replace(LEASE, holder=""),))) | unread),
+        guard=draw(
+            st.sampled_from((IN_FORCE, GuardFact(found=False), GuardFact(found=True, problem="another")))
+            | unread
+        ),
+        fence=draw(
+            st.sampled_from((FenceFact(found=False), FenceFact(found=True, missing=("a b",)))) | unread
+        ),
+        crd=draw(st.booleans() | unread),
+        flags=draw(st.sampled_from(((), ("--context", "prod")))),
+    )
+
+
+@given(_clusters())
+def test_each_node_with_anything_of_winpool_is_counted_exactly_once(cluster: Facts) -> None:
+    plan = plan_of(cluster)
+    counted = sorted(name for names in groups_of(plan.nodes).values() for name in names)
+    assert counted == sorted(node.name for node in cluster.nodes if own_keys(node))
+    content = as_content(plan, cluster)
+    assert sum(each["count"] for each in content["nodeGroups"]) == len(counted)
+    assert plan.is_ready is (not counted and not cluster.pools and not cluster.unread_nodes)
+
+
+@given(_clusters())
+def test_each_step_is_there_exactly_if_it_has_a_reason_and_in_the_one_order(cluster: Facts) -> None:
+    plan = plan_of(cluster)
+    deployments = () if isinstance(cluster.deployments, Unread) else cluster.deployments
+    awake = any(each.replicas for each in deployments)
+    reasons = {
+        StepKind.START_OPERATOR: bool(deployments)
+        and not awake
+        and not cluster.operator_runs
+        and not plan.is_ready,
+        StepKind.DELETE_POOLS: bool(cluster.pools),
+        StepKind.CLEAN_NODES: any(each.place is Place.NO_OWNER for each in plan.nodes),
+        StepKind.CHECK: not plan.is_ready,
+        StepKind.STOP_OPERATOR: is_installed(cluster) and (awake or not deployments),
+        StepKind.REMOVE_OPERATOR: is_installed(cluster),
+        StepKind.REMOVE_CRD: cluster.crd is not False,
+    }
+    assert kinds(plan) == [kind for kind, holds in reasons.items() if holds]
+    assert list(reasons) == list(StepKind)
+
+
+@given(_clusters())
+def test_what_is_printed_is_plain(cluster: Facts) -> None:
+    plan = plan_of(cluster)
+    text = as_text(plan, cluster, look=Look(width=80))
+    assert text.isascii()
+    assert printable(text.replace("\n", "")) == text.replace("\n", "")
+    for step in plan.steps:
+        for command in step.commands:
+            assert f"\n       {command}\n" in text, "a command is on one line, to be copied"
+    assert json.loads(json.dumps(as_content(plan, cluster)))["ready"] is plan.is_ready
+
+
+# Reading objects
+
+
+def test_a_pool_is_read_with_the_keys_that_it_asks_for_and_has_set() -> None:
+    found = pool_fact(
+        {
+            "metadata": {
+                "name": "a",
+                "uid": "u",
+                "deletionTimestamp": "x",
+                "finalizers": [RELEASE_FINALIZER, "b/c"],
+            },
+            "spec": {
+                "mode": "Paused",
+                "labels": {"team": "x"},
+                "taints": [{"key": "os", "effect": "NoSchedule"}],
+                "startupTaints": [{"key": "new", "effect": "NoExecute"}],
+            },
+            "status": {"setKeys": {"labels": ["old"], "taints": ["gone:NoSchedule"]}},
+        }
+    )
+    taints = {("os", "NoSchedule"), ("new", "NoExecute"), ("gone", "NoSchedule")}
+    assert found == PoolFact(
+        name="a",
+        uid="u",
+        mode="Paused",
+        deleting=True,
+        has_finalizer=True,
+        other_finalizers=("b/c",),
+        keys=Keys(frozenset({"team", "old"}), frozenset(taints)),
+    )
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"metadata": 1, "spec": [], "status": "x"}, {"spec": {"labels": 1, "taints": {}}}]
+)
+def test_objects_with_fields_of_another_type_are_read_as_if_these_were_absent(broken: dict[str, Any]) -> None:
+    assert pool_fact(broken) == PoolFact(name="", uid="", has_finalizer=False)
+    assert deployment_fact(broken) == DeploymentFact(name="", replicas=0, ready=0)
+    assert lease_fact(broken) == LeaseFact(name="", holder="", renewed=None, seconds=0)
+
+
+# The command line
+
+
+def test_without_plan_it_says_that_it_only_plans(plugin: Plugin) -> None:
+    ended = plugin("uninstall")
+    assert (ended.code, ended.out) == (2, [])
+    assert ended.err == [
+        "kubectl winpool uninstall: it only plans an uninstallation and removes nothing: add --plan"
+    ]
+
+
+def test_without_a_cluster_it_says_so(plugin: Plugin) -> None:
+    ended = plugin("uninstall", "--plan", "--kubeconfig", "missing")
+    assert (ended.code, ended.out) == (2, [])
+    assert "kubeconfig missing does not exist" in ended.err[-1]

@@ -1,0 +1,47 @@
+"""The roles for people: what they may do with pools, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from harness.documents import ROOT
+
+Object = dict[str, Any]
+
+ROLES: Final[dict[str, Object]] = {
+    each["metadata"]["name"]: each
+    for each in yaml.safe_load_all((ROOT / "deploy" / "operator" / "roles-for-people.yaml").read_text())
+}
+READING: Final = {"get", "list", "watch"}
+
+
+def writable(role: str) -> set[tuple[str, str]]:
+    """Return the groups and resources that a role may change."""
+    return {
+        (group, resource)
+        for rule in ROLES[role]["rules"]
+        if not set(rule["verbs"]) <= READING
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_who_edits_pools_writes_nothing_but_pools() -> None:
+    assert writable("winpool-editor") == {("winpool.dev", "windowsnodepools")}
+
+
+def test_who_views_pools_writes_nothing() -> None:
+    assert writable("winpool-viewer") == set()
+
+
+def test_no_role_but_view_gets_rights_on_pools_by_itself() -> None:
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    joined = {
+        (name, key.removeprefix(prefix))
+        for name, role in ROLES.items()
+        for key in role["metadata"]["labels"]
+        if key.startswith(prefix)
+    }
+    assert joined == {("winpool-viewer", "view")}
