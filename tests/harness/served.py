@@ -17,7 +17,7 @@ from winpool.serve.http import Server
 from winpool.serve.tls import ServingTls
 
 HOST = "127.0.0.1"
-GUARD_SECONDS = 30.0
+GUARD_SECONDS = 60.0
 """Against waiting for ever."""
 
 
