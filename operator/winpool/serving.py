@@ -40,7 +40,10 @@ def log_who_may_read(settings: Settings) -> None:
     if settings.metrics_auth == "none":
         log.info("everyone who reaches the port can read /metrics; --metrics-auth=token requires a token")
     elif has_tls:
-        log.info("/metrics requires the token of a user who may get the nonResourceURL /metrics, and TLS")
+        log.info(
+            "/metrics is served by HTTPS and requires the token of a user who may get the nonResourceURL "
+            "/metrics"
+        )
     else:
         log.warning(
             "/metrics requires a token and has no TLS: everyone on the way can read and use the tokens; set "

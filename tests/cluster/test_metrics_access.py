@@ -151,8 +151,6 @@ def test_each_scraper_gets_what_its_token_is_worth_and_no_token_is_logged(
         assert '{nonResourceURLs: ["/metrics"], verbs: ["get"]}' in found["stranger"][1]
         assert reader.name not in found["stranger"][1], "who has the right is not said"
         assert "winpool_build_info" in found["reader"][1]
-        eventually(operator.ready, what="ready, without a token")
-        assert operator.get("/healthz")[0] == 200
         text = scrape(port, token=tokens["reader"])[1]
         counts = dict(re.findall(r'winpool_access_reviews_total\{result="(\w+)"\} (\S+)', text))
         assert counts == {
@@ -162,6 +160,8 @@ def test_each_scraper_gets_what_its_token_is_worth_and_no_token_is_logged(
             "failed": "0.0",
             "rate_limited": "0.0",
         }
+        eventually(operator.ready, what="ready, without a token")
+        assert operator.get("/healthz")[0] == 200
         assert operator.stop() == 0
     log = operator.log_text()
     assert [name for name, token in tokens.items() if token in log] == []
@@ -184,7 +184,7 @@ def test_scrapes_cost_one_review_and_a_flood_of_tokens_few_and_delays_no_one(
 
         since, started = world.now(), time.monotonic()
         invented = [scrape(port, token=f"invented-{number}")[0] for number in range(60)]
-        assert set(invented) == {401, 429}
+        assert {401} <= set(invented) <= {401, 429}
         assert scrape(port, token=token)[0] == 200
         most = OF_ADDRESS_BURST + (time.monotonic() - started + 1) * OF_ADDRESS_PER_SECOND
         found = reviews_of(world, since)
@@ -221,9 +221,9 @@ async def test_a_right_that_is_removed_ends_with_the_permission_in_memory(
 
         # The API server itself uses what it knows of a token for some seconds.
         async with asyncio.timeout(60):
-            while await again() == "permitted":  # noqa: ASYNC110 - a cluster sets no asyncio.Event
+            while await again() != "invalid":  # noqa: ASYNC110 - a cluster sets no asyncio.Event
                 await asyncio.sleep(0.5)
-        assert results[-1] == "invalid", "the account of that name is another one"
+        assert set(results) <= {"permitted", "invalid"}, "the account of that name is another one"
 
 
 async def test_an_operator_without_the_right_to_ask_permits_no_one_and_names_the_rule(
