@@ -101,8 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for fault in error.errors(include_url=False):
             name = str(fault["loc"][-1])
             variable = f"{Settings.model_config['env_prefix']}{name.upper()}"
+            given_as = "not set" if fault["input"] is None else repr(fault["input"])
             sys.stderr.write(
-                f"winpool: --{name.replace('_', '-')} (or {variable}) is {fault['input']!r}: {fault['msg']}\n"
+                f"winpool: --{name.replace('_', '-')} (or {variable}) is {given_as}: {fault['msg']}\n"
             )
         return _USAGE
     command = get_subcommand(given, is_required=False)

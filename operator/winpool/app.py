@@ -33,6 +33,8 @@ from winpool.feed.registry import make_registry
 from winpool.feed.supervisor import Feed
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolCollector
+from winpool.serve.tls import ServingTls, TlsFilesError
+from winpool.serving import log_who_may_read, make_access, make_tls
 from winpool.support.matrix import built_in
 from winpool.support.rowfile import read_rows
 from winpool.support.text import DataError
@@ -62,6 +64,7 @@ class App:
         *,
         connection: Connection,
         transport: Transport,
+        tls: ServingTls | None = None,
         cluster_rows: tuple[Row, ...] = (),
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
@@ -73,6 +76,8 @@ class App:
         self._stop = asyncio.Event()
         self._own = OwnTasks()
         clock = clock or Clock()
+        self._tls = tls
+        self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
         # These report changes before the controller exists: it is made from them.
         self._pools = Pools(
             on_change=self._pool_changed,
@@ -117,7 +122,7 @@ class App:
         self._take_signals()
         unready = self._telemetry.unready
         collector = WinpoolCollector(self._telemetry, is_ready=lambda: not unready())
-        server = Server(collector=collector, unready=unready)
+        server = Server(collector=collector, unready=unready, access=self._access, tls=self._tls)
         if not await self._serve(server):
             await self._shut_down([], server)
             return 1
@@ -133,6 +138,8 @@ class App:
             asyncio.create_task(self._controller.sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
         ]
+        if self._tls is not None:
+            tasks.append(asyncio.create_task(self._tls.run(), name="tls"))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             broken = [task for task in tasks[1:] if task.done()]
@@ -159,6 +166,7 @@ class App:
             return False
         also = f", health on port {server.health_port}" if apart else ""
         log.info("winpool %s for %s, serving on port %d%s", __version__, self._connection.server, bound, also)
+        log_who_may_read(self._settings)
         return True
 
     async def _shut_down(self, tasks: list[asyncio.Task[Any]], server: Server) -> None:
@@ -198,6 +206,8 @@ class App:
             feed=self._feed,
             stats=self._controller.stats,
             pod_passes=self._controller.pod_pass.stats,
+            access=self._access,
+            tls=self._tls,
         )
 
     def _make_registry(self) -> kopf.OperatorRegistry:
@@ -266,6 +276,11 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
         log.error("--support-matrix-file %s: %s", settings.support_matrix_file, error)  # noqa: TRY400 - for people
         return 1
     try:
+        tls = make_tls(settings)
+    except TlsFilesError as error:
+        log.error("%s", error)  # noqa: TRY400 - for people
+        return 1
+    try:
         connection = await load_connection(
             kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
         )
@@ -274,5 +289,7 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
         return 1
     refusals = FirstRefusals(monotonic=time.monotonic)
     async with Transport(connection, refusals=refusals) as transport:
-        app = App(settings, connection=connection, transport=transport, cluster_rows=rows, rooms=rooms)
+        app = App(
+            settings, connection=connection, transport=transport, tls=tls, cluster_rows=rows, rooms=rooms
+        )
         return await app.run()

@@ -8,10 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 LogFormat = Literal["text", "json"]
+MetricsAuth = Literal["none", "token"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -50,6 +52,25 @@ class Settings(BaseSettings):
             "does not delay the probes. 0 chooses a free port and logs it. Default: the port of the "
             "metrics.",
         ),
+    ] = None
+    metrics_auth: Annotated[
+        MetricsAuth,
+        Field(
+            description="Who may read /metrics. none: everyone who reaches the port. token: a client whose "
+            "bearer token is of a user with the right to get the nonResourceURL /metrics; the operator asks "
+            "the API server (TokenReview, SubjectAccessReview)."
+        ),
+    ] = "none"
+    tls_cert_file: Annotated[
+        Path | None,
+        Field(
+            description="PEM file with the certificate to serve the port of the metrics with, by HTTPS. The "
+            "operator reads it again when it changes. Default: none, plain HTTP."
+        ),
+    ] = None
+    tls_key_file: Annotated[
+        Path | None,
+        Field(description="PEM file with the key of --tls-cert-file. Default: none.", validate_default=True),
     ] = None
     events_per_second: Annotated[
         int,
@@ -109,3 +130,14 @@ class Settings(BaseSettings):
         LogFormat, Field(description="Format of the log: text for people, json for programs.")
     ] = "text"
     log_level: Annotated[LogLevel, Field(description="Lowest level of messages to log.")] = "info"
+
+    @field_validator("tls_key_file")
+    @classmethod
+    def _is_a_pair(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+        """Refuse a certificate without a key, and a key without a certificate."""
+        certificate = info.data.get("tls_cert_file")
+        if certificate is not None and key is None:
+            raise PydanticCustomError("pair", "it is required with --tls-cert-file: set both, or neither")
+        if certificate is None and key is not None:
+            raise PydanticCustomError("pair", "it requires --tls-cert-file: set both, or neither")
+        return key

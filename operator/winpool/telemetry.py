@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.control.stats import PassResult
 from winpool.serve import definitions
+from winpool.serve.access import Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from winpool.feed.supervisor import Feed
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
+    from winpool.serve.access import Access
     from winpool.serve.definitions import Definition, Labels
+    from winpool.serve.tls import ServingTls
 
 SILENCE_SECONDS: Final = 90.0
 """The operator is not ready when nothing came on the node watch for so long: the watch ends a silent
@@ -51,6 +54,8 @@ class Telemetry:
         feed: Feed,
         stats: ControlStats,
         pod_passes: PodPassStats,
+        access: Access | None = None,
+        tls: ServingTls | None = None,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -62,6 +67,8 @@ class Telemetry:
         self._feed = feed
         self._stats = stats
         self._pod_passes = pod_passes
+        self._access = access
+        self._tls = tls
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
@@ -101,6 +108,8 @@ class Telemetry:
             **of_requests(self._transport.stats),
             **of_nodes(self._nodes.stats),
             **of_pod_passes(self._pod_passes),
+            **of_access(self._access),
+            **of_tls(self._tls),
         }
 
 
@@ -135,3 +144,18 @@ def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, fl
         definitions.PODS_SEEN: {(): float(stats.pods)},
         definitions.LAST_POD_PASS: {(): stats.finished},
     }
+
+
+def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about reviews of tokens; each result starts at 0, so that its first one shows."""
+    if access is None:
+        return {}
+    return {definitions.ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
+
+
+def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about the served certificate."""
+    if tls is None:
+        return {}
+    expiry: dict[Labels, float] = {} if tls.expires is None else {(): tls.expires}
+    return {definitions.TLS_EXPIRY: expiry, definitions.TLS_RELOAD_ERRORS: {(): float(tls.errors)}}

@@ -35,6 +35,9 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "host": ("127.0.0.9", "127.0.0.9"),
     "port": ("0", 0),
     "health_port": ("8081", 8081),
+    "metrics_auth": ("token", "token"),
+    "tls_cert_file": ("/etc/winpool/tls.crt", Path("/etc/winpool/tls.crt")),
+    "tls_key_file": ("/etc/winpool/tls.key", Path("/etc/winpool/tls.key")),
     "events_per_second": ("3", 3),
     "pool_relist_seconds": ("7", 7),
     "node_relist_seconds": ("9", 9),
@@ -44,6 +47,14 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
+
+
+PAIR = ("tls_cert_file", "tls_key_file")
+
+
+def others_of(name: str) -> dict[str, str]:
+    """Return the settings, with a value, that one cannot be without."""
+    return {each: OTHER_THAN_DEFAULT[each][0] for each in PAIR if name in PAIR and each != name}
 
 
 def test_every_setting_has_a_default_and_a_description() -> None:
@@ -69,15 +80,17 @@ def test_a_setting_can_be_given_by_environment(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: object
 ) -> None:
     assert getattr(Settings(), name) != value
-    monkeypatch.setenv(f"WINPOOL_{name.upper()}", text)
+    for variable, given in {**others_of(name), name: text}.items():
+        monkeypatch.setenv(f"WINPOOL_{variable.upper()}", given)
     assert getattr(Settings(), name) == value
     assert getattr(by_flags(), name) == value
 
 
 @pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
 def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
-    assert getattr(by_flags(f"--{name.replace('_', '-')}", text), name) == value
-    assert getattr(by_flags(f"--{name.replace('_', '-')}={text}"), name) == value
+    others = [f"--{other.replace('_', '-')}={given}" for other, given in others_of(name).items()]
+    assert getattr(by_flags(*others, f"--{name.replace('_', '-')}", text), name) == value
+    assert getattr(by_flags(f"--{name.replace('_', '-')}={text}", *others), name) == value
 
 
 def test_the_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +112,30 @@ def test_settings_cannot_be_changed_afterwards() -> None:
         setattr(Settings(), "host", "127.0.0.1")  # noqa: B010 - as an assignment it would not pass the types
 
 
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        (
+            "--tls-cert-file=/a.crt",
+            "--tls-key-file (or WINPOOL_TLS_KEY_FILE) is not set: it is required with --tls-cert-file: "
+            "set both, or neither",
+        ),
+        (
+            "--tls-key-file=/a.key",
+            "--tls-key-file (or WINPOOL_TLS_KEY_FILE) is '/a.key': it requires --tls-cert-file: set both, or "
+            "neither",
+        ),
+    ],
+)
+def test_a_certificate_without_a_key_or_a_key_without_a_certificate_is_refused(
+    capsys: pytest.CaptureFixture[str], flag: str, said: str
+) -> None:
+    assert outcome("run", flag) == 2
+    assert capsys.readouterr().err == f"winpool: {said}\n"
+
+
 BAD = {
+    "metrics_auth": ["basic", ""],
     "port": ["-1", "65536", "http"],
     "health_port": ["-1", "65536", "http"],
     "events_per_second": ["0", "-1", "101", "1.5"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
@@ -50,7 +50,8 @@ class Request:
     resource: str
     path: str
     name: str = ""
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
+    """Not part of the repr: that of a TokenReview is a token."""
     content_type: str = JSON
     accept: str = JSON
     guarded: bool = False

@@ -10,12 +10,15 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
+from winpool.serve.handshake import HANDSHAKE_TURN_SECONDS, Handshake
+
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
@@ -35,7 +38,8 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 abandoned connection does not keep its place for long."""
 
 REQUEST_SECONDS: Final = 5.0
-"""From a new connection to its first whole request: a client that connects has its request ready."""
+"""From a new connection to its first whole request, with the TLS handshake: a client that connects has its
+request ready."""
 
 EXCHANGE_SECONDS: Final = 25.0
 """From a request to the next on its connection, including the answer to the first: 10 s to read the answer,
@@ -81,7 +85,10 @@ class Turns:
 
 @dataclass(slots=True)
 class _Connection:
-    """An open connection: its address, and when it is closed if nothing comes on it before."""
+    """An open connection: its address, and when it is closed if nothing comes on it before.
+
+    ``transport`` is that of TCP, which ends a connection at once, with TLS or without.
+    """
 
     transport: asyncio.Transport
     address: str
@@ -91,13 +98,21 @@ class _Connection:
 class BoundedServer(web.Server):
     """Answers GET and HEAD by ``routes``, from path to answer. Make it inside a running event loop.
 
+    With ``tls``, which returns the context for a new connection, it speaks HTTPS. A connection has its place
+    and its limits from its beginning, before and during the handshake.
+
     Where there is no place for a new connection, the one that has been quiet for longest is closed: of those
     from the same address where that has too many, otherwise of those from the address with the most. So a
     client with few connections is served beside one with many, even if the latter sends requests without
     end, does not finish them, or does not read the answers.
     """
 
-    def __init__(self, routes: dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]) -> None:
+    def __init__(
+        self,
+        routes: dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]],
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
         super().__init__(
             self._answer,
             # Otherwise a client that asks and leaves, again and again, would leave more and more answers
@@ -112,25 +127,62 @@ class BoundedServer(web.Server):
             max_headers=MAX_FIELDS,
         )
         self._routes = routes
+        self._tls = tls
+        self._handshakes = Turns(HANDSHAKE_TURN_SECONDS)
         # In the order in which they came or last sent a request: the longest quiet first.
-        self._open: dict[web.RequestHandler, _Connection] = {}
+        self._open: dict[asyncio.BaseProtocol, _Connection] = {}
+
+    def __call__(self) -> Any:
+        """Return what handles a new connection."""
+        if self._tls is None:
+            return super().__call__()
+        return Handshake(self, context=self._tls, seconds=REQUEST_SECONDS)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Accept a connection; close another where there are too many."""
+        """Accept a connection; one that had a handshake has its place already."""
+        if self._tls is None:
+            self.admit(handler, transport)
+        super().connection_made(handler, transport)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        self.forget(handler)
+        super().connection_lost(handler, exc)
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in aiohttp
+        """End all connections; those with TLS without a wait for what their clients still have to say."""
+        await super().shutdown(timeout)
+        if self._tls is not None:
+            for protocol in tuple(self._open):
+                self._close(protocol)
+            await asyncio.sleep(0)
+
+    def admit(self, protocol: asyncio.BaseProtocol, transport: asyncio.Transport) -> None:
+        """Give a place to a new connection; close another where there are too many."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if peer else ""  # none: it is gone already
         if (quiet := self._in_the_way_of(address)) is not None:
             self._close(quiet)
-        super().connection_made(handler, transport)
         end = asyncio.get_running_loop().call_later(REQUEST_SECONDS, transport.abort)
-        self._open[handler] = _Connection(transport, address, end)
+        self._open[protocol] = _Connection(transport, address, end)
 
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        """Forget a connection."""
-        self._forget(handler)
-        super().connection_lost(handler, exc)
+    def forget(self, protocol: asyncio.BaseProtocol) -> None:
+        """Free the place of a connection."""
+        if (connection := self._open.pop(protocol, None)) is not None:
+            connection.end.cancel()
 
-    def _in_the_way_of(self, address: str) -> web.RequestHandler | None:
+    def successor(self, protocol: asyncio.BaseProtocol) -> web.RequestHandler:
+        """Return what handles the requests of a connection after its handshake."""
+        handler = super().__call__()
+        if (connection := self._open.pop(protocol, None)) is not None:
+            self._open[handler] = connection
+        return handler
+
+    async def handshake_turn(self) -> None:
+        """Return when the next handshake may begin."""
+        await self._handshakes.take()
+
+    def _in_the_way_of(self, address: str) -> asyncio.BaseProtocol | None:
         """Return which connection has to close for one more from ``address``; None where there is room."""
         held = Counter(each.address for each in self._open.values())
         if held[address] >= MAX_CONNECTIONS_OF_ONE:
@@ -142,15 +194,11 @@ class BoundedServer(web.Server):
             return None
         return next(handler for handler, each in self._open.items() if each.address in payers)
 
-    def _close(self, handler: web.RequestHandler) -> None:
+    def _close(self, protocol: asyncio.BaseProtocol) -> None:
         # Its place is free at once; ``connection_lost`` is called later.
-        transport = self._open[handler].transport
-        self._forget(handler)
+        transport = self._open[protocol].transport
+        self.forget(protocol)
         transport.abort()
-
-    def _forget(self, handler: web.RequestHandler) -> None:
-        if (connection := self._open.pop(handler, None)) is not None:
-            connection.end.cancel()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         self._put_off_end(request)

@@ -219,6 +219,27 @@ GUARD_IN_FORCE: Final = Definition(
     "1 while the admission policy stands that keeps kubelets from writing our keys on nodes, 0 while it does "
     "not.",
 )
+ACCESS_REVIEWS: Final = Definition(
+    "winpool_access_reviews",
+    "counter",
+    ("result",),
+    "Reviews of tokens that were sent to /metrics, by result: permitted, forbidden (the user of the token "
+    "has no right), invalid (the token is of no user), failed (the API server did not say), rate_limited "
+    "(not made: too many). Absent without --metrics-auth=token.",
+)
+TLS_EXPIRY: Final = Definition(
+    "winpool_tls_certificate_expiry_timestamp_seconds",
+    "gauge",
+    (),
+    "Unix time at which the certificate expires that /metrics is served with. Absent without TLS, and where "
+    "the time cannot be read.",
+)
+TLS_RELOAD_ERRORS: Final = Definition(
+    "winpool_tls_reload_errors",
+    "counter",
+    (),
+    "Times that the files of this certificate were read and could not be used. Absent without TLS.",
+)
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
 
@@ -255,6 +276,9 @@ DEFINITIONS: Final = (
     EVENTS_POSTED,
     EVENTS_DROPPED,
     GUARD_IN_FORCE,
+    ACCESS_REVIEWS,
+    TLS_EXPIRY,
+    TLS_RELOAD_ERRORS,
     READY,
     BUILD_INFO,
 )

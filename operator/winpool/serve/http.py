@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
+    from winpool.serve.access import Access
+    from winpool.serve.tls import ServingTls
+
     Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
+
+METRICS_PATH: Final = "/metrics"
 
 METRICS_TURN_SECONDS: Final = 0.05
 """Between two answers of /metrics, which may have a megabyte: twenty a second are more than all scrapers of a
@@ -32,6 +37,10 @@ HEALTH_TURN_SECONDS: Final = 0.01
 """Between two answers of /healthz and /readyz. If MAX_CONNECTIONS wait for their turn, the last one waits a
 third of a second, and probes wait a second by default."""
 
+REFUSAL_TURN_SECONDS: Final = 0.01
+"""Between two refusals of /metrics. A client that asks again and again without a token delays only others
+like it: those who are permitted do not take this turn."""
+
 _NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 _SERVICE_UNAVAILABLE: Final = 503
 
@@ -40,6 +49,8 @@ class Server:
     """Serves until closed. ``unready`` returns why the operator is not ready; nothing where it is.
 
     ``health_port`` is, once started, the port of /healthz and /readyz: that of the metrics, or another one.
+    With ``access`` /metrics is for those whom it permits; health never needs a token, since the kubelet has
+    none. With ``tls`` the port of the metrics speaks HTTPS, and a port of its own for health does not.
     """
 
     def __init__(
@@ -48,8 +59,12 @@ class Server:
         collector: Collector,
         unready: Callable[[], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
+        access: Access | None = None,
+        tls: ServingTls | None = None,
     ) -> None:
         self.health_port = 0
+        self._access = access
+        self._tls = tls
         self._unready = unready
         registry = CollectorRegistry()
         registry.register(collector)
@@ -58,6 +73,7 @@ class Server:
         self._exposition = Exposition(registry, monotonic=monotonic)
         self._metrics_turns = Turns(METRICS_TURN_SECONDS)
         self._health_turns = Turns(HEALTH_TURN_SECONDS)
+        self._refusal_turns = Turns(REFUSAL_TURN_SECONDS)
         self._runners: list[web.ServerRunner] = []
 
     async def start(self, *, host: str, port: int, health_port: int | None = None) -> int:
@@ -65,23 +81,26 @@ class Server:
 
         With a ``health_port`` health is served there, and only there. Raises OSError.
         """
-        metrics: Routes = {"/metrics": self._metrics}
+        metrics: Routes = {METRICS_PATH: self._metrics}
         health: Routes = {"/healthz": self._healthz, "/readyz": self._readyz}
         if health_port is None:
-            self.health_port = await self._listen({**metrics, **health}, host=host, port=port)
+            self.health_port = await self._listen({**metrics, **health}, host=host, port=port, tls=self._tls)
             return self.health_port
-        bound = await self._listen(metrics, host=host, port=port)
-        self.health_port = await self._listen(health, host=host, port=health_port)
+        bound = await self._listen(metrics, host=host, port=port, tls=self._tls)
+        self.health_port = await self._listen(health, host=host, port=health_port, tls=None)
         return bound
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
         for runner in self._runners:
             await runner.cleanup()
+        if self._access is not None:
+            await self._access.close()
 
-    async def _listen(self, routes: Routes, *, host: str, port: int) -> int:
+    async def _listen(self, routes: Routes, *, host: str, port: int, tls: ServingTls | None) -> int:
         # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
-        runner = web.ServerRunner(BoundedServer(routes), shutdown_timeout=0.1)
+        server = BoundedServer(routes, tls=None if tls is None else tls.context)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
         self._runners.append(runner)
         await runner.setup()
         # The kernel queues connections that wait to be accepted: not more than there is room for.
@@ -90,6 +109,9 @@ class Server:
         return int(bound)
 
     async def _metrics(self, request: web.BaseRequest) -> web.Response:
+        if self._access is not None and (refusal := await self._access.refusal(request)) is not None:
+            await self._refusal_turns.take()
+            return refusal
         await self._metrics_turns.take()
         headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.VARY: hdrs.ACCEPT_ENCODING}
         if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):

@@ -7,105 +7,16 @@ import gzip
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 
 import aiohttp
 import pytest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from harness.clock import Seconds
+from harness.served import HOST, Counting, ask, asked_anew, connected, crowd, is_closed, serving, until
 from harness.virtual_time import run_virtually
 from winpool.serve import connections, http
 from winpool.serve.http import Server
-
-HOST = "127.0.0.1"
-GUARD_SECONDS = 30.0
-"""Against waiting for ever."""
-
-
-@dataclass(eq=False)
-class Counting(Collector):
-    """Counts how often it is asked, and has as many samples as it is told."""
-
-    renders: int = 0
-    samples: int = 1
-    padding: str = ""
-    unready: list[str] = field(default_factory=list)
-
-    def collect(self) -> Iterator[Metric]:
-        self.renders += 1
-        family = GaugeMetricFamily("winpool_example", "An example.", labels=["number"])
-        for number in range(self.samples):
-            family.add_metric([f"{self.padding}{number}"], self.renders)
-        yield family
-
-
-@dataclass(frozen=True)
-class Served:
-    """A server that listens."""
-
-    server: Server
-    collector: Counting
-    port: int
-
-    def url(self, path: str, *, port: int | None = None) -> str:
-        return f"http://{HOST}:{port or self.port}{path}"
-
-    async def status(self, path: str, *, port: int | None = None) -> int:
-        async with aiohttp.ClientSession() as session, session.get(self.url(path, port=port)) as answer:
-            return answer.status
-
-
-@asynccontextmanager
-async def serving(**more: int) -> AsyncIterator[Served]:
-    collector = Counting()
-    server = Server(collector=collector, unready=lambda: collector.unready)
-    port = await server.start(host=HOST, port=0, **more)
-    try:
-        async with asyncio.timeout(GUARD_SECONDS):
-            yield Served(server, collector, port)
-    finally:
-        await server.close()
-
-
-Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-@asynccontextmanager
-async def connected(port: int, *, address: str = HOST) -> AsyncIterator[Connected]:
-    """Connect from ``address``: all of 127.0.0.0/8 are this machine."""
-    reader, writer = await asyncio.open_connection(HOST, port, local_addr=(address, 0))
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-
-
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, path: str = "/healthz") -> int:
-    """Ask over a connection that is kept; return the status of the answer."""
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: winpool\r\n\r\n".encode())
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-    await reader.readexactly(int(length.partition(b":")[2]))
-    return int(head.split(b" ", 2)[1])
-
-
-async def until(check: Callable[[], object]) -> None:
-    """Return when ``check`` is true; the guard of ``serving`` ends the wait."""
-    while not check():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0.05)
-
-
-async def is_closed(reader: asyncio.StreamReader) -> bool:
-    """Read to the end, however it comes; what was sent by then does not matter."""
-    try:
-        await reader.read()
-    except ConnectionError:
-        return True
-    return reader.at_eof()
 
 
 async def test_scrapers_in_a_loop_share_one_render_a_second_and_take_turns() -> None:
@@ -217,27 +128,12 @@ async def test_compressed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 1 <= compressed <= time.monotonic() - started + 1
 
 
-async def crowd(stack: AsyncExitStack, port: int, *, addresses: int, each: int) -> list[Connected]:
-    """Open connections that do nothing, as many of ``each`` address, one address after the other."""
-    return [
-        await stack.enter_async_context(connected(port, address=f"127.0.1.{number + 1}"))
-        for number in range(addresses)
-        for _ in range(each)
-    ]
-
-
-async def asked_anew(port: int, *, path: str = "/healthz") -> int:
-    """Ask over a new connection, as a kubelet does."""
-    async with connected(port) as probe:
-        return await ask(*probe, path=path)
-
-
 @pytest.mark.parametrize("apart", [False, True], ids=["shared port", "port for health"])
 @pytest.mark.parametrize(("addresses", "each"), [(1, 32), (1, 100), (4, 8), (32, 1)])
 async def test_connections_that_do_nothing_do_not_fail_the_probes(
     apart: bool, addresses: int, each: int
 ) -> None:
-    async with serving(**({"health_port": 0} if apart else {})) as served, AsyncExitStack() as stack:
+    async with serving(health_port=0 if apart else None) as served, AsyncExitStack() as stack:
         port = served.server.health_port
         await crowd(stack, port, addresses=addresses, each=each)
         for _ in range(10):

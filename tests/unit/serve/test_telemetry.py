@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +15,8 @@ from winpool.cluster.stats import RequestStats
 from winpool.control.pod_survey.pod_pass import PodPassStats
 from winpool.control.stats import ControlStats
 from winpool.serve import definitions
-from winpool.telemetry import Telemetry, of_nodes, of_pod_passes, of_requests
+from winpool.serve.access import Access
+from winpool.telemetry import Telemetry, of_access, of_nodes, of_pod_passes, of_requests, of_tls
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,23 @@ def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
 
 def test_both_results_are_served_from_the_start() -> None:
     assert of_pod_passes(PodPassStats())[definitions.POD_PASSES] == {("success",): 0, ("error",): 0}
+
+
+async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
+    access = Access(cast("Any", None), monotonic=lambda: 0.0)
+    access.results.update(["permitted", "permitted", "invalid"])
+    counts = {"permitted": 2, "forbidden": 0, "invalid": 1, "failed": 0, "rate_limited": 0}
+    assert of_access(access) == {definitions.ACCESS_REVIEWS: {(result,): n for result, n in counts.items()}}
+    assert of_access(None) == {}
+
+
+@pytest.mark.parametrize(("expires", "served"), [(1767323045.0, {(): 1767323045.0}), (None, {})])
+def test_the_end_of_the_certificate_is_served_where_it_is_known(
+    expires: float | None, served: dict[Any, float]
+) -> None:
+    tls: Any = SimpleNamespace(expires=expires, errors=3)
+    assert of_tls(tls) == {definitions.TLS_EXPIRY: served, definitions.TLS_RELOAD_ERRORS: {(): 3}}
+    assert of_tls(None) == {}
 
 
 def test_requests_are_served_as_they_are_counted() -> None:
