@@ -29,11 +29,11 @@ class ReleaseError(Exception):
     """There is nothing that may be published; the text says what is wrong and what to do."""
 
 
-def render(folder: Path = DEPLOY) -> str:
-    """Return what kubectl makes of a kustomization, with a line on top that has the version.
+def kustomized(folder: Path) -> str:
+    """Return what kubectl makes of a kustomization.
 
     Raises:
-        ReleaseError: it cannot be rendered, or runs an image of another version than this one.
+        ReleaseError: it cannot be rendered.
         TestbedError: there is no kubectl, and it cannot be built.
 
     """
@@ -47,8 +47,17 @@ def render(folder: Path = DEPLOY) -> str:
     )
     if done.returncode != 0:
         raise ReleaseError(f"kubectl kustomize {folder} failed:\n{done.stderr}")
-    require_version(done.stdout)
-    return f"# winpool {__version__}: kubectl apply -f {FILE}\n{done.stdout}"
+    return done.stdout
+
+
+def render() -> str:
+    """Return all of ``deploy``, with a line on top that has the version; raises like ``kustomized``.
+
+    A ReleaseError also says that it runs an image of another version than this one.
+    """
+    rendered = kustomized(DEPLOY)
+    require_version(rendered)
+    return f"# winpool {__version__}: kubectl apply -f {FILE}\n{rendered}"
 
 
 def require_version(rendered: str) -> None:
