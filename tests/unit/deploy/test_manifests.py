@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from harness.documents import ROOT
 from harness.manifests import (
     CHECKOV,
     COMPONENTS,
@@ -279,6 +280,22 @@ def test_each_component_has_an_overlay_of_its_name_with_all_of_winpool() -> None
 
 def text_of(folder: Path) -> str:
     return (folder / "kustomization.yaml").read_text()
+
+
+PAGES_OF: Final = {
+    "ValidatingAdmissionPolicy": ("[the guard](guard.md)", "[the fence](fence.md)"),
+    "ValidatingAdmissionPolicyBinding": ("[the guard](guard.md)", "[the fence](fence.md)"),
+    "ConfigMap": ("[the fence](fence.md)",),
+    "CustomResourceDefinition": ("the CRD of [crds](../crds)",),
+}
+"""What says on the page of the operator that such an object is installed, in place of its name."""
+
+
+@every_object
+def test_the_page_of_the_operator_says_what_the_object_is_for(each: Object) -> None:
+    page = (ROOT / "docs" / "operator.md").read_text()
+    for said in PAGES_OF.get(each["kind"], (f"`{each['metadata']['name']}`",)):
+        assert said in page
 
 
 @every_object
