@@ -95,6 +95,25 @@ PARTS ?=
 nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches; all run, even if one fails
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
+# In an environment of its own, since checkov has a hundred dependencies.
+LINTER := .venv-manifests
+$(LINTER)/.installed: requirements/manifests.txt
+	@test -x $(LINTER)/bin/python || $(PYTHON) -m venv $(LINTER)
+	@echo "Installing Python packages into $(LINTER)"
+	@$(LINTER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $< || \
+	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
+	@touch $@
+
+.PHONY: lint-manifests release
+lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check the manifests with checkov; each exception has its reason in the manifest
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m release.install $(RESULTS)/manifests
+	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
+
+release: $(INSTALLED) ## Write dist/install.yaml: all that kubectl apply -k deploy applies, as one file
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m release.install dist
+
 breaks: $(INSTALLED) ## Break each promise on purpose, and check that its test fails
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python tests/breaks/__main__.py --workers $(WORKERS)
@@ -170,3 +189,5 @@ lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with has
 	  $(BIN)/uv pip compile --quiet pyproject.toml $$extra --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/$$out.txt; \
 	done
+	@$(BIN)/uv pip compile --quiet requirements/manifests.in --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/manifests.txt

@@ -32,7 +32,7 @@ def _report(text: str) -> None:
 def _start(directory: Path, *, die_with_parent: bool) -> Testbed:
     return Testbed.up(
         directory=directory,
-        apply=[ROOT / "crds", ROOT / "deploy" / "operator"],
+        apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
         windows=WINDOWS,
         linux=LINUX,
         die_with_parent=die_with_parent,

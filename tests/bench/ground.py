@@ -19,7 +19,7 @@ from testbed.cluster import Testbed
 from testbed.options import Options
 
 ROOT: Final = Path(__file__).parents[2]
-INSTALLATION: Final = (ROOT / "crds", ROOT / "deploy" / "operator")
+INSTALLATION: Final = (ROOT / "deploy" / "overlays" / "outside-the-cluster",)
 """What an operator needs in a cluster."""
 
 CONTROL_PLANE: Final = ("apiserver", "etcd", "kcm", "winsim")

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 def testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """A real control plane with winpool's CRD and rights installed; no nodes yet."""
     with Testbed.up(
-        directory=tmp_path_factory.mktemp("testbed"), apply=[ROOT / "crds", ROOT / "deploy" / "operator"]
+        directory=tmp_path_factory.mktemp("testbed"),
+        apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
     ) as running:
         yield running
 
@@ -50,7 +51,8 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
 def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
     """A control plane in which tests take the guard of our keys away and put it back."""
     with Testbed.up(
-        directory=tmp_path_factory.mktemp("guard"), apply=[ROOT / "crds", ROOT / "deploy" / "operator"]
+        directory=tmp_path_factory.mktemp("guard"),
+        apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
     ) as running:
         yield Guard(running)
 

@@ -45,7 +45,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     directory = tmp_path_factory.mktemp("reader")
     with Testbed.up(
         directory=directory / "testbed",
-        apply=[ROOT / "crds", ROOT / "deploy" / "operator"],
+        apply=[ROOT / "deploy"],
         windows=12,
         linux=2,
     ) as testbed:

@@ -25,7 +25,7 @@ from winpool.api.keys import HOLD_ANNOTATION
 Object = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[2]
-MANIFESTS: Final = ROOT / "deploy" / "operator"
+MANIFESTS: Final = ROOT / "deploy" / "overlays" / "outside-the-cluster"
 METRIC: Final = "winpool_guard_in_force"
 HARMS: Final = {
     "policy deleted": ("delete", POLICIES, GUARD_NAME),

@@ -17,11 +17,12 @@ from harness.nodes import carried, is_settled
 from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
-from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.keys import CRD_NAME, RELEASE_FINALIZER
 
 (PAGE,) = ON_THEIR_OWN
 SECTIONS = sections_of((ROOT / PAGE).read_text())
 IN_ORDER = ("1. Delete the pools", "2. Stop the operator", "3. Remove the installation")
+HUNG = "The command that removes the installation does not end"
 BY_HAND = (
     "1. See what the pool added",
     "2. Remove labels and taints",
@@ -51,24 +52,59 @@ class Cluster:
     def type(self, *headings: str) -> None:
         """Type the commands of these sections, one after the other; each has to work."""
         for command in (command for heading in headings for command in SECTIONS[heading]):
-            done = subprocess.run(
-                ["bash", "-o", "pipefail", "-ec", command],
-                cwd=ROOT,
-                env={**os.environ, **self.testbed.environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+            self.enter(command)
+
+    def enter(self, command: str) -> None:
+        """Type one command, which has to work."""
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-ec", command],
+            cwd=ROOT,
+            env={**os.environ, **self.testbed.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+
+    def left(self) -> str:
+        """Return the names of all objects of the kinds that the installation has."""
+        kinds = (
+            *("namespaces", "clusterroles", "clusterrolebindings", "crds", "flowschemas"),
+            *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        )
+        return self.testbed.kubectl("get", ",".join(kinds), "-o", "name").stdout
+
+    def hang(self) -> None:
+        """Remove the installation while there is a pool, and end the command when nothing moves any more."""
+        (command,) = SECTIONS[IN_ORDER[-1]]
+        with subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            cwd=ROOT,
+            env={**os.environ, **self.testbed.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as hanging:
+            try:
+                what = "only the CRD and the pool to be left"
+                eventually(self.waits_for_the_pool, what=what, seconds=120, every=1)
+                assert hanging.poll() is None, "it ended with a pool in place"
+            finally:
+                hanging.terminate()  # SIGINT is ignored by all children of a shell's background job
+
+    def waits_for_the_pool(self) -> bool:
+        """Whether of all that was installed the CRD is left and waits, and the pool too."""
+        left = [name for name in self.left().splitlines() if "winpool" in name]
+        if left != [f"customresourcedefinition.apiextensions.k8s.io/{CRD_NAME}"]:
+            return False
+        pool = json.loads(self.testbed.kubectl("get", "wnp", "win-2022", "-o", "json").stdout)
+        return "deletionTimestamp" in pool["metadata"]
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Testbed.up(
-        directory=tmp_path / "testbed", apply=[ROOT / "crds", ROOT / "deploy" / "operator"], windows=3
-    ) as testbed:
+    with Testbed.up(directory=tmp_path / "testbed", apply=[ROOT / "deploy"], windows=3, linux=2) as testbed:
         testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
         operator = Operator(kubeconfig=testbed.kubeconfig("winpool"), log_file=tmp_path / "operator.log")
         cluster = Cluster(testbed, operator, before={})
@@ -91,9 +127,36 @@ def test_in_the_order_of_the_page_nothing_is_left(cluster: Cluster) -> None:
     cluster.type(stop)
     cluster.operator.stop()
     cluster.type(remove)
-    kinds = ("namespaces", "clusterroles", "clusterrolebindings", "crds", "validatingadmissionpolicies")
-    left = cluster.testbed.kubectl("get", ",".join(kinds), "-o", "name").stdout
-    assert "winpool" not in left
+    assert "winpool" not in cluster.left()
+
+
+def test_an_installation_that_is_removed_with_a_pool_in_place_waits_and_is_brought_back(
+    cluster: Cluster,
+) -> None:
+    carried_with_pool = cluster.carried()
+    cluster.operator.kill()  # as its Pod, which is deleted with the rest
+    cluster.hang()
+    assert cluster.carried() == carried_with_pool
+    *back, gone, last = SECTIONS[HUNG]
+    for command in back:
+        cluster.enter(command)
+    cluster.testbed.renew_token()
+    cluster.operator.start()
+    cluster.enter(gone)
+    assert cluster.carried() == cluster.before
+    cluster.operator.stop()
+    cluster.enter(last)
+    assert "winpool" not in cluster.left()
+
+
+def test_an_installation_that_waits_for_a_pool_ends_when_its_nodes_are_released_by_hand(
+    cluster: Cluster,
+) -> None:
+    cluster.operator.kill()
+    cluster.hang()
+    cluster.type(*BY_HAND)
+    assert cluster.carried() == cluster.before
+    eventually(lambda: "winpool" not in cluster.left(), what="the CRD gone")
 
 
 def test_without_an_operator_the_nodes_are_released_by_hand(cluster: Cluster) -> None:
@@ -116,5 +179,5 @@ def test_an_operator_that_comes_back_releases_what_waits_for_it(cluster: Cluster
 
 def test_every_command_of_the_page_is_typed() -> None:
     (page,) = (document for document in documents() if document.path == PAGE)
-    typed = [command for heading in (*IN_ORDER, *BY_HAND) for command in SECTIONS[heading]]
+    typed = [command for heading in (*IN_ORDER, HUNG, *BY_HAND) for command in SECTIONS[heading]]
     assert sorted(typed) == sorted(page.commands)

@@ -15,7 +15,7 @@ from testbed.options import Options
 
 ROOT: Final = Path(__file__).parents[2]
 CRDS: Final = ROOT / "crds"
-MANIFESTS: Final = ROOT / "deploy" / "operator"
+MANIFESTS: Final = ROOT / "deploy" / "overlays" / "outside-the-cluster"
 NODES: Final = 3
 LABEL: Final = "example.com/team"
 RELIST_SECONDS: Final = 2
@@ -76,7 +76,7 @@ def a_stage(directory: Path) -> Iterator[Stage]:
     """Bring up a control plane that may be broken, with nodes that nobody takes for lost meanwhile."""
     with Testbed.up(
         directory=directory / "testbed",
-        apply=[CRDS, MANIFESTS],
+        apply=[MANIFESTS],
         options=Options(node_monitor_grace_seconds=GRACE_SECONDS),
     ) as testbed:
         world = World(testbed, directory=directory)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[3]
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """A control plane that only these tests use, and break."""
     with Testbed.up(
-        directory=tmp_path_factory.mktemp("fragile"), apply=[ROOT / "crds", ROOT / "deploy" / "operator"]
+        directory=tmp_path_factory.mktemp("fragile"),
+        apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
     ) as running:
         yield running
 

@@ -1,0 +1,308 @@
+"""``deploy`` on a real API server: applied in every way, admitted, scheduled, and prioritized."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import urllib3
+import yaml
+
+from harness.documents import ROOT
+from harness.manifests import (
+    DEPLOY,
+    OVERLAYS,
+    containers_of,
+    key_of,
+    objects_of,
+    template_of,
+    without_checkov,
+)
+from harness.waiting import eventually
+from release.install import FILE, kustomized, render
+from testbed.api import ApiError
+from testbed.cluster import Testbed
+from winpool.api.keys import POOL_LABEL
+
+Object = dict[str, Any]
+
+NAMESPACE: Final = "winpool-system"
+PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+PATHS: Final = {
+    "deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+    "flowschema": "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "poddisruptionbudget": f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets",
+    "podmonitors": f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/podmonitors",
+    "prometheusrules": f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/prometheusrules",
+    "resourcequota": f"/api/v1/namespaces/{NAMESPACE}/resourcequotas",
+}
+EVERY: Final = [DEPLOY, *OVERLAYS]
+MATCHED_BY: Final = "X-Kubernetes-PF-FlowSchema-UID"
+"""The header with which the API server says which FlowSchema a request belongs to."""
+CRITICAL: Final = 2_000_000_000
+"""What system-cluster-critical is worth."""
+
+MONITORING: Final = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
+"""Kinds of the Prometheus operator. The testbed has their names only, so that their objects are taken."""
+
+every_way = pytest.mark.parametrize("folder", EVERY, ids=lambda folder: folder.name)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """A cluster in which a person has done ``kubectl apply -k deploy``; two hosts are for the operator."""
+    directory = tmp_path_factory.mktemp("deploy")
+    with Testbed.up(directory=directory, windows=2, linux=3) as testbed:
+        name = names(testbed, "kubernetes.io/os=linux")[0]
+        testbed.kubectl("label", "node", name, f"{POOL_LABEL}=of-a-pool")
+        for kind, plural in MONITORING.items():
+            testbed.kubectl("apply", "-f", "-", stdin=json.dumps(a_crd(kind, plural)))
+            testbed.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
+        assert lines_but("created", testbed.kubectl("apply", "-k", str(DEPLOY))) == []
+        yield testbed
+
+
+def a_crd(kind: str, plural: str) -> Object:
+    group = "monitoring.coreos.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [version],
+        },
+    }
+
+
+def names(testbed: Testbed, selector: str) -> list[str]:
+    listed = testbed.api().get("/api/v1/nodes", labelSelector=selector)
+    return sorted(each["metadata"]["name"] for each in listed["items"])
+
+
+@functools.cache
+def rendered(folder: Path) -> list[Object]:
+    """Return the objects of a kustomization as kubectl renders them; do not change them."""
+    return [*yaml.safe_load_all(kustomized(folder))]
+
+
+def read(testbed: Testbed, kind: str, name: str = "winpool") -> Object:
+    return testbed.api().get(f"{PATHS[kind]}/{name}")
+
+
+def pods(testbed: Testbed) -> list[Object]:
+    found: list[Object] = testbed.api().get(PODS)["items"]
+    return found
+
+
+def lines_but(outcome: str, applied: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return what kubectl says of the objects that have another outcome than this."""
+    return [line for line in applied.stdout.splitlines() if not line.endswith(f" {outcome}")]
+
+
+def test_a_second_apply_changes_nothing_and_neither_does_one_by_the_server(installed: Testbed) -> None:
+    before = read(installed, "deployment")
+    assert lines_but("unchanged", installed.kubectl("apply", "-k", str(DEPLOY))) == []
+    done = installed.kubectl("apply", "--server-side", "-k", str(DEPLOY))
+    assert lines_but("serverside-applied", done) == []
+    assert done.stderr == "", "it conflicts with the apply before"
+    after = read(installed, "deployment")
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    installed.kubectl("apply", "-k", str(DEPLOY))
+    again = installed.kubectl("apply", "-k", str(DEPLOY))
+    assert lines_but("unchanged", again) == []
+
+
+@every_way
+def test_the_api_server_takes_every_object(installed: Testbed, folder: Path) -> None:
+    count = len(rendered(folder))
+    for server_side in ([], ["--server-side"]):
+        done = installed.kubectl(
+            "apply", *server_side, "--dry-run=server", "--validate=strict", "-k", str(folder)
+        )
+        assert len(done.stdout.splitlines()) == count
+        assert "deprecated" not in done.stderr
+
+
+def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
+    by_kubectl = {key_of(each): without_checkov(each) for each in rendered(DEPLOY)}
+    assert by_kubectl == {key_of(each): without_checkov(each) for each in objects_of(DEPLOY)}
+
+
+def test_one_file_for_a_release_is_what_k_applies(installed: Testbed, tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_text(render())
+    assert [*yaml.safe_load_all(path.read_text())] == rendered(DEPLOY)
+    assert installed.kubectl("diff", "-f", str(path)).stdout == ""
+
+
+# The Pods.
+
+
+def test_two_pods_run_on_two_hosts_that_belong_to_no_pool(installed: Testbed) -> None:
+    installed.kubectl("rollout", "status", "deployment/winpool", "-n", NAMESPACE, "--timeout=120s")
+    hosts = sorted(pod["spec"]["nodeName"] for pod in pods(installed))
+    assert hosts == names(installed, f"kubernetes.io/os=linux,!{POOL_LABEL}")
+
+
+def test_a_new_version_is_spread_over_both_hosts_too(installed: Testbed) -> None:
+    installed.kubectl("rollout", "restart", "deployment/winpool", "-n", NAMESPACE)
+    installed.kubectl("rollout", "status", "deployment/winpool", "-n", NAMESPACE, "--timeout=120s")
+    eventually(lambda: len(pods(installed)) == 2, what="the pods of the version before gone")
+    hosts = sorted(pod["spec"]["nodeName"] for pod in pods(installed))
+    assert hosts == names(installed, f"kubernetes.io/os=linux,!{POOL_LABEL}")
+
+
+def test_pods_have_the_priority_the_quota_counts_and_one_token(installed: Testbed) -> None:
+    eventually(lambda: len(pods(installed)) == 2, what="two pods")
+    for pod in pods(installed):
+        assert pod["spec"]["priority"] == CRITICAL
+        assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["kube-api-access", "tmp"]
+    eventually(
+        lambda: read(installed, "resourcequota", "winpool-critical-pods")["status"]["used"] == {"pods": "2"},
+        what="both pods in the quota",
+    )
+
+
+def test_the_namespace_admits_our_pods_and_refuses_those_that_are_not_restricted(installed: Testbed) -> None:
+    template = template_of(read(installed, "deployment"))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-hand"}, "spec": template["spec"]}
+    assert installed.api().create(PODS, pod, dryRun="All")["metadata"]["name"] == "by-hand"
+    for field in ("runAsNonRoot", "seccompProfile"):
+        context = {key: value for key, value in pod["spec"]["securityContext"].items() if key != field}
+        with pytest.raises(ApiError, match='violates PodSecurity "restricted'):
+            installed.api().create(
+                PODS, {**pod, "spec": {**pod["spec"], "securityContext": context}}, dryRun="All"
+            )
+
+
+def test_no_admission_refused_a_pod_and_the_budget_knows_both(installed: Testbed) -> None:
+    eventually(
+        lambda: read(installed, "poddisruptionbudget")["status"].get("expectedPods") == 2,
+        what="a budget for two pods",
+    )
+    sets = installed.api().get(f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets")["items"]
+    conditions = [each["type"] for found in sets for each in found["status"].get("conditions", [])]
+    assert sets
+    assert conditions == []
+
+
+# Overlays.
+
+
+def test_one_replica_has_no_budget() -> None:
+    found = rendered(DEPLOY / "overlays" / "single-replica")
+    assert [each["spec"]["replicas"] for each in found if each["kind"] == "Deployment"] == [1]
+    assert difference("single-replica") == {("PodDisruptionBudget", "winpool")}
+
+
+def test_outside_the_cluster_nothing_is_left_that_belongs_to_pods() -> None:
+    assert difference("outside-the-cluster") == {
+        ("Deployment", "winpool"),
+        ("NetworkPolicy", "winpool"),
+        ("PodDisruptionBudget", "winpool"),
+        ("ResourceQuota", "winpool-critical-pods"),
+        ("Service", "winpool-metrics"),
+    }
+
+
+def test_the_prometheus_operator_gets_its_two_objects(installed: Testbed) -> None:
+    assert difference("prometheus-operator") == {
+        ("PodMonitor", "winpool"),
+        ("PrometheusRule", "winpool"),
+    }
+    installed.kubectl("apply", "-k", str(DEPLOY / "overlays" / "prometheus-operator"))
+    for plural in MONITORING.values():
+        assert read(installed, plural)["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
+
+
+def difference(overlay: str) -> set[tuple[str, str]]:
+    """Return the objects that only ``deploy`` has, or only the overlay, by kind and name."""
+    ours = {key_of(each) for each in rendered(DEPLOY)}
+    theirs = {key_of(each) for each in rendered(DEPLOY / "overlays" / overlay)}
+    return {(kind, name) for _, kind, _, name in ours ^ theirs}
+
+
+def test_components_combine_in_a_kustomization_of_ones_own_and_the_image_is_replaced_there(
+    tmp_path: Path,
+) -> None:
+    base = tmp_path / "winpool"
+    for folder in ("crds", "deploy"):
+        (base / folder).parent.mkdir(exist_ok=True)
+        subprocess.run(["cp", "-r", str(ROOT / folder), str(base / folder)], check=True)
+    (tmp_path / "kustomization.yaml").write_text(own_kustomization())
+    found = rendered(tmp_path)
+    (deployment,) = [each for each in found if each["kind"] == "Deployment"]
+    assert [each["image"] for each in containers_of(deployment)] == ["registry.example/winpool:0.1.0"]
+    assert deployment["spec"]["replicas"] == 1
+    assert "PodMonitor" in {each["kind"] for each in found}
+    assert "PodDisruptionBudget" not in {each["kind"] for each in found}
+
+
+def own_kustomization() -> str:
+    """Return the example of the page, which has a ``winpool`` beside it."""
+    page = (ROOT / "docs" / "operator.md").read_text()
+    (example,) = [
+        block.partition("```")[0]
+        for block in page.split("```yaml\n")[1:]
+        if "kustomize.config.k8s.io" in block.partition("```")[0]
+    ]
+    return example
+
+
+# Priorities of the API server.
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "schema"),
+    [
+        pytest.param(
+            "GET",
+            f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/winpool",
+            "winpool-lease",
+            id="lease",
+        ),
+        pytest.param("PATCH", "/api/v1/nodes/nobody", "winpool-writes", id="node"),
+        pytest.param("PATCH", "/api/v1/nodes/nobody/status", "winpool-writes", id="node status"),
+        pytest.param(
+            "PATCH", "/apis/winpool.dev/v1alpha1/windowsnodepools/nobody", "winpool-writes", id="pool"
+        ),
+        pytest.param(
+            "PATCH",
+            "/apis/winpool.dev/v1alpha1/windowsnodepools/nobody/status",
+            "winpool-writes",
+            id="pool status",
+        ),
+        pytest.param("GET", "/api/v1/pods?limit=1", "service-accounts", id="pods"),
+        pytest.param("GET", "/api/v1/nodes?limit=1", "service-accounts", id="nodes"),
+    ],
+)
+def test_requests_of_the_operator_have_their_level(
+    installed: Testbed, method: str, path: str, schema: str
+) -> None:
+    wanted = read(installed, "flowschema", schema)
+    uid = wanted["metadata"]["uid"]
+    eventually(lambda: flow_of(installed, method, path) == uid, what=f"{path} to belong to {schema}")
+    dangling = [each for each in wanted["status"]["conditions"] if each["type"] == "Dangling"]
+    assert [each["status"] for each in dangling] == ["False"]
+
+
+def flow_of(testbed: Testbed, method: str, path: str) -> str | None:
+    """Return the UID of the FlowSchema of a request; rights are asked for after that."""
+    token = testbed.mint_token(lifetime_seconds=600)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
+    body = b"{}" if method == "PATCH" else None
+    with urllib3.PoolManager(ca_certs=str(testbed.ca_file)) as pool:
+        answer = pool.request(method, f"{testbed.server}{path}", body=body, headers=headers)
+    found: str | None = answer.headers.get(MATCHED_BY)
+    return found

@@ -1,0 +1,306 @@
+"""The manifests of ``deploy``, as files: what each object may and must say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from harness.documents import ROOT
+from harness.manifests import (
+    CHECKOV,
+    COMPONENTS,
+    DEPLOY,
+    OVERLAYS,
+    containers_of,
+    key_of,
+    kustomization_of,
+    objects_of,
+    template_of,
+)
+from release.install import ReleaseError, require_version
+from winpool import __version__
+from winpool.api.keys import POOL_LABEL
+from winpool.cluster.credentials import SERVICE_ACCOUNT_FOLDER
+from winpool.settings import Settings
+
+Object = dict[str, Any]
+
+OBJECTS: Final = objects_of(DEPLOY)
+NAMESPACE: Final = "winpool-system"
+IN_DEFAULT: Final = {("Role", "winpool-events"), ("RoleBinding", "winpool-events")}
+"""Kubernetes keeps the events of cluster-scoped objects there."""
+NAMESPACED: Final = {
+    *("ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "ResourceQuota"),
+    *("Role", "RoleBinding", "Service", "ServiceAccount"),
+}
+CLUSTER_SCOPED: Final = {
+    *("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "FlowSchema", "Namespace"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+}
+COMING: Final = {"leader_elect"}
+"""Settings that the Deployment uses and that may be newer than this operator."""
+
+
+def of_kind(kind: str) -> list[Object]:
+    found = [each for each in OBJECTS if each["kind"] == kind]
+    assert found, f"deploy has no {kind}"
+    return found
+
+
+def the(kind: str) -> Object:
+    (found,) = of_kind(kind)
+    return found
+
+
+DEPLOYMENT: Final = the("Deployment")
+TEMPLATE: Final = template_of(DEPLOYMENT)
+POD: Final = TEMPLATE["spec"]
+(OPERATOR,) = containers_of(DEPLOYMENT)
+LABELS: Final = TEMPLATE["metadata"]["labels"]
+
+every_object = pytest.mark.parametrize("each", OBJECTS, ids=lambda each: "-".join(key_of(each)[1:]))
+every_workload = pytest.mark.parametrize(
+    "workload", [each for each in OBJECTS if list(containers_of(each))], ids=lambda each: each["kind"]
+)
+
+
+@every_object
+def test_an_object_says_whose_it_is(each: Object) -> None:
+    assert each["metadata"]["labels"]["app.kubernetes.io/name"] == "winpool"
+
+
+@every_object
+def test_an_object_is_in_our_namespace_or_in_none(each: Object) -> None:
+    metadata, kind = each["metadata"], each["kind"]
+    assert kind in NAMESPACED | CLUSTER_SCOPED
+    if kind in CLUSTER_SCOPED:
+        assert "namespace" not in metadata
+    else:
+        ours = "default" if (kind, metadata["name"]) in IN_DEFAULT else NAMESPACE
+        assert metadata["namespace"] == ours
+
+
+def test_no_object_is_there_twice() -> None:
+    assert [key for key, count in Counter(map(key_of, OBJECTS)).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("kind", ["ClusterRole", "Role", "FlowSchema"])
+def test_no_rule_has_a_wildcard(kind: str) -> None:
+    rules = [rule for each in of_kind(kind) for rule in rules_of(each)]
+    assert rules
+    assert not [rule for rule in rules if "*" in "".join(map(str, rule.values()))]
+
+
+def rules_of(each: Object) -> Iterator[Object]:
+    if each["kind"] == "FlowSchema":
+        for rule in each["spec"]["rules"]:
+            yield from rule["resourceRules"]
+    else:
+        yield from each["rules"]
+
+
+# The profile restricted of Pod Security. test_deploy.py of the cluster asks its own admission.
+
+
+def test_the_namespace_enforces_the_restricted_profile() -> None:
+    assert the("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@every_workload
+def test_a_workload_is_restricted(workload: Object) -> None:
+    spec = template_of(workload)["spec"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+    context = spec["securityContext"]
+    assert context["runAsNonRoot"] is True
+    assert context["runAsUser"] == context["runAsGroup"] == 65532
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} <= {"projected", "emptyDir"}
+    for container in containers_of(workload):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert not [port for port in container["ports"] if "hostPort" in port]
+
+
+@every_workload
+def test_a_workload_says_what_it_needs(workload: Object) -> None:
+    assert template_of(workload)["spec"]["priorityClassName"] == "system-cluster-critical"
+    for container in containers_of(workload):
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["resources"]["limits"].keys() == {"memory"}
+
+
+def test_the_image_is_that_of_this_version_and_named_in_one_place() -> None:
+    (image,) = kustomization_of(DEPLOY / "operator")["images"]
+    assert OPERATOR["image"] == f"{image['newName']}:{__version__}"
+    naming = [path for path in DEPLOY.rglob("*.yaml") if image["newName"] in path.read_text()]
+    assert naming == [DEPLOY / "operator" / "kustomization.yaml"]
+    assert not [path for path in DEPLOY.rglob("*.yaml") if re.search(r":latest\b", path.read_text())]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        pytest.param(f"registry.example/winpool:{__version__}", id="tag"),
+        pytest.param(f"registry.example:5000/winpool:{__version__}@sha256:{'0' * 64}", id="digest"),
+    ],
+)
+def test_a_release_is_made_of_its_own_image(image: str) -> None:
+    require_version(yaml.safe_dump(workload_with(image)))
+
+
+@pytest.mark.parametrize(
+    "image", ["registry.example/winpool:0.0.9", f"registry.example:{__version__}/winpool"]
+)
+def test_a_release_with_the_image_of_another_version_is_refused(image: str) -> None:
+    with pytest.raises(ReleaseError, match=re.escape(image)):
+        require_version(yaml.safe_dump(workload_with(image)))
+
+
+def test_a_release_without_a_deployment_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="no image"):
+        require_version(yaml.safe_dump({"kind": "Namespace"}))
+
+
+def workload_with(image: str) -> Object:
+    return {"kind": "Deployment", "spec": {"template": {"spec": {"containers": [{"image": image}]}}}}
+
+
+def test_settings_of_the_deployment_exist_and_have_valid_values() -> None:
+    values = {each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in OPERATOR["env"]}
+    assert values.keys() - COMING <= Settings.model_fields.keys()
+    assert all(each["name"].startswith("WINPOOL_") for each in OPERATOR["env"])
+    settings = Settings(**values)
+    ports = {each["name"]: each["containerPort"] for each in OPERATOR["ports"]}
+    assert ports == {"metrics": settings.port, "health": settings.health_port}
+    assert settings.log_format == "json"
+    assert values["leader_elect"] == "true", "two replicas would both write"
+
+
+def test_probes_ask_the_paths_of_health_on_its_own_port() -> None:
+    asked = {kind: OPERATOR[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")}
+    assert asked == {
+        "liveness": {"path": "/healthz", "port": "health"},
+        "readiness": {"path": "/readyz", "port": "health"},
+    }
+
+
+def test_the_only_token_is_a_short_lived_one_where_the_operator_searches_for_it() -> None:
+    assert the("ServiceAccount")["automountServiceAccountToken"] is False
+    assert POD["automountServiceAccountToken"] is False
+    assert POD["serviceAccountName"] == the("ServiceAccount")["metadata"]["name"]
+    (mount,) = [each for each in OPERATOR["volumeMounts"] if each["mountPath"] == str(SERVICE_ACCOUNT_FOLDER)]
+    (volume,) = [each for each in POD["volumes"] if each["name"] == mount["name"]]
+    token, ca, namespace = volume["projected"]["sources"]
+    assert token == {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    assert ca["configMap"]["name"] == "kube-root-ca.crt"
+    assert [item["path"] for item in ca["configMap"]["items"]] == ["ca.crt"]
+    assert [item["path"] for item in namespace["downwardAPI"]["items"]] == ["namespace"]
+
+
+def test_pods_run_on_linux_nodes_that_belong_to_no_pool() -> None:
+    required = POD["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": POOL_LABEL, "operator": "DoesNotExist"},
+    ]
+
+
+def test_everything_that_selects_pods_selects_those_of_the_operator_and_no_others() -> None:
+    (spread,) = POD["topologySpreadConstraints"]
+    (monitor,) = yaml.safe_load_all(
+        (DEPLOY / "components" / "prometheus-operator" / "podmonitor.yaml").read_text()
+    )
+    selectors = [
+        DEPLOYMENT["spec"]["selector"]["matchLabels"],
+        the("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        the("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        the("Service")["spec"]["selector"],
+        spread["labelSelector"]["matchLabels"],
+        monitor["spec"]["selector"]["matchLabels"],
+    ]
+    assert [each for each in selectors if each != LABELS] == []
+
+
+def test_ports_are_named_as_in_the_deployment() -> None:
+    named = {each["name"] for each in OPERATOR["ports"]}
+    policy = the("NetworkPolicy")["spec"]
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == named
+    assert [port["targetPort"] for port in the("Service")["spec"]["ports"]] == ["metrics"]
+
+
+def test_metrics_are_open_to_chosen_namespaces_only() -> None:
+    rules = the("NetworkPolicy")["spec"]["ingress"]
+    (rule,) = [rule for rule in rules if "metrics" in {port["port"] for port in rule["ports"]}]
+    assert [each["namespaceSelector"]["matchLabels"] for each in rule["from"]] == [{"metrics": "enabled"}]
+
+
+def test_the_quota_has_room_for_a_rollout_while_old_pods_still_end() -> None:
+    quota = the("ResourceQuota")["spec"]
+    (scope,) = quota["scopeSelector"]["matchExpressions"]
+    assert scope["values"] == [POD["priorityClassName"]]
+    replicas = DEPLOYMENT["spec"]["replicas"]
+    surge = DEPLOYMENT["spec"]["strategy"]["rollingUpdate"]["maxSurge"]
+    assert int(quota["hard"]["pods"]) >= 2 * (replicas + surge)
+
+
+def test_flow_schemas_are_for_the_operator_alone() -> None:
+    for schema in of_kind("FlowSchema"):
+        for rule in schema["spec"]["rules"]:
+            assert rule["subjects"] == [
+                {
+                    "kind": "ServiceAccount",
+                    "serviceAccount": {
+                        "name": POD["serviceAccountName"],
+                        "namespace": DEPLOYMENT["metadata"]["namespace"],
+                    },
+                }
+            ]
+
+
+def test_each_component_has_an_overlay_of_its_name_with_all_of_winpool() -> None:
+    assert [each.name for each in OVERLAYS] == [each.name for each in COMPONENTS]
+    everything = {(DEPLOY / each).resolve() for each in kustomization_of(DEPLOY)["resources"]}
+    for overlay in OVERLAYS:
+        kustomization = kustomization_of(overlay)
+        assert {(overlay / each).resolve() for each in kustomization["resources"]} == everything
+        (component,) = kustomization["components"]
+        assert (overlay / component).resolve() == DEPLOY / "components" / overlay.name
+        assert f"kubectl apply -k deploy/overlays/{overlay.name}\n" in text_of(overlay)
+
+
+def text_of(folder: Path) -> str:
+    return (folder / "kustomization.yaml").read_text()
+
+
+PAGES_OF: Final = {
+    "ValidatingAdmissionPolicy": ("[the guard](guard.md)", "[the fence](fence.md)"),
+    "ValidatingAdmissionPolicyBinding": ("[the guard](guard.md)", "[the fence](fence.md)"),
+    "ConfigMap": ("[the fence](fence.md)",),
+    "CustomResourceDefinition": ("the CRD of [crds](../crds)",),
+}
+"""What says on the page of the operator that such an object is installed, in place of its name."""
+
+
+@every_object
+def test_the_page_of_the_operator_says_what_the_object_is_for(each: Object) -> None:
+    page = (ROOT / "docs" / "operator.md").read_text()
+    for said in PAGES_OF.get(each["kind"], (f"`{each['metadata']['name']}`",)):
+        assert said in page
+
+
+@every_object
+def test_an_exception_for_checkov_names_the_check_and_the_reason(each: Object) -> None:
+    for key, value in each["metadata"].get("annotations", {}).items():
+        if key.startswith(CHECKOV):
+            assert re.fullmatch(r"checkov\.io/skip\d+", key)
+            assert re.fullmatch(r"CKV2?_K8S_\d+=[A-Z].{20,}\.", value)
