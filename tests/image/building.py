@@ -112,9 +112,14 @@ class Storage:
 
     @property
     def _buildah(self) -> list[str]:
-        # vfs: plain folders, which every file system and every container has.
-        places = ["--root", str(self._directory / "storage"), "--runroot", str(self._directory / "run")]
-        return ["buildah", *places, "--storage-driver", "vfs"]
+        # It tries overlay, and copies all files of each layer (vfs) where the file system cannot do that.
+        return [
+            "buildah",
+            "--root",
+            str(self._directory / "storage"),
+            "--runroot",
+            str(self._directory / "run"),
+        ]
 
 
 def _environment() -> dict[str, str]:
