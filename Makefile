@@ -90,9 +90,50 @@ test-benches: $(INSTALLED) ## The short benches of docs/benchmarks.md: they run,
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q tests/nightly
 
+# The names of what is built; BASE: another base than the Dockerfile names, for a release with its digest.
+IMAGE ?= winpool
+TAG ?= $(shell sed -n 's/^__version__.*"\(.*\)"/\1/p' operator/winpool/__init__.py)
+BASE ?=
+PLATFORM ?=
+.PHONY: image test-image sbom audit
+image: ## Build the container image with docker, podman or buildah: IMAGE=… TAG=… BASE=…
+	@$(PYTHON) image/builder.py --name "$(IMAGE):$(TAG)" --version "$(TAG)" --base "$(BASE)" --platform "$(PLATFORM)" \
+	  --revision "$$(git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)"
+
+# A guard for one test. The first one waits until the image is built, which takes some minutes.
+BUILD_SECONDS := 3600
+test-image: export WINPOOL_IMAGE_BASE := $(BASE)
+test-image: $(INSTALLED) ## Build the image and run it, read-only, through the life of a pool (root, buildah, crun)
+	@$(BIN)/python tests/image/needs.py
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) tests/image
+
+# In an environment of their own, so that their many dependencies are not those of the tests.
+AUDIT := .venv-audit
+$(AUDIT)/.installed: requirements/audit.txt
+	@$(PYTHON) -m venv $(AUDIT)
+	@echo "Installing Python packages into $(AUDIT)"
+	@$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt || \
+	  { echo "pip could not install the packages: check the network, or set an index with PIP_INDEX_URL" >&2; exit 1; }
+	@touch $@
+
+SBOM ?= $(RESULTS)/sbom.cdx.json
+sbom: $(AUDIT)/.installed ## Write a software bill of materials of what the operator runs on (CycloneDX) into SBOM=…
+	@mkdir -p $(dir $(SBOM))
+	@PYTHONWARNINGS=ignore $(AUDIT)/bin/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml \
+	  --output-reproducible --validate --output-file $(SBOM)
+	@echo "written: $(SBOM)"
+
+# --strict: a package of which nothing could be read fails it too, instead of passing as one without vulnerabilities.
+audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator runs on; needs the advisories of PyPI
+	@$(AUDIT)/bin/pip-audit --requirement requirements/run.txt --require-hashes --disable-pip --strict \
+	  --progress-spinner off || { echo "make audit failed. If packages are listed above, they have known" \
+	  "vulnerabilities: pin newer versions, then make lock. Otherwise the advisories of PyPI could not be read:" \
+	  "run it where they can" >&2; exit 1; }
+
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches; all run, even if one fails
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches, test-image; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -184,9 +225,13 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff check --quiet --fix .
 
 lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
-	@for out in run dev; do \
-	  extra=""; [ $$out = run ] || extra="tests/testbed/pyproject.toml --extra dev"; \
-	  $(BIN)/uv pip compile --quiet pyproject.toml $$extra --universal --python-version 3.11 \
+	@for out in run dev build audit; do \
+	  case $$out in \
+	    run) from="pyproject.toml";; \
+	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra dev";; \
+	    *) from="requirements/$$out.in";; \
+	  esac; \
+	  $(BIN)/uv pip compile --quiet $$from --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/$$out.txt; \
 	done
 	@$(BIN)/uv pip compile --quiet requirements/manifests.in --universal --python-version 3.11 \

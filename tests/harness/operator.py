@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from harness.forked import Forked
 from harness.waiting import HopelessError, eventually
@@ -25,6 +26,21 @@ LONG_SUPPORTED = Path(__file__).with_name("long-supported.yaml")
 
 A test about dates runs the operator on a clock of its own; one about rows names a file of its own.
 """
+
+
+class Started(Protocol):
+    """A process that a test has started, as ``subprocess.Popen`` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: signal.Signals, /) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class Operator:
@@ -49,7 +65,7 @@ class Operator:
         self._from_nothing = from_nothing
         self._kubeconfig = kubeconfig
         self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._process: Started | None = None
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; with ``wait``, return when it is ready."""
@@ -64,13 +80,7 @@ class Operator:
             "WINPOOL_SUPPORT_MATRIX_FILE": str(LONG_SUPPORTED),
             **self._environment,
         }
-        if self._from_nothing:
-            with self.log_file.open("ab") as output:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "winpool", "run"], env=environment, stdout=output, stderr=output
-                )
-        else:
-            self._process = Forked(self._module, ["run"], environment=environment, output=self.log_file)
+        self._process = self._launch(environment)
         if wait:
             self.wait_ready()
 
@@ -143,6 +153,15 @@ class Operator:
     def log_lines(self) -> list[dict[str, object]]:
         """Return its log as records; lines that are no JSON come as {"message": line}."""
         return [_parse(line) for line in self.log_text().splitlines() if line]
+
+    def _launch(self, environment: Mapping[str, str]) -> Started:
+        """Start the process in this environment, with its output at the end of the log."""
+        if not self._from_nothing:
+            return Forked(self._module, ["run"], environment=environment, output=self.log_file)
+        with self.log_file.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "winpool", "run"], env=environment, stdout=output, stderr=output
+            )
 
     def _end(self, number: signal.Signals, *, seconds: float = 10) -> int:
         process, self._process = self._process, None

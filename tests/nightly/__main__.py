@@ -23,6 +23,7 @@ PARTS: Final = {
     "oldest": "test-oldest",
     "explore": "explore",
     "benches": "test-benches",
+    "image": "test-image",
 }
 """The parts by name, each with the target of the Makefile that is it."""
 

@@ -1,0 +1,161 @@
+"""Removes from the virtual environment of the image what winpool never runs.
+
+The Dockerfile runs it: ``python3 image/slim.py /opt/winpool``. It needs only the standard library. Each cut
+must still find something to remove: when a dependency changes, the build fails instead of keeping a cut
+that does nothing, or losing a module that is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SITE: Final = "lib/python3*/site-packages"
+
+USAGE: Final = 2
+
+
+class SlimError(Exception):
+    """A cut does not fit the environment; the text names each of them, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What to remove, and why that is safe.
+
+    ``pattern`` is a glob below the virtual environment; what it matches is removed, folders with all that is
+    in them. ``keep`` are patterns of names that stay.
+    """
+
+    pattern: str
+    reason: str
+    keep: tuple[str, ...] = ()
+
+
+CUTS: Final = (
+    Cut(
+        f"{SITE}/kubernetes/client/models/*.py",
+        "typed models of the official client: winpool loads its configuration and credentials, and no model; "
+        "Kopf imports the three that stay",
+        keep=("__init__.py", "v1_managed_fields_entry.py", "v1_object_meta.py", "v1_owner_reference.py"),
+    ),
+    Cut(
+        f"{SITE}/kubernetes/client/api/*.py",
+        "a class for each API group: winpool sends its requests itself",
+        keep=("__init__.py",),
+    ),
+    Cut(
+        f"{SITE}/kubernetes/aio/client/models/*.py",
+        "the same models once more, for asyncio",
+        keep=("__init__.py",),
+    ),
+    Cut(
+        f"{SITE}/kubernetes/aio/client/api/*.py",
+        "the same API classes once more, for asyncio",
+        keep=("__init__.py",),
+    ),
+    Cut(f"{SITE}/kubernetes/**/*_test.py", "tests of the official client"),
+    Cut(f"{SITE}/pydantic/v1", "pydantic's first version, for models that were not ported; winpool has none"),
+    Cut(f"{SITE}/click", "reads the command lines of kopf and dotenv, which are not in the image"),
+    Cut(f"{SITE}/click-*.dist-info", "so that a scanner does not list click"),
+    Cut(f"{SITE}/websocket/tests", "tests of websocket-client"),
+    Cut(f"{SITE}/certifi/tests", "tests of certifi"),
+    Cut(f"{SITE}/multidict/_testcapi*.so", "for multidict's own tests"),
+    Cut(f"{SITE}/**/*.px[di]", "declarations for Cython: the compiled modules are there"),
+    Cut(f"{SITE}/**/*.pyx", "sources in Cython: the compiled modules are there"),
+    Cut(
+        f"{SITE}/*.dist-info/RECORD",
+        "lists of installed files, for pip uninstall: the image has no pip, and the cuts made them wrong",
+    ),
+    Cut(
+        "bin/*",
+        "commands of libraries, and scripts that a shell would source",
+        keep=("python", "python3", "python3.*", "kubectl-winpool"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What one cut has removed."""
+
+    cut: Cut
+    files: int
+    size: int
+    """Bytes in these files."""
+
+
+def slim(venv: Path, cuts: Sequence[Cut] = CUTS) -> list[Removed]:
+    """Remove what ``cuts`` name from the virtual environment, and return what each has removed.
+
+    Raises SlimError, before anything is removed, where a pattern of a cut matches nothing.
+    """
+    found = [(cut, sorted(venv.glob(cut.pattern))) for cut in cuts]
+    faults = [fault for cut, paths in found for fault in _faults(cut, paths)]
+    if faults:
+        raise SlimError(
+            f"{venv} is not what image/slim.py expects:\n"
+            + "\n".join(f"  {fault}" for fault in faults)
+            + "\nCheck what the dependency has changed, and correct CUTS."
+        )
+    return [_remove(cut, [path for path in paths if not _kept(cut, path)]) for cut, paths in found]
+
+
+def _kept(cut: Cut, path: Path) -> bool:
+    return any(fnmatchcase(path.name, name) for name in cut.keep)
+
+
+def _faults(cut: Cut, paths: Sequence[Path]) -> Iterator[str]:
+    for name in cut.keep:
+        if not any(fnmatchcase(path.name, name) for path in paths):
+            yield f"{cut.pattern}: there is no {name} to keep"
+    if all(_kept(cut, path) for path in paths):
+        yield f"{cut.pattern}: there is nothing to remove"
+
+
+def _remove(cut: Cut, paths: Sequence[Path]) -> Removed:
+    files = size = 0
+    for path in paths:
+        if not os.path.lexists(path):  # it was in a folder that an earlier cut has removed
+            continue
+        inside = (
+            [path] if path.is_symlink() or not path.is_dir() else [p for p in path.rglob("*") if p.is_file()]
+        )
+        files += len(inside)
+        size += sum(each.lstat().st_size for each in inside)
+        if inside == [path]:
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+    return Removed(cut, files=files, size=size)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Slim the environment that is named, and print what was removed; return the exit code."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: slim.py VIRTUAL_ENVIRONMENT\n")
+        return USAGE
+    try:
+        removed = slim(Path(arguments[0]))
+    except SlimError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    for each in removed:
+        sys.stdout.write(
+            f"removed {each.files:5} files, {each.size / 1e6:5.1f} MB: "
+            f"{each.cut.pattern} ({each.cut.reason})\n"
+        )
+    sys.stdout.write(f"removed {sum(each.size for each in removed) / 1e6:.1f} MB in all\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

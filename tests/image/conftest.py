@@ -1,0 +1,56 @@
+"""The image is built once a run, with its sizes and times below the results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from cluster.conftest import testbed, world
+from image.base import ensure_base
+from image.building import Image, Storage
+from image.needs import BASE_VARIABLE
+from testbed.paths import cache_directory
+
+__all__ = ["testbed", "world"]
+
+Measured = Callable[[str], None]
+
+LINES: Final = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LINES] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash[LINES]:
+        terminalreporter.section("measured")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def measured(request: pytest.FixtureRequest) -> Measured:
+    """What it is called with stands below the results."""
+    return request.config.stash[LINES].append
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, measured: Measured) -> Iterator[Image]:
+    """The image, built on the base that was named, else on one of our own."""
+    with Storage(tmp_path_factory.mktemp("storage")) as storage:
+        base = os.environ.get(BASE_VARIABLE) or storage.add_base(ensure_base(cache_directory()))
+        built = storage.build(base=base)
+        measured(f"base: {base}")
+        measured(f"build: {built.build_seconds:.0f} s")
+        yield built
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where containers of a test have their bundles."""
+    return tmp_path / "containers"

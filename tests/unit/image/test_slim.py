@@ -1,0 +1,151 @@
+"""What the image leaves out: only what is listed, and nothing that winpool imports."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.documents import ROOT
+from slim import CUTS, Cut, SlimError, main, slim
+
+SITE = "lib/python3.13/site-packages"
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+site, source = sys.argv[1:]
+sys.path[:0] = [source, site]
+import winpool
+for module in pkgutil.walk_packages(winpool.__path__, "winpool."):
+    importlib.import_module(module.name)
+outside = [path for path in sys.path if "site-packages" in path and path != site]
+assert not outside, outside
+print(len([name for name in sys.modules if name.startswith("winpool.")]))
+"""
+
+
+def venv(root: Path, *files: str) -> Path:
+    for name in files:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x" * 10)
+    return root
+
+
+def left(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir())
+
+
+def test_it_removes_what_a_cut_names_and_nothing_else(tmp_path: Path) -> None:
+    root = venv(
+        tmp_path, "a/one.py", "a/two.py", "a/two.txt", "b/tests/deep/x.py", "b/tests/y", "b/z.py", "c.py"
+    )
+    cuts = [Cut("a/*.py", "why", keep=("one.py",)), Cut("*/tests", "why")]
+    removed = slim(root, cuts)
+    assert left(root) == ["a/one.py", "a/two.txt", "b/z.py", "c.py"]
+    assert not (root / "b/tests").exists()
+    assert [(each.cut, each.files, each.size) for each in removed] == [(cuts[0], 1, 10), (cuts[1], 2, 20)]
+
+
+def test_cuts_may_overlap(tmp_path: Path) -> None:
+    root = venv(tmp_path, "a/x.py", "a/RECORD", "b/RECORD", "b/x.py")
+    removed = slim(root, [Cut("a", "why"), Cut("*/RECORD", "why")])
+    assert left(root) == ["b/x.py"]
+    assert [each.files for each in removed] == [2, 1]
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    root = venv(tmp_path, "kept/x.py", "bin/tool")
+    (root / "bin" / "link").symlink_to(root / "kept")
+    slim(root, [Cut("bin/*", "why", keep=("tool",))])
+    assert left(root) == ["bin/tool", "kept/x.py"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "fault"),
+    [
+        pytest.param(Cut("gone/*.py", "why"), "gone/*.py: there is nothing to remove", id="nothing there"),
+        pytest.param(
+            Cut("a/*.py", "why", keep=("one.py", "two.py")),
+            "a/*.py: there is nothing to remove",
+            id="all kept",
+        ),
+        pytest.param(
+            Cut("a/*.py", "why", keep=("three.py",)),
+            "a/*.py: there is no three.py to keep",
+            id="kept is gone",
+        ),
+    ],
+)
+def test_a_cut_that_does_not_fit_any_more_fails_before_anything_is_removed(
+    tmp_path: Path, cut: Cut, fault: str
+) -> None:
+    root = venv(tmp_path, "a/one.py", "a/two.py", "c.py")
+    with pytest.raises(SlimError, match=re.escape(fault)):
+        slim(root, [Cut("c.py", "why"), cut])
+    assert left(root) == ["a/one.py", "a/two.py", "c.py"]
+
+
+def test_all_faults_are_named_at_once_and_the_exit_code_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert [cut.pattern for cut in CUTS if cut.pattern not in said] == []
+    assert "correct CUTS" in said
+    assert "Traceback" not in said
+
+
+def test_it_asks_for_one_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_each_cut_has_a_reason_and_is_listed_once() -> None:
+    assert [cut for cut in CUTS if len(cut.reason) < 10] == []
+    assert len({cut.pattern for cut in CUTS}) == len(CUTS)
+
+
+def test_all_that_winpool_imports_is_left_of_what_is_pinned(tmp_path: Path) -> None:
+    """The pinned packages as installed here, slimmed, with nothing else to import from but Python itself."""
+    site = tmp_path / SITE
+    copy_pinned(site)
+    venv(tmp_path, "bin/python", "bin/python3", "bin/python3.13", "bin/kubectl-winpool", "bin/kopf")
+    removed = {each.cut.pattern: each for each in slim(tmp_path)}
+    assert len(removed) == len(CUTS)
+    assert sum(each.size for each in removed.values()) > 70_000_000, "most of it is to go"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", IMPORT_ALL, str(site), str(ROOT / "operator")],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(list((ROOT / "operator" / "winpool").rglob("*.py"))) - 1
+
+
+def copy_pinned(to: Path) -> None:
+    """Link, or copy to another file system, the files of everything in requirements/run.txt.
+
+    With their byte code, which counts as long as the times are the same: to compile it all again takes long.
+    """
+    pins = re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / "run.txt").read_text(), re.MULTILINE)
+    for name in pins:
+        distribution = importlib.metadata.distribution(name)
+        for file in distribution.files or ():
+            if ".." in file.parts:
+                continue
+            target = to / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = Path(str(distribution.locate_file(file)))
+            try:
+                os.link(source, target)
+            except OSError:
+                shutil.copy2(source, target)
