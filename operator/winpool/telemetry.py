@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from winpool.control.relist.relister import Relister
     from winpool.control.stats import ControlStats
     from winpool.feed.supervisor import Feed
+    from winpool.lease.seat import Seat
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
     from winpool.serve.definitions import Definition, Labels
@@ -51,6 +52,7 @@ class Telemetry:
         feed: Feed,
         stats: ControlStats,
         pod_passes: PodPassStats,
+        seat: Seat,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -62,6 +64,7 @@ class Telemetry:
         self._feed = feed
         self._stats = stats
         self._pod_passes = pod_passes
+        self._seat = seat
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
@@ -101,6 +104,7 @@ class Telemetry:
             **of_requests(self._transport.stats),
             **of_nodes(self._nodes.stats),
             **of_pod_passes(self._pod_passes),
+            **of_lease(self._seat),
         }
 
 
@@ -122,6 +126,16 @@ def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float
         definitions.NODE_EVENTS: {(): stats.events},
         definitions.NODE_STALE: {(): stats.dropped},
         definitions.NODE_UNREADABLE: {(): stats.undecodable},
+    }
+
+
+def of_lease(seat: Seat) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about the Lease; the difference of clocks only where one was seen."""
+    skew = seat.skew.seconds
+    return {
+        definitions.LEADER: {(): float(seat.leads)},
+        definitions.LEASE_SKEW: {} if skew is None else {(): skew},
+        definitions.SECOND_OPERATOR: {(): float(seat.other_runs)},
     }
 
 

@@ -219,6 +219,27 @@ GUARD_IN_FORCE: Final = Definition(
     "1 while the admission policy stands that keeps kubelets from writing our keys on nodes, 0 while it does "
     "not.",
 )
+LEADER: Final = Definition(
+    "winpool_leader",
+    "gauge",
+    (),
+    "1 while this process may write: it holds the Lease and its term lasts, or it runs without leader "
+    "election. 0 while it stands by.",
+)
+LEASE_SKEW: Final = Definition(
+    "winpool_lease_clock_skew_seconds",
+    "gauge",
+    (),
+    "Seconds by which the clock of this process was ahead of that of the operator that holds the Lease, at "
+    "its last renewal. No sample where no renewal of another operator was seen.",
+)
+SECOND_OPERATOR: Final = Definition(
+    "winpool_second_operator",
+    "gauge",
+    (),
+    "1 while another operator renews the Lease although this one runs without leader election, so that both "
+    "write.",
+)
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
 
@@ -255,6 +276,9 @@ DEFINITIONS: Final = (
     EVENTS_POSTED,
     EVENTS_DROPPED,
     GUARD_IN_FORCE,
+    LEADER,
+    LEASE_SKEW,
+    SECOND_OPERATOR,
     READY,
     BUILD_INFO,
 )
