@@ -6,28 +6,23 @@ apart. The order is by the audit log: when the API server received each write.
 
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from harness.election import (
-    ELECTING,
-    LEASE,
     Pair,
     delete_lease,
     identity_of,
-    lease,
     leads,
+    lease,
     stands_by,
     wait_leading,
 )
 from harness.nodes import labels_of
-from harness.waiting import eventually, holds
+from harness.waiting import eventually
 from harness.world import World
-from winpool.lease.terms import LEASE_SECONDS
 
 pytestmark = [pytest.mark.xdist_group("lease"), pytest.mark.timeout(600)]
 """The Lease is one for the whole cluster, so its tests run one after the other."""
@@ -53,8 +48,11 @@ def drift(world: World, *names: str) -> None:
 
 def wait_repaired(world: World, *names: str) -> None:
     """Return when each of the nodes has its label again."""
-    for name in names:
-        eventually(lambda name=name: TEAM in labels_of(world.node(name)), what=f"{name} repaired")
+    eventually(
+        lambda: all(TEAM in labels_of(world.node(name)) for name in names),
+        what=f"{names} repaired",
+        seconds=120,
+    )
 
 
 def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> None:

@@ -23,7 +23,8 @@ _NAMED: Final = re.compile(r"this operator \((\S+_[0-9a-f]{8})\) (?:leads|stands
 
 def identity_of(operator: Operator) -> str:
     """Return the holder identity of an operator since its last start; it has led or stood by since then."""
-    return _NAMED.findall(operator.log_text())[-1]
+    found: list[str] = _NAMED.findall(operator.log_text())
+    return found[-1]
 
 
 def leads(operator: Operator) -> bool:
@@ -37,7 +38,7 @@ def stands_by(operator: Operator) -> bool:
 
 
 class Pair:
-    """Two operators: ``first`` leads, ``second`` stands by, once they are ``start``\\ ed."""
+    """Two operators: ``first`` leads, ``second`` stands by, once ``start`` has returned."""
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "node_relist_seconds": ("9", 9),
     "pod_pass_seconds": ("13", 13),
     "orphan_grace_seconds": ("11", 11),
+    "leader_elect": ("true", True),
     "support_matrix_file": ("/etc/winpool/matrix.yaml", Path("/etc/winpool/matrix.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),

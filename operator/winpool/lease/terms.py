@@ -180,7 +180,7 @@ class Term:
 def claim(before: Record | None, *, identity: str, now: datetime) -> dict[str, Any]:
     """Return the spec with which ``identity`` takes the Lease; ``now`` is the wall clock."""
     transitions = 0 if before is None else before.transitions + 1
-    moment = _after(before, now)
+    moment = _unlike(before, now)
     return {
         "holderIdentity": identity,
         "leaseDurationSeconds": int(LEASE_SECONDS),
@@ -193,19 +193,19 @@ def claim(before: Record | None, *, identity: str, now: datetime) -> dict[str, A
 def renewal(before: Record, *, identity: str, now: datetime) -> dict[str, Any]:
     """Return what a renewal changes of the spec.
 
-    The time always grows: an equal one would be no change to the API server nor to a candidate, and the
-    holder would count a term that the candidate does not know of.
+    The time always changes, whatever the wall clock does: an equal one would be no change to the API server
+    nor to a candidate, and the holder would count a term that the candidate does not know of.
     """
     return {
         "holderIdentity": identity,
         "leaseDurationSeconds": int(LEASE_SECONDS),
-        "renewTime": _after(before, now),
+        "renewTime": _unlike(before, now),
     }
 
 
 def release(before: Record, *, now: datetime) -> dict[str, Any]:
     """Return what a holder that has stopped writing changes of the spec."""
-    moment = _after(before, now)
+    moment = _unlike(before, now)
     return {
         "holderIdentity": "",
         "leaseDurationSeconds": RELEASED_SECONDS,
@@ -214,11 +214,9 @@ def release(before: Record, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _after(before: Record | None, now: datetime) -> str:
+def _unlike(before: Record | None, now: datetime) -> str:
     renewed = None if before is None else before.renewed
-    if renewed is not None and now <= renewed < now + timedelta(days=1):
-        now = renewed + _MICROSECOND
-    return written_micro(now)
+    return written_micro(now + _MICROSECOND if now == renewed else now)
 
 
 def written_micro(moment: datetime) -> str:

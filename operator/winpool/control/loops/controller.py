@@ -143,8 +143,11 @@ class Controller:
 
     def when_leading(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return, by name, the further loops to run. They wait for ``begin``."""
-        loops = {"pods": self.pod_pass, "pods of nodes": self.node_looks, "sweeper": self.sweeper}
-        return {name: self._after_begin(loop.run) for name, loop in loops.items()}
+        return {
+            "pods": self._after_begin(self.pod_pass.run),
+            "pods of nodes": self._after_begin(self.node_looks.run),
+            "sweeper": self._after_begin(self.sweeper.run),
+        }
 
     async def _after_begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await self._begun.wait()
