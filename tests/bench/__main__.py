@@ -18,6 +18,7 @@ from bench.groundcost import run_ground_cost
 from bench.join import run_join
 from bench.report import Report
 from bench.storm import run_storm
+from bench.takeover import run_takeover
 from testbed.errors import TestbedError
 
 BROKEN, MISSED, INTERRUPTED = 1, 3, 130
@@ -51,6 +52,8 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         )
     if given.bench == "storm":
         return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
+    if given.bench == "takeover":
+        return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
     if given.bench == "join":
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
@@ -87,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     join = benches.add_parser("join", help="how long nodes that join stand open")
     join.add_argument("--nodes", type=_positive, default=1000)
     join.add_argument("--pods", type=_count, default=0)
+    takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
+    takeover.add_argument("--runs", type=_positive, default=3)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)

@@ -119,7 +119,10 @@ class LeaseTransport:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, *, silence_seconds: float
+        self,
+        request: Request,
+        *,
+        silence_seconds: float,  # noqa: ARG002 - it is never silent
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch, as ``Transport.stream``."""
         self._note(request.verb)

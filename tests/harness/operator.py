@@ -123,7 +123,7 @@ class Operator:
                     return float(match[2])
         return None
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Send it a signal that does not end it, such as SIGSTOP."""
         os.kill(self.pid, number)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from winpool.cluster.named_watch import NamedWatch
-from winpool.lease.door import ATTEMPT_SECONDS, Door
+from winpool.lease.door import Door
 from winpool.lease.terms import (
     RETRY_SECONDS,
     Move,
@@ -105,9 +105,8 @@ class Candidate:
     async def _try(self) -> Won | None:
         """Look, and take the Lease where that is permitted. After a failure, return after a pause."""
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                won = await self._acquire()
-        except (ApiError, TimeoutError) as error:
+            won = await self._acquire()
+        except ApiError as error:
             if not isinstance(error, Conflict | AlreadyExists):  # of these, another candidate was faster
                 self._faults.note(error)
             await asyncio.sleep(RETRY_SECONDS * _uniform(1, 1 + JITTER))

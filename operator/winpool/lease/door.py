@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.cluster.access import explained
-from winpool.cluster.errors import ApiError, Unavailable
+from winpool.cluster.errors import ApiError, NoAnswer
 from winpool.cluster.outage import Outage
 from winpool.lease.wire import Found, create_request, get_request, patch_request, read_lease
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ATTEMPT_SECONDS: Final = 4.0
-"""For one attempt, of up to three requests. An API server that works answers each in milliseconds. A
-connection that was cut shows by this limit only. A term of 10 s then has the time for a second attempt, on a
-new connection."""
+REQUEST_SECONDS: Final = 4.0
+"""For one request. An API server that works answers in milliseconds. A connection that was cut shows by this
+limit only, and a term of 10 s then has the time for a second attempt, on a new connection."""
 
 
 class Door:
@@ -46,7 +46,12 @@ class Door:
         return await self._ask(patch_request(spec, resource_version=found.resource_version))
 
     async def _ask(self, request: Request) -> Found:
-        return read_lease(await self._transport.request(request), label=request.label)
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                answer = await self._transport.request(request)
+        except TimeoutError:
+            raise NoAnswer(f"{request.label}: no answer within {REQUEST_SECONDS:.0f} s") from None
+        return read_lease(answer, label=request.label)
 
 
 class Faults:
@@ -57,11 +62,10 @@ class Faults:
         self._outage = Outage("Lease", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
 
     def note(self, error: ApiError | TimeoutError) -> None:
-        """Note a failed attempt."""
-        if isinstance(error, ApiError):
-            told = explained(error)
-        else:
-            told = Unavailable(f"no answer within {ATTEMPT_SECONDS:.0f} s", reason="NoAnswer")
+        """Note a failed attempt; a TimeoutError is the end of the term during one."""
+        told = (
+            explained(error) if isinstance(error, ApiError) else NoAnswer("no answer before the term ended")
+        )
         self.last = told.message
         self._outage.failed(told)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.cluster.errors import ApiError, Conflict, NotFound
 from winpool.lease.candidate import Candidate, Won
 from winpool.lease.clock import running_on, utc_now
-from winpool.lease.door import ATTEMPT_SECONDS, Door, Faults
+from winpool.lease.door import Door, Faults
 from winpool.lease.skew import Skew
 from winpool.lease.terms import LEASE_SECONDS, RETRY_SECONDS, Term, release, renewal
 
@@ -110,7 +110,7 @@ class Keeper:
                 why = self._faults.last or "the process or its machine did not run for so long"
                 raise LeaseLostError(f"it was not renewed in time: {why}")
             try:
-                async with asyncio.timeout(min(ATTEMPT_SECONDS, left)):
+                async with asyncio.timeout(left):
                     renewed = await self._renew(found)
             except NotFound:
                 raise LeaseLostError("someone deleted it") from None

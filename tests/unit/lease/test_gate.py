@@ -45,7 +45,7 @@ class SlowHeader:
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def header(self, *, within: float | None = None) -> str:  # noqa: ASYNC109 - the protocol's name
+    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - it waits for the test
         await self.ready.wait()
         return "Bearer t"
 

@@ -169,7 +169,7 @@ async def test_it_ends_in_time_where_requests_are_never_answered() -> None:
         await asyncio.sleep(10)
         last = first.door.times("patch")[-1]
         first.door.seconds = 1000
-        assert await first.lost() == "it was not renewed in time: no answer within 4 s"
+        assert await first.lost() == "it was not renewed in time: no answer before the term ended"
         assert now() <= last + TERM_SECONDS + SLACK
         assert len([at for at in first.door.times("patch") if at > last]) >= 2, "one more attempt at least"
 
@@ -357,13 +357,13 @@ async def test_without_election_a_second_operator_is_noticed_once_by_its_renewal
         await asyncio.sleep(1)
         assert (begun, other.leads) == ([True], True)
         await asyncio.sleep(60)
-        assert other.other_runs
+        ran = [other.other_runs]
         warned = [each for each in caplog.messages if "a second operator is running" in each]
         assert len(warned) == 1
         assert "a renews the Lease winpool-system/winpool" in warned[0]
         await first.kill()
         await asyncio.sleep(LEASE_SECONDS + 1)
-        assert not other.other_runs
+        assert [*ran, other.other_runs] == [True, False]
         assert {verb for _, verb in door.asked} == {"list", "watch"}
         task.cancel()
 
