@@ -38,7 +38,7 @@ USER_AGENT: Final = f"winpool/{__version__}"
 MAX_CONNECTIONS: Final = 64
 """HTTP/1.1 has one request per connection. 32 node patches in flight (more gain nothing against an API
 server on two cores), and as many connections for the rest: 8 evictions, 8 writes of conditions, 8 lists of
-the pods of a node, four watches, and requests of milliseconds: lists, status writes and events. The API
+the pods of a node, five watches, and requests of milliseconds: lists, status writes and events. The API
 server itself accepts 400 reads and 200 writes at once by default."""
 
 CONNECT_SECONDS: Final = 10.0
