@@ -77,7 +77,8 @@ def test_a_setting_can_be_given_by_environment(
 
 @pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
 def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
-    assert getattr(by_flags(f"--{name.replace('_', '-')}", text), name) == value
+    flag = f"--{name.replace('_', '-')}"
+    assert getattr(by_flags(flag) if value is True else by_flags(flag, text), name) == value
     assert getattr(by_flags(f"--{name.replace('_', '-')}={text}"), name) == value
 
 
