@@ -78,8 +78,12 @@ def test_a_setting_can_be_given_by_environment(
 @pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
 def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
     flag = f"--{name.replace('_', '-')}"
-    assert getattr(by_flags(flag) if value is True else by_flags(flag, text), name) == value
-    assert getattr(by_flags(f"--{name.replace('_', '-')}={text}"), name) == value
+    if isinstance(value, bool):  # argparse gives such a flag no value
+        assert getattr(by_flags(flag), name) is True
+        assert getattr(by_flags(flag.replace("--", "--no-")), name) is False
+        return
+    assert getattr(by_flags(flag, text), name) == value
+    assert getattr(by_flags(f"{flag}={text}"), name) == value
 
 
 def test_the_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
