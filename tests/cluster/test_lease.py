@@ -62,7 +62,7 @@ def wait_repaired(world: World, *names: str) -> None:
 
 
 def wait_renewed(world: World, operator: Operator) -> None:
-    """Return when the operator has renewed the Lease for longer than a lease lasts, and nobody else had it."""
+    """Return when the operator has renewed the Lease for longer than a lease lasts, and no other had it."""
     renewals: set[str] = set()
 
     def check() -> bool:
