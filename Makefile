@@ -183,7 +183,10 @@ WRITES ?= 10
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
-.PHONY: bench-contract bench-fence bench-join bench-storm bench-testbed
+# Of bench-takeover: how often each fault.
+RUNS ?= 3
+
+.PHONY: bench-contract bench-fence bench-join bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -200,6 +203,10 @@ bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they are 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build
 	@$(bench) fence --labels $(LABELS) --rounds $(ROUNDS) --writes $(WRITES)
+
+bench-takeover: $(INSTALLED) ## Two operators, and the one that leads fails in five ways: how long until the other writes
+	@$(BIN)/python -m testbed build
+	@$(bench) takeover --runs $(RUNS)
 
 bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for each of SIZES
 	@$(BIN)/python -m testbed build

@@ -22,7 +22,6 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.cluster.guard import Guard
 from winpool.cluster.pool_kind import PoolKind
 from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
 from winpool.control.loops.controller import Controller
 from winpool.control.relist.absences import Absences
@@ -31,6 +30,10 @@ from winpool.decide import ROOMS
 from winpool.feed.own_tasks import OwnTasks
 from winpool.feed.registry import make_registry
 from winpool.feed.supervisor import Feed
+from winpool.lease.clock import make_identity
+from winpool.lease.keeper import LeaseLostError
+from winpool.lease.others import OtherOperator
+from winpool.lease.seat import seated
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolCollector
 from winpool.serve.tls import ServingTls, TlsFilesError
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     import kopf
 
     from winpool.cluster.credentials import Connection
+    from winpool.cluster.transport import Transport
+    from winpool.lease.seat import Seat
     from winpool.objects.node import Node
     from winpool.rooms import Room
     from winpool.settings import Settings
@@ -68,7 +73,10 @@ class App:
         cluster_rows: tuple[Row, ...] = (),
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
+        seat: Seat | None = None,
     ) -> None:
+        """Make the parts; without a ``seat`` there is no leader election."""
+        self._seat = seat or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings
         self._connection = connection
@@ -133,10 +141,9 @@ class App:
             asyncio.create_task(self._pool_kind.run(), name="kind"),
             asyncio.create_task(self._controller.relister.run(), name="pools"),
             asyncio.create_task(self._recorder.run(), name="events"),
-            asyncio.create_task(self._controller.pod_pass.run(), name="pods"),
-            asyncio.create_task(self._controller.node_looks.run(), name="pods of nodes"),
-            asyncio.create_task(self._controller.sweeper.run(), name="sweeper"),
             asyncio.create_task(self._feed.run(), name="feed"),
+            *(asyncio.create_task(work, name=name) for name, work in self._controller.when_leading().items()),
+            asyncio.create_task(self._seat.run(self._controller.begin), name="Lease"),
         ]
         if self._tls is not None:
             tasks.append(asyncio.create_task(self._tls.run(), name="tls"))
@@ -144,7 +151,10 @@ class App:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             broken = [task for task in tasks[1:] if task.done()]
             for task in broken:
-                log.error("the task '%s' ended, so the process ends", task.get_name(), exc_info=_error(task))
+                error, why = _error(task), ""
+                if isinstance(error, LeaseLostError):  # no bug of ours, which a traceback would look like
+                    error, why = None, f": {error}"
+                log.error("the task '%s' ended, so the process ends%s", task.get_name(), why, exc_info=error)
         finally:
             await self._shut_down(tasks, server)
         return 1 if broken else 0
@@ -176,6 +186,7 @@ class App:
         await self._controller.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recorder.flush()
+        await self._seat.release()
         await server.close()
 
     def _make_controller(self, clock: Clock, cluster_rows: tuple[Row, ...]) -> Controller:
@@ -208,6 +219,7 @@ class App:
             pod_passes=self._controller.pod_pass.stats,
             access=self._access,
             tls=self._tls,
+            seat=self._seat,
         )
 
     def _make_registry(self) -> kopf.OperatorRegistry:
@@ -288,8 +300,16 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
         log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
         return 1
     refusals = FirstRefusals(monotonic=time.monotonic)
-    async with Transport(connection, refusals=refusals) as transport:
+    identity = make_identity(socket.gethostname())
+    seating = seated(connection, identity=identity, elects=settings.leader_elect, refusals=refusals)
+    async with seating as (transport, seat):
         app = App(
-            settings, connection=connection, transport=transport, tls=tls, cluster_rows=rows, rooms=rooms
+            settings,
+            connection=connection,
+            transport=transport,
+            seat=seat,
+            tls=tls,
+            cluster_rows=rows,
+            rooms=rooms,
         )
         return await app.run()

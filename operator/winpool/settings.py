@@ -118,6 +118,13 @@ class Settings(BaseSettings):
             "the operator releases the nodes of that pool.",
         ),
     ] = 300
+    leader_elect: Annotated[
+        bool,
+        Field(
+            description="Write only while this process holds the Lease winpool in the namespace "
+            "winpool-system, and stand by otherwise. Needed for more than one replica."
+        ),
+    ] = False
     support_matrix_file: Annotated[
         Path | None,
         Field(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from winpool.control.relist.relister import Relister
     from winpool.control.stats import ControlStats
     from winpool.feed.supervisor import Feed
+    from winpool.lease.seat import Seat
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
     from winpool.serve.access import Access
@@ -56,6 +57,7 @@ class Telemetry:
         pod_passes: PodPassStats,
         access: Access | None = None,
         tls: ServingTls | None = None,
+        seat: Seat,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -69,6 +71,7 @@ class Telemetry:
         self._pod_passes = pod_passes
         self._access = access
         self._tls = tls
+        self._seat = seat
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
@@ -110,6 +113,7 @@ class Telemetry:
             **of_pod_passes(self._pod_passes),
             **of_access(self._access),
             **of_tls(self._tls),
+            **of_lease(self._seat),
         }
 
 
@@ -131,6 +135,16 @@ def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float
         definitions.NODE_EVENTS: {(): stats.events},
         definitions.NODE_STALE: {(): stats.dropped},
         definitions.NODE_UNREADABLE: {(): stats.undecodable},
+    }
+
+
+def of_lease(seat: Seat) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics about the Lease; the difference of clocks only where one was seen."""
+    skew = seat.skew.seconds
+    return {
+        definitions.LEADER: {(): float(seat.leads)},
+        definitions.LEASE_SKEW: {} if skew is None else {(): skew},
+        definitions.SECOND_OPERATOR: {(): float(seat.other_runs)},
     }
 
 

@@ -19,6 +19,7 @@ from bench.groundcost import run_ground_cost
 from bench.join import run_join
 from bench.report import Report
 from bench.storm import run_storm
+from bench.takeover import run_takeover
 from testbed.errors import TestbedError
 
 BROKEN, MISSED, INTERRUPTED = 1, 3, 130
@@ -52,6 +53,8 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         )
     if given.bench == "storm":
         return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
+    if given.bench == "takeover":
+        return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
     if given.bench == "join":
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
@@ -96,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     fence.add_argument("--labels", type=_positive, default=20_000)
     fence.add_argument("--rounds", type=_positive, default=5)
     fence.add_argument("--writes", type=_positive, default=10)
+    takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
+    takeover.add_argument("--runs", type=_positive, default=3)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")
     testbed.add_argument("--sizes", type=_positive, nargs="+", default=[1000, 5000])
     testbed.add_argument("--idle-seconds", type=_positive, default=60)

@@ -24,8 +24,8 @@ from bench.rounds import middle
 from bench.sampling import cpu_seconds
 from bench.targets import Target, at_most, exactly, of_the_machine, told
 from harness.identity import Caller
+from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, BINDINGS
 from winpool.api.fence import policies
-from winpool.api.guard import API_GROUP, API_VERSION, BINDING_KIND, BINDINGS
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 
 NODE: Final = "stuffed"

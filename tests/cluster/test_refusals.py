@@ -27,6 +27,7 @@ WATCHED: Final = [("watch", resource) for resource in ("nodes", "windowsnodepool
 """What an operator asks for as soon as there is an API server again."""
 GROUPS: Final = {
     "customresourcedefinitions": "apiextensions.k8s.io",
+    "leases": "coordination.k8s.io",
     "validatingadmissionpolicies": "admissionregistration.k8s.io",
     "validatingadmissionpolicybindings": "admissionregistration.k8s.io",
     "windowsnodepools": "winpool.dev",

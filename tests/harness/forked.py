@@ -26,6 +26,7 @@ IMPORTED: Final = (
     "winpool.logs",
     "testbed.winsim.__main__",
     "harness.second_room",
+    "harness.jumping_clock",
 )
 """What is imported once: the modules whose ``main`` may be asked for, and what those import when they run."""
 

@@ -133,6 +133,22 @@ class Operator:
                     return float(match[2])
         return None
 
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal that does not end it, such as SIGSTOP."""
+        os.kill(self.pid, number)
+
+    def wait_ended(self, *, seconds: float = 60) -> int:
+        """Return the exit code once it has ended by itself.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs after so many seconds.
+
+        """
+        assert self._process is not None, "it is not running"
+        code = self._process.wait(timeout=seconds)
+        self._process = None
+        return code
+
     def kill(self) -> None:
         """SIGKILL: no last word."""
         self._end(signal.SIGKILL)

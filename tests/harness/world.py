@@ -43,6 +43,7 @@ class World:
         self.operator = Operator(
             kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "operator.log"
         )
+        self._further: list[Operator] = []
         self._simulators: list[Forked] = []
         self._fleets = 0
 
@@ -210,6 +211,26 @@ class World:
 
     # The operator
 
+    def further_operator(
+        self,
+        *,
+        environment: Mapping[str, str],
+        kubeconfig: Path | None = None,
+        module: str = "winpool.__main__",
+    ) -> Operator:
+        """Return an operator beside ``operator``, not started yet; ``close`` kills it before all else.
+
+        Its account is the same. In the audit log its identity, which it logs, is part of the User-Agent.
+        """
+        operator = Operator(
+            kubeconfig=kubeconfig or self.testbed.kubeconfig("winpool"),
+            log_file=self.directory / f"operator-{len(self._further) + 2}.log",
+            environment=environment,
+            module=module,
+        )
+        self._further.append(operator)
+        return operator
+
     def write_gate(self, *, passes: int) -> WriteGate:
         """Return what holds all writes of the operator to nodes but so many; use it with ``with``."""
         return WriteGate(self.testbed, passes=passes, node=min(self.nodes()))
@@ -262,6 +283,8 @@ class World:
 
     def close(self) -> None:
         """Take the test's things away, and assert that nothing of its suffix is left."""
+        for operator in self._further:
+            operator.close()
         try:
             if self.pools() and not self.operator.running:
                 self.operator.close()

@@ -43,6 +43,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "node_relist_seconds": ("9", 9),
     "pod_pass_seconds": ("13", 13),
     "orphan_grace_seconds": ("11", 11),
+    "leader_elect": ("true", True),
     "support_matrix_file": ("/etc/winpool/matrix.yaml", Path("/etc/winpool/matrix.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
@@ -88,9 +89,14 @@ def test_a_setting_can_be_given_by_environment(
 
 @pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
 def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
+    flag = f"--{name.replace('_', '-')}"
     others = [f"--{other.replace('_', '-')}={given}" for other, given in others_of(name).items()]
-    assert getattr(by_flags(*others, f"--{name.replace('_', '-')}", text), name) == value
-    assert getattr(by_flags(f"--{name.replace('_', '-')}={text}", *others), name) == value
+    if isinstance(value, bool):  # argparse gives such a flag no value
+        assert getattr(by_flags(*others, flag), name) is True
+        assert getattr(by_flags(*others, flag.replace("--", "--no-")), name) is False
+        return
+    assert getattr(by_flags(*others, flag, text), name) == value
+    assert getattr(by_flags(f"{flag}={text}", *others), name) == value
 
 
 def test_the_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.api.fence import NAMESPACE
-from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.keys import NAMESPACE, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode
 from winpool.cli.uninstall_facts import About, Caution, Unread
 from winpool.cli.uninstall_keys import BY_HAND, about_keys, some

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.fence import NAMESPACE
-from winpool.api.keys import SHORT_NAME
+from winpool.api.keys import NAMESPACE, SHORT_NAME
 from winpool.cli.uninstall_cautions import cautions_of
 from winpool.cli.uninstall_commands import Commands, some_at_once
 from winpool.cli.uninstall_facts import FenceFact, GuardFact, Unread

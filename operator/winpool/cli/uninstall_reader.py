@@ -7,17 +7,10 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from winpool.api.fence import NAMESPACE, NO_EXECUTE_FENCE, NODE_FENCE, POOL_FENCE
-from winpool.api.guard import (
-    API_GROUP,
-    API_VERSION,
-    BINDING_KIND,
-    BINDINGS,
-    GUARD_NAME,
-    POLICIES,
-    POLICY_KIND,
-)
-from winpool.api.keys import CRD_NAME
+from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, BINDINGS, POLICIES, POLICY_KIND
+from winpool.api.fence import NO_EXECUTE_FENCE, NODE_FENCE, POOL_FENCE
+from winpool.api.guard import GUARD_NAME
+from winpool.api.keys import CRD_NAME, NAMESPACE
 from winpool.cli.lenient import items, mapping
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cli.uninstall_facts import Facts, FenceFact, GuardFact, Unread

@@ -143,6 +143,10 @@ class StreamGarbled(Unavailable):
     """A line of a watch, or an answer, is not what Kubernetes sends."""
 
 
+class NotLeading(ApiError):
+    """Never sent: this process may not write now, since it is not the operator that leads."""
+
+
 class TooLarge(ApiError):
     """An answer or a line is larger than the limit for what is kept in memory."""
 

@@ -33,7 +33,8 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetch
 class Target:
     """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
 
-    With ``metadata_only`` its spec is not requested, and is empty.
+    ``namespace`` is empty for an object in none. With ``metadata_only`` its spec is not requested, and is
+    empty.
     """
 
     group: str
@@ -41,6 +42,7 @@ class Target:
     resource: str
     kind: str
     name: str
+    namespace: str = ""
     metadata_only: bool = False
 
     def list_request(self) -> Request:
@@ -66,7 +68,9 @@ class Target:
         # RBAC permits list and watch by resourceNames only with exactly this field selector:
         # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
         query = {"fieldSelector": f"metadata.name={self.name}", **more}
-        path = f"/apis/{self.group}/{self.version}/{self.resource}?{urlencode(query, quote_via=quote)}"
+        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
+        collection = f"/apis/{self.group}/{self.version}/{inside}{self.resource}"
+        path = f"{collection}?{urlencode(query, quote_via=quote)}"
         return Request(
             verb=verb,
             resource=self.resource,

@@ -1,6 +1,7 @@
 """How a request reaches the API server: the present TLS context, the server's expected name, and the proxy.
 
-Our own session and those of guests use the same class of request, since guests do not set these.
+Our own session and those of guests use the same class of request, since guests do not set these. It also is
+the last place before a request is sent, and so where a write of a process that may not write ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ import aiohttp
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from winpool.cluster.errors import NotLeading
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp.connector import Connection as Socket
     from yarl import URL
 
     from winpool.cluster.credentials import Connection
@@ -20,8 +26,18 @@ if TYPE_CHECKING:
 _NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
 
 
-def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.ClientRequest]:
+_READS: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_REVIEWS: Final = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+"""Reviews of tokens and rights are POSTs that change nothing."""
+
+
+def requests_over(
+    connection: Connection, *, user_agent: str, may_write: Callable[[], bool] = lambda: True
+) -> type[aiohttp.ClientRequest]:
     """Return the class of requests that use the TLS, name and proxy of ``connection`` in any session.
+
+    A write raises NotLeading where ``may_write`` returns False. It is asked when the connection is there and
+    nothing was sent on it: waiting for credentials or for a connection can take half a minute.
 
     The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
     """
@@ -33,6 +49,16 @@ def requests_over(connection: Connection, *, user_agent: str) -> type[aiohttp.Cl
             if proxy is not None:
                 options.update(proxy=proxy.url, proxy_headers=proxy_headers())
             super().__init__(method, url, **options)
+
+        async def send(self, conn: Socket) -> aiohttp.ClientResponse:
+            """Send it, unless it is a write that may not be."""
+            is_write = self.method not in _READS and not self.url.path.startswith(_REVIEWS)
+            if is_write and not may_write():
+                raise NotLeading(
+                    f"{self.method} {self.url.path}: not sent: this operator does not hold the Lease"
+                    " winpool-system/winpool"
+                )
+            return await super().send(conn)
 
         @property
         def request_info(self) -> aiohttp.RequestInfo:

@@ -38,7 +38,7 @@ USER_AGENT: Final = f"winpool/{__version__}"
 MAX_CONNECTIONS: Final = 64
 """HTTP/1.1 has one request per connection. 32 node patches in flight (more gain nothing against an API
 server on two cores), and as many connections for the rest: 8 evictions, 8 writes of conditions, 8 lists of
-the pods of a node, four watches, and requests of milliseconds: lists, status writes and events. The API
+the pods of a node, five watches, and requests of milliseconds: lists, status writes and events. The API
 server itself accepts 400 reads and 200 writes at once by default."""
 
 CONNECT_SECONDS: Final = 10.0
@@ -72,13 +72,20 @@ class Transport:
         stats: RequestStats | None = None,
         refusals: FirstRefusals | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        identity: str = "",
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Make a transport. With ``refusals``, a refusal that has not lasted is an UnconfirmedRefusal."""
+        """Make a transport. With ``refusals``, a refusal that has not lasted is an UnconfirmedRefusal.
+
+        ``identity`` distinguishes this process from others of the same account: it is part of the User-Agent,
+        which the audit log has. Where ``may_write`` returns False, a write is not sent and is NotLeading.
+        """
+        self._user_agent = f"{USER_AGENT} ({identity})" if identity else USER_AGENT
         self.stats = stats if stats is not None else RequestStats()
         self._server = connection.server
         self._authorization = connection.authorization
         self._impersonation = connection.impersonation
-        self._request_class = requests_over(connection, user_agent=USER_AGENT)
+        self._request_class = requests_over(connection, user_agent=self._user_agent, may_write=may_write)
         self._refusals = refusals
         self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
         self._guest_refusals = () if refusals is None else (GuestRefusals(refusals),)
@@ -161,7 +168,7 @@ class Transport:
             connector=self._connector,
             connector_owner=False,
             # Uncompressed: gzip takes the API server more time than the bytes take in a cluster's network.
-            headers={hdrs.USER_AGENT: USER_AGENT, hdrs.ACCEPT_ENCODING: "identity"},
+            headers={hdrs.USER_AGENT: self._user_agent, hdrs.ACCEPT_ENCODING: "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=_GUEST_LIMITS,
             request_class=self._request_class,

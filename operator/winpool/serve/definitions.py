@@ -240,6 +240,27 @@ TLS_RELOAD_ERRORS: Final = Definition(
     (),
     "Times that the files of this certificate were read and could not be used. Absent without TLS.",
 )
+LEADER: Final = Definition(
+    "winpool_leader",
+    "gauge",
+    (),
+    "1 while this process may write: it holds the Lease and its term lasts, or it runs without leader "
+    "election. 0 while it stands by.",
+)
+LEASE_SKEW: Final = Definition(
+    "winpool_lease_clock_skew_seconds",
+    "gauge",
+    (),
+    "Seconds by which the clock of this process was ahead of that of the operator that holds the Lease, at "
+    "its last renewal. No sample where no renewal of another operator was seen.",
+)
+SECOND_OPERATOR: Final = Definition(
+    "winpool_second_operator",
+    "gauge",
+    (),
+    "1 while another operator renews the Lease although this one runs without leader election, so that both "
+    "write.",
+)
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
 
@@ -279,6 +300,9 @@ DEFINITIONS: Final = (
     ACCESS_REVIEWS,
     TLS_EXPIRY,
     TLS_RELOAD_ERRORS,
+    LEADER,
+    LEASE_SKEW,
+    SECOND_OPERATOR,
     READY,
     BUILD_INFO,
 )

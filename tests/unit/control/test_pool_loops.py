@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,11 @@ from harness.builders import NOON, Object, a_node
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.stage import on_stage, status_of
+from harness.virtual_time import in_virtual_time
 from harness.writes import relabelled
 from winpool.cluster.errors import ApiError, TooLarge, TooManyRequests, Unavailable
-from winpool.control.loops.pool_loops import GATHER_SECONDS
+from winpool.control.loops.pool_loops import GATHER_SECONDS, PoolLoops
+from winpool.control.stats import ControlStats
 from winpool.objects.node import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
@@ -313,3 +317,31 @@ def test_a_node_whose_pods_cannot_be_listed_is_validated_by_looks_at_all_pods() 
         assert taints_on(cluster, "w1") == {"os"}
 
     on_stage(scene, spec={**HARSH, **STARTUP})
+
+
+@in_virtual_time
+async def test_while_the_operator_stands_by_no_loop_starts_and_then_those_of_all_pools_do() -> None:
+    made: list[str] = []
+    part: Any = SimpleNamespace
+    known = [part(name="a"), part(name="b")]
+
+    def make(name: str) -> Any:
+        made.append(name)
+        return part(close=lambda: None)
+
+    loops = PoolLoops(
+        pools=part(get=lambda name: name, all=lambda: known),
+        observer=part(complete=False),
+        make_reconciler=make,
+        create_task=lambda coro, name: asyncio.create_task(coro, name=name),
+        stats=ControlStats(),
+        stands_by=True,
+    )
+    loops.wake("a")
+    loops.wake_all()
+    await asyncio.sleep(10)
+    before = list(made)
+    loops.begin()
+    await asyncio.sleep(10)
+    assert (before, made) == ([], ["a", "b"])
+    await loops.stop()

@@ -16,7 +16,7 @@ from winpool.control.pod_survey.pod_pass import PodPassStats
 from winpool.control.stats import ControlStats
 from winpool.serve import definitions
 from winpool.serve.access import Access
-from winpool.telemetry import Telemetry, of_access, of_nodes, of_pod_passes, of_requests, of_tls
+from winpool.telemetry import Telemetry, of_access, of_lease, of_nodes, of_pod_passes, of_requests, of_tls
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,7 @@ def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
         guard=part(),
         stats=part(),
         pod_passes=part(),
+        seat=part(),
     )
 
 
@@ -81,6 +82,19 @@ def test_the_end_of_the_certificate_is_served_where_it_is_known(
     tls: Any = SimpleNamespace(expires=expires, errors=3)
     assert of_tls(tls) == {definitions.TLS_EXPIRY: served, definitions.TLS_RELOAD_ERRORS: {(): 3}}
     assert of_tls(None) == {}
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_the_lease_is_served_and_the_difference_of_clocks_where_one_was_seen(leads: bool) -> None:
+    part: Any = SimpleNamespace
+    seat = part(leads=leads, other_runs=not leads, skew=part(seconds=None))
+    assert of_lease(seat) == {
+        definitions.LEADER: {(): leads},
+        definitions.LEASE_SKEW: {},
+        definitions.SECOND_OPERATOR: {(): not leads},
+    }
+    seat.skew.seconds = -7.5
+    assert of_lease(seat)[definitions.LEASE_SKEW] == {(): -7.5}
 
 
 def test_requests_are_served_as_they_are_counted() -> None:
@@ -139,6 +153,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         guard=part(identity="", known=True),
         stats=made[ControlStats],
         pod_passes=made[PodPassStats],
+        seat=part(leads=True, other_runs=False, skew=part(seconds=None)),
     ).numbers()
     served = {value for samples in numbers.values() for value in samples.values()}
     assert {name for name, mark in marks.items() if mark not in served} == set()

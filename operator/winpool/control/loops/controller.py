@@ -6,6 +6,7 @@ It decides nothing.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from winpool.cluster.labelled import list_labelled, list_strays
@@ -31,7 +32,6 @@ from winpool.control.stats import ControlStats
 from winpool.decide import ROOMS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine, Sequence
 
     from winpool.cluster.control_plane import ControlPlane
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Controller:
     """The loops of one operator.
 
-    The owner of the tasks runs ``relister``, ``pod_pass``, ``node_looks`` and ``sweeper``; the loop of a pool
-    starts when the pool appears.
+    The owner of the tasks runs ``relister`` and what ``when_leading`` returns; the loop of a pool starts when
+    the pool appears and this operator leads.
     """
 
     def __init__(
@@ -71,7 +71,11 @@ class Controller:
         clock: Clock,
         rooms: Sequence[Room] = ROOMS,
     ) -> None:
-        """Make the loops; ``create_task`` starts that of a pool, with a name, from any context."""
+        """Make the loops; ``create_task`` starts that of a pool, with a name, from any context.
+
+        There is no pass before ``begin``.
+        """
+        self._begun = asyncio.Event()
         self.stats = ControlStats()
         self._transport = transport
         self._pools = pools
@@ -104,6 +108,7 @@ class Controller:
             make_reconciler=self._make_reconciler,
             create_task=create_task,
             stats=self.stats,
+            stands_by=True,
         )
         self._dispatcher = Dispatcher(pools=pools, wake=self._loops.wake)
         self.relister = self._make_relister(period_seconds=pool_relist_seconds)
@@ -130,6 +135,23 @@ class Controller:
         """Ask for a pass of all pools: the guard was added, was removed, or has changed."""
         self._loops.wake_all()
         self.sweeper.guard_changed()
+
+    def begin(self) -> None:
+        """Begin passes over all pools: this operator leads from now on."""
+        self._begun.set()
+        self._loops.begin()
+
+    def when_leading(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Return, by name, the further loops to run. They wait for ``begin``."""
+        return {
+            "pods": self._after_begin(self.pod_pass.run),
+            "pods of nodes": self._after_begin(self.node_looks.run),
+            "sweeper": self._after_begin(self.sweeper.run),
+        }
+
+    async def _after_begin(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await self._begun.wait()
+        await run()
 
     async def stop(self) -> None:
         """End the loops of all pools, wherever they are."""

@@ -46,7 +46,10 @@ class PoolLoops:
         make_reconciler: Callable[[str], Reconciler],
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         stats: ControlStats,
+        stands_by: bool = False,
     ) -> None:
+        """Make the loops; with ``stands_by``, none starts before ``begin``."""
+        self._stands_by = stands_by
         self._pools = pools
         self._observer = observer
         self._make_reconciler = make_reconciler
@@ -55,8 +58,15 @@ class PoolLoops:
         self._wakes: dict[str, Wake] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def begin(self) -> None:
+        """Start the loops of all pools, if this operator has stood by until now."""
+        self._stands_by = False
+        self.wake_all()
+
     def wake(self, name: str) -> None:
-        """Ask for a pass of that pool."""
+        """Ask for a pass of that pool; while this operator stands by, nothing happens."""
+        if self._stands_by:
+            return
         if wake := self._wakes.get(name):
             wake.set()
         elif self._pools.get(name):

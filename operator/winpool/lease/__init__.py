@@ -1,0 +1,1 @@
+"""Which of several operators may write: a Lease of our own in the namespace winpool-system."""

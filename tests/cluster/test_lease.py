@@ -1,0 +1,231 @@
+"""Two operators and one Lease: one writes, the other takes over, and never do both write.
+
+Both run under one account. Their identity is in the User-Agent of each request, so the audit log tells them
+apart. The order is by the audit log: when the API server received each write.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from harness.election import (
+    ELECTING,
+    Pair,
+    delete_lease,
+    identity_of,
+    leads,
+    lease,
+    stands_by,
+    wait_leading,
+)
+from harness.jumping_clock import environment, set_clock
+from harness.nodes import labels_of
+from harness.operator import Operator
+from harness.waiting import eventually
+from harness.world import World
+from testbed.faults import FaultProxy, on, stall
+from winpool.lease.terms import LEASE_SECONDS, RETRY_SECONDS
+
+pytestmark = [pytest.mark.xdist_group("lease"), pytest.mark.timeout(600)]
+"""The Lease is one for the whole cluster, so its tests run one after the other."""
+
+TEAM: Final = "example.com/team"
+SPEC: Final[dict[str, Any]] = {"labels": {TEAM: "payments"}}
+
+
+@pytest.fixture(autouse=True)
+def no_lease(world: World) -> Iterator[None]:
+    """Each test begins and ends without a Lease."""
+    delete_lease(world)
+    yield
+    for operator in world._further:
+        operator.close()
+    delete_lease(world)
+
+
+def drift(world: World, *names: str) -> None:
+    """Take a label of the pool off nodes."""
+    world.kubectl("label", "node", *names, f"{TEAM}-")
+
+
+def wait_repaired(world: World, *names: str) -> None:
+    """Return when each of the nodes has its label again."""
+    eventually(
+        lambda: all(TEAM in labels_of(world.node(name)) for name in names),
+        what=f"{names} repaired",
+        seconds=120,
+    )
+
+
+def wait_renewed(world: World, operator: Operator) -> None:
+    """Return when the operator has renewed the Lease for longer than a lease lasts, and no other had it."""
+    renewals: set[str] = set()
+
+    def check() -> bool:
+        found = lease(world)
+        assert found["holderIdentity"] == identity_of(operator)
+        renewals.add(found["renewTime"])
+        return len(renewals) > LEASE_SECONDS / RETRY_SECONDS + 1
+
+    eventually(check, what="the Lease is renewed again and again", seconds=120)
+
+
+def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> None:
+    names = world.fleet(windows=3)
+    start = world.now()
+    pair = Pair(world)
+    pair.start()
+    pool = world.apply(world.pool(**SPEC))
+    world.wait_up_to_date(pool, nodes=3)
+    drift(world, *names)
+    wait_repaired(world, *names)
+    assert lease(world)["holderIdentity"] == identity_of(pair.first)
+    eventually(lambda: leads(pair.first), what="the first leads")
+    eventually(lambda: pair.second.metric("winpool_leader") == 0, what="the second does not")
+    eventually(lambda: stands_by(pair.second), what="the second is Ready")
+    asked = [each for each in world.requests(since=start) if identity_of(pair.second) in each.user_agent]
+    assert [f"{each.verb} {each.uri}" for each in asked if each.writes] == []
+    assert [each.uri for each in asked if each.resource == "pods"] == [], "it lists no pods"
+    assert pair.writes(pair.first, since=start)
+
+
+def test_a_killed_leader_is_replaced(world: World) -> None:
+    names = world.fleet(windows=3)
+    pair = Pair(world)
+    pair.start()
+    world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+    start = world.now()
+    drift(world, *names)
+    pair.first.kill()
+    drift(world, *names)
+    wait_leading(pair.second)
+    wait_repaired(world, *names)
+    pair.check_order(since=start)
+
+
+def test_a_leader_that_was_frozen_for_longer_than_the_lease_writes_nothing_and_ends(world: World) -> None:
+    names = world.fleet(windows=6)
+    pair = Pair(world)
+    pair.start()
+    world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=6)
+    start = world.now()
+    drift(world, *names)
+    pair.first.send(signal.SIGSTOP)  # in the middle of its repairs, if it is fast
+    wait_leading(pair.second)
+    wait_repaired(world, *names)
+    # It wakes up with a watch full of nodes that lack their label.
+    wait_renewed(world, pair.second)
+    drift(world, *names)
+    pair.first.send(signal.SIGCONT)
+    assert pair.first.wait_ended() == 1
+    wait_repaired(world, *names)
+    pair.check_order(since=start)
+    said = [line["message"] for line in pair.first.log_lines() if line.get("level") == "ERROR"]
+    assert len(said) == 1
+    assert "the task 'Lease' ended, so the process ends: it was not renewed in time" in str(said[0])
+
+
+def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
+    names = world.fleet(windows=3)
+    with FaultProxy(world.testbed) as proxy:
+        pair = Pair(world, first_kubeconfig=proxy.kubeconfig("winpool"))
+        pair.start()
+        world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+        start = world.now()
+        proxy.add(on(), stall())
+        drift(world, *names)
+        assert pair.first.wait_ended() == 1, "it ends by itself, although no connection breaks"
+        wait_leading(pair.second)
+        wait_repaired(world, *names)
+        pair.check_order(since=start)
+        assert "it was not renewed in time: " in pair.first.log_text()
+
+
+def test_a_wall_clock_that_jumps_moves_no_term_and_is_told_of(world: World) -> None:
+    names = world.fleet(windows=3)
+    clock = world.directory / "clock"
+    pair = Pair(world, environment=environment(clock), module="harness.jumping_clock")
+    pair.start()
+    pool = world.apply(world.pool(**SPEC))
+    world.wait_up_to_date(pool, nodes=3)
+    start = world.now()
+    for jump in (-172_800.0, 172_800.0):
+        set_clock(clock, seconds=jump)
+        wait_skewed(pair, by=-jump)
+        wait_renewed(world, pair.first)
+    drift(world, *names)
+    wait_repaired(world, *names)
+    assert pair.writes(pair.second, since=start) == []
+    assert "synchronize the clocks of their hosts" in pair.second.log_text()
+
+
+def wait_skewed(pair: Pair, *, by: float) -> None:
+    """Return when the second says that its clock is ahead by about so many seconds."""
+
+    def check() -> bool:
+        skew = pair.second.metric("winpool_lease_clock_skew_seconds")
+        return skew is not None and abs(skew - by) < 600
+
+    eventually(check, what="the second sees how far the clocks are apart")
+
+
+def test_sigterm_hands_over_without_a_wait_for_the_lease(world: World) -> None:
+    names = world.fleet(windows=3)
+    pair = Pair(world)
+    pair.start()
+    world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+    start = world.now()
+    drift(world, *names)
+    assert pair.first.stop(seconds=20) == 0
+    assert "Lease: released" in pair.first.log_text()
+    wait_leading(pair.second)
+    drift(world, *names)
+    wait_repaired(world, *names)
+    pair.check_order(since=start)
+    changes = [each for each in world.requests(since=start) if each.resource == "leases" and each.writes]
+    ours = [each for each in changes if identity_of(pair.first) in each.user_agent]
+    theirs = [each for each in changes if identity_of(pair.second) in each.user_agent]
+    assert ours[-1].received <= theirs[0].received
+    # The order of requests says it: it did not look once more in the meantime.
+    waited = theirs[0].received - ours[-1].received
+    assert waited.total_seconds() < LEASE_SECONDS
+
+
+def test_a_lease_that_someone_else_takes_or_deletes_ends_the_leader(world: World) -> None:
+    operator = world.further_operator(environment=ELECTING)
+    operator.start()
+    wait_leading(operator)
+    world.kubectl("-n", "winpool-system", "delete", "lease", "winpool")
+    assert operator.wait_ended() == 1
+    assert "someone deleted it" in operator.log_text()
+    operator.start()
+    wait_leading(operator)
+    taken = '{"spec": {"holderIdentity": "someone"}}'
+    world.kubectl("-n", "winpool-system", "patch", "lease", "winpool", "--type=merge", "-p", taken)
+    assert operator.wait_ended() == 1
+    assert "someone has taken it" in operator.log_text()
+
+
+def test_without_leader_election_the_lease_is_only_read_and_a_second_operator_is_noticed(
+    world: World,
+) -> None:
+    start = world.now()
+    world.operator.start()
+    eventually(lambda: leads(world.operator), what="it leads")
+    eventually(lambda: world.operator.metric("winpool_second_operator") == 0, what="it is alone")
+    elected = world.further_operator(environment=ELECTING)
+    elected.start()
+    eventually(
+        lambda: world.operator.metric("winpool_second_operator") == 1, what="the second operator is noticed"
+    )
+    text = world.operator.log_text()
+    assert text.count("a second operator is running in this cluster: " + identity_of(elected)) == 1
+    elected.close()
+    eventually(lambda: world.operator.metric("winpool_second_operator") == 0, what="it is gone")
+    asked = [each for each in world.requests(since=start) if each.resource == "leases"]
+    ours = {each.verb for each in asked if identity_of(elected) not in each.user_agent}
+    assert ours == {"list", "watch"}

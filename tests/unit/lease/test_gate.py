@@ -1,0 +1,104 @@
+"""The last check before a write is sent, on real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
+from winpool.cluster.credentials import load_connection
+from winpool.cluster.errors import NotLeading
+from winpool.cluster.request import Request
+from winpool.cluster.transport import USER_AGENT, Transport
+
+GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
+PATCH = Request(verb="patch", resource="nodes", path="/api/v1/nodes/w1", body=b"{}", guarded=True)
+CREATE = Request(verb="create", resource="events", path="/apis/events.k8s.io/v1/events", body=b"{}")
+REVIEW = Request(
+    verb="create",
+    resource="subjectaccessreviews",
+    path="/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    body=b"{}",
+)
+
+
+@dataclass
+class Gate:
+    """Whether writes may be sent, and how often that was asked."""
+
+    is_open: bool = True
+    asked: int = 0
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.is_open
+
+
+@dataclass
+class SlowHeader:
+    """Credentials that take until they are released."""
+
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def header(self, *, within: float | None = None) -> str:  # noqa: ARG002 - it waits for the test
+        await self.ready.wait()
+        return "Bearer t"
+
+    def reject(self, header: str | None) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def gated(folder: Path, gate: Gate) -> AsyncIterator[tuple[Listener, Transport]]:
+    authority = an_authority(folder, "ca")
+    async with listening(server_tls(authority, folder), answer=lambda _: EMPTY) as server:
+        kubeconfig = a_kubeconfig_for(folder, server.url, ca=authority.paths.certificate, user={"token": "t"})
+        connection = await load_connection(kubeconfig=kubeconfig, environ={})
+        async with Transport(connection, identity="host_1234abcd", may_write=gate) as transport:
+            yield server, transport
+
+
+async def test_reads_and_reviews_pass_and_no_write_reaches_the_server(tmp_path: Path) -> None:
+    gate = Gate(is_open=False)
+    async with gated(tmp_path, gate) as (server, transport):
+        await transport.request(GET)
+        await transport.request(REVIEW)
+        for write in (PATCH, CREATE):
+            with pytest.raises(NotLeading, match="not sent: this operator does not hold the Lease"):
+                await transport.request(write)
+        async with transport.guest_session() as guest:
+            for send in (guest.patch, guest.post, guest.put, guest.delete):
+                with pytest.raises(NotLeading):
+                    await send(f"{server.url}/api/v1/nodes/w1")
+            await guest.get(f"{server.url}/api/v1/nodes/w1")
+        assert [head.split()[0] for head in server.heads] == ["GET", "POST", "GET"]
+        assert gate.asked == 6, "once for each write: none is repeated"
+
+
+async def test_it_is_asked_after_the_wait_for_credentials(tmp_path: Path) -> None:
+    gate, header = Gate(), SlowHeader()
+    async with gated(tmp_path, gate) as (server, transport):
+        transport._authorization = header
+        sending = asyncio.create_task(transport.request(PATCH))
+        await asyncio.sleep(0.05)
+        gate.is_open = False
+        header.ready.set()
+        with pytest.raises(NotLeading):
+            await sending
+        assert server.heads == []
+
+
+async def test_the_identity_is_in_the_user_agent_of_all_requests(tmp_path: Path) -> None:
+    async with gated(tmp_path, Gate()) as (server, transport):
+        await transport.request(PATCH)
+        async with transport.guest_session() as guest:
+            await guest.get(f"{server.url}/apis")
+        assert [f"User-Agent: {USER_AGENT} (host_1234abcd)" in head for head in server.heads] == [True, True]
