@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import kopf
 
@@ -95,7 +95,11 @@ class Feed:
 
     async def _kopf(self) -> None:
         tasks = await kopf.spawn_tasks(
-            registry=self._make_registry(), settings=make_settings(), clusterwide=True
+            registry=self._make_registry(),
+            settings=make_settings(),
+            clusterwide=True,
+            # Otherwise Kopf asks for the name of the user, and 65532 in the image has none.
+            identity=cast("Any", "winpool"),
         )
         self._after_spawn()
         await kopf.run_tasks(tasks, ignored=self._own_tasks)
