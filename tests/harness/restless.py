@@ -70,6 +70,8 @@ class RestlessWorld:
         self.chance = chance
         self.cluster = MemoryCluster()
         self.operators: list[MemoryOperator] = []
+        self.starts: list[float] = []
+        """When each of them started."""
         self.is_healed = False
         self._said: list[str] = []
         self._made = 0
@@ -251,6 +253,7 @@ class RestlessWorld:
     def _start(self) -> None:
         operator = MemoryOperator(self.cluster)
         self.operators.append(operator)
+        self.starts.append(self.cluster.time)
         operator.start()
 
     def _any_node(self) -> Node | None:
