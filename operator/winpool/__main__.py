@@ -33,10 +33,10 @@ class Run(Settings):
 
     def execute(self) -> int:
         """Run; return the exit code."""
-        from winpool import app, logs
+        from winpool import logs, start
 
         logs.configure(self)
-        return asyncio.run(app.run(self))
+        return asyncio.run(start.run(self))
 
 
 class Crd(BaseSettings):

@@ -10,15 +10,11 @@ import asyncio
 import logging
 import signal
 import socket
-import time
 from typing import TYPE_CHECKING, Any
 
 from winpool import __version__
 from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import CredentialsError
 from winpool.cluster.events import EventRecorder
-from winpool.cluster.first_refusals import FirstRefusals
 from winpool.cluster.guard import Guard
 from winpool.cluster.pool_kind import PoolKind
 from winpool.cluster.reflector import NodeReflector
@@ -30,22 +26,15 @@ from winpool.decide import ROOMS
 from winpool.feed.own_tasks import OwnTasks
 from winpool.feed.registry import make_registry
 from winpool.feed.supervisor import Feed
-from winpool.lease.clock import make_identity
 from winpool.lease.keeper import LeaseLostError
 from winpool.lease.others import OtherOperator
-from winpool.lease.seat import seated
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolCollector
-from winpool.serve.tls import ServingTls, TlsFilesError
-from winpool.serving import log_who_may_read, make_access, make_tls
-from winpool.support.matrix import built_in
-from winpool.support.rowfile import read_rows
-from winpool.support.text import DataError
+from winpool.serving import log_who_may_read, make_access
 from winpool.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
-    from pathlib import Path
 
     import kopf
 
@@ -54,6 +43,7 @@ if TYPE_CHECKING:
     from winpool.lease.seat import Seat
     from winpool.objects.node import Node
     from winpool.rooms import Room
+    from winpool.serve.tls import ServingTls
     from winpool.settings import Settings
     from winpool.support.rows import Row
 
@@ -269,47 +259,3 @@ class App:
 
 def _error(task: asyncio.Task[Any]) -> BaseException | None:
     return None if task.cancelled() else task.exception()
-
-
-def read_cluster_rows(path: Path | None) -> tuple[Row, ...]:
-    """Read the rows of the file that the operator's settings name.
-
-    Raises DataError with all that is wrong with it, and OSError.
-    """
-    return read_rows(path.read_text(encoding="utf-8"), matrix=built_in()) if path else ()
-
-
-async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
-    """Run the operator with ``settings`` and ``rooms``; return the exit code of the process."""
-    try:
-        rows = read_cluster_rows(settings.support_matrix_file)
-    except (DataError, OSError, UnicodeDecodeError) as error:
-        # It does not run without the rows: a pool that needs one would report its nodes as unsupported.
-        log.error("--support-matrix-file %s: %s", settings.support_matrix_file, error)  # noqa: TRY400 - for people
-        return 1
-    try:
-        tls = make_tls(settings)
-    except TlsFilesError as error:
-        log.error("%s", error)  # noqa: TRY400 - for people
-        return 1
-    try:
-        connection = await load_connection(
-            kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
-        )
-    except CredentialsError as error:
-        log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
-        return 1
-    refusals = FirstRefusals(monotonic=time.monotonic)
-    identity = make_identity(socket.gethostname())
-    seating = seated(connection, identity=identity, elects=settings.leader_elect, refusals=refusals)
-    async with seating as (transport, seat):
-        app = App(
-            settings,
-            connection=connection,
-            transport=transport,
-            seat=seat,
-            tls=tls,
-            cluster_rows=rows,
-            rooms=rooms,
-        )
-        return await app.run()

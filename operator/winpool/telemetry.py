@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
     from winpool.serve.access import Access
-    from winpool.serve.definitions import Definition, Labels
+    from winpool.serve.definition import Definition, Labels
     from winpool.serve.tls import ServingTls
 
 SILENCE_SECONDS: Final = 90.0

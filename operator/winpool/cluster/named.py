@@ -138,7 +138,8 @@ class _Object(_Base):
 class _List(_Base):
     kind: str
     metadata: wire.ListMetadata
-    items: list[_Object]
+    items: list[_Object] | None
+    """None is what the API server says of no items where it was asked for metadata only."""
 
 
 class _Event(_Base):
@@ -159,7 +160,7 @@ def decode_list(body: bytes | bytearray, *, target: Target) -> Listed:
         raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
     if listed.kind != target.list_kind or not listed.metadata.resource_version:
         raise StreamGarbled(f"{request}: the answer is not a {target.list_kind} with a resourceVersion")
-    named = [item for item in listed.items if item.metadata.name == target.name]
+    named = [item for item in listed.items or () if item.metadata.name == target.name]
     return Listed(_found(named[0]) if named else None, listed.metadata.resource_version)
 
 

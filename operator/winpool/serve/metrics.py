@@ -17,7 +17,7 @@ from winpool import __version__
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import MAX_BUILDS, Mode
 from winpool.serve import definitions
-from winpool.serve.definitions import DEFINITIONS, Definition, Labels
+from winpool.serve.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
+    from winpool.serve.definition import Definition, Labels
 
     Sample = tuple[Definition, Labels, float]
     """A value, with its labels except the name of the pool."""

@@ -61,3 +61,15 @@ def test_readyz_fails_within_seconds_of_the_crd_s_disappearance_and_is_well_agai
     eventually(world.operator.ready, what="/readyz is well again", seconds=BACK_SECONDS)
     if nodes:
         world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=nodes)
+
+
+def test_an_operator_that_starts_without_the_crd_says_so_and_begins_when_it_is_there(world: World) -> None:
+    world.fleet(windows=2)
+    world.kubectl("delete", "crd", CRD_NAME, "--timeout=60s")
+    world.operator.start(wait=False)
+    eventually(lambda: is_unready(world), what="/readyz says what is missing")
+    assert world.operator.get("/healthz")[0] == 200
+    restore(world)
+    eventually(world.operator.ready, what="/readyz is well", seconds=BACK_SECONDS)
+    assert "unreadable" not in world.operator.log_text()
+    world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=2)

@@ -20,7 +20,8 @@ from winpool.objects.node import Node, NodeVersions
 from winpool.objects.pool import Pool
 from winpool.report.figures import Figures
 from winpool.serve import definitions, metrics
-from winpool.serve.definitions import DEFINITIONS, Definition, Labels
+from winpool.serve.definition import Definition, Labels
+from winpool.serve.definitions import DEFINITIONS
 from winpool.serve.reference import render
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
