@@ -232,7 +232,7 @@ format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff check --quiet --fix .
 
 lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with hashes
-	@for out in run dev build audit; do \
+	@for out in run dev build audit manifests; do \
 	  case $$out in \
 	    run) from="pyproject.toml";; \
 	    dev) from="pyproject.toml tests/testbed/pyproject.toml --extra dev";; \
@@ -241,5 +241,3 @@ lock: $(INSTALLED) ## Resolve the exact pins of all dependencies again, with has
 	  $(BIN)/uv pip compile --quiet $$from --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/$$out.txt; \
 	done
-	@$(BIN)/uv pip compile --quiet requirements/manifests.in --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements/manifests.txt
