@@ -13,7 +13,7 @@ import pytest
 
 import winpool
 from winpool.api.keys import CRD_NAME, PLURAL
-from winpool.api.rbac import CLUSTER, EVENTS, LEADER, METRICS, RIGHTS, Right, rights_of
+from winpool.api.rbac import CLUSTER, EVENTS, RIGHTS, Right, rights_of
 from winpool.cluster.events import PATH as EVENTS_PATH
 from winpool.cluster.named import Target
 from winpool.cluster.request import Request
@@ -39,9 +39,6 @@ WITHOUT_A_RIGHT: Final = {
     ("create", "pods/eviction", ""): "no room evicts yet",
     ("patch", "nodes/status", ""): "no room sets conditions of nodes yet",
 }
-AWAITED: Final = (LEADER, METRICS)
-"""Roles whose rows count as needed before there is code. As soon as any request is about a resource of such a
-row, all verbs of the row must be used."""
 
 
 def modules() -> Iterator[Path]:
@@ -103,9 +100,6 @@ def test_requests_are_found() -> None:
 
 @pytest.mark.parametrize("right", RIGHTS, ids=lambda right: f"{right.verbs[0]} {right.resources[0]}")
 def test_the_operator_uses_every_right_that_it_has(right: Right) -> None:
-    resources = {resource for _, resource, _ in asked()}
-    if right.role in AWAITED and resources.isdisjoint(right.resources):
-        return
     assert granted(right) - asked() == set()
     for path in right.used_by:
         assert (SOURCE / path).exists(), path

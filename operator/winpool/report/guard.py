@@ -33,8 +33,8 @@ def guard_findings(snapshot: Snapshot) -> Iterator[Finding]:
                 "The admission policy that stops kubelets from writing the operator's keys on nodes is not "
                 f"in force: {snapshot.guard.problem}"
             ),
-            "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -k "
-            "deploy/operator",
+            "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -f "
+            "deploy/operator/guard.yaml",
             cause="the guard is not in force",
         )
     if pool.spec is not None:
