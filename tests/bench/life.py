@@ -61,10 +61,14 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """CPU seconds of one pass, and of one decision, over all nodes unchanged."""
+    """CPU seconds of one pass, and of one decision, over all nodes unchanged.
+
+    ``two_rooms_ratio`` is by how much a second room, which wants nothing, makes that decision longer.
+    """
 
     pass_cpu_seconds: float
     decide_cpu_seconds: float
+    two_rooms_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ def run_pass_cost(ground: Ground) -> PassCost:
     )
     if result["nodes"] != ground.nodes:
         raise BenchError(f"the pass was measured over {result['nodes']} nodes, not {ground.nodes}")
-    return PassCost(result["pass_cpu_seconds"], result["decide_cpu_seconds"])
+    return PassCost(result["pass_cpu_seconds"], result["decide_cpu_seconds"], result["two_rooms_ratio"])
 
 
 def run_drifts(ground: Ground, *, drifts: int) -> list[float]:

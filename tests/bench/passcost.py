@@ -12,13 +12,14 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from bench.errors import BenchError
 from bench.rounds import middle
 from bench.tools import finish
+from harness.second_room import second
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
 from winpool.cluster.events import EventRecorder
@@ -44,8 +45,9 @@ from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
-from winpool.decide import decide
+from winpool.decide import ROOMS, decide
 from winpool.objects.node import Node
+from winpool.rooms import Room
 
 GUARD_SECONDS: Final = 30.0
 """For two lists and the five seconds that a guard has to have stood."""
@@ -161,15 +163,15 @@ class Parts:
         if not self.guard.identity:
             raise BenchError(f"the guard is not in force: {self.guard.problem}")
 
-    def decide_cpu(self) -> float:
-        """Return the CPU seconds of one snapshot and one decision."""
+    def decide_cpu(self, rooms: Sequence[Room] = ROOMS) -> float:
+        """Return the CPU seconds of one snapshot and one decision, with these rooms."""
         started = time.process_time()
         snapshot = self.observer.snapshot(
             self.pool, patience=self._patience, written_generation=0, missing_permission=""
         )
         if snapshot is None:
             raise BenchError(f"there is no pool {self.pool}")
-        decision = decide(snapshot)
+        decision = decide(snapshot, rooms)
         seconds = time.process_time() - started
         if decision.patches or decision.finalizers is not None:
             raise BenchError(f"the fleet is not converged: {len(decision.patches)} patches are due")
@@ -211,7 +213,9 @@ async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]
         first = parts.decide_cpu()
         asked = transport.stats.requests.total()
         gc.collect()
-        decisions = [parts.decide_cpu() for _ in range(repeats)]
+        # In turn, so that other load of the machine is part of both.
+        turns = [(parts.decide_cpu(), parts.decide_cpu((*ROOMS, second))) for _ in range(repeats)]
+        decisions, with_two = zip(*turns, strict=True)
         passes = [await parts.pass_cpu() for _ in range(repeats)]
         if transport.stats.requests.total() != asked:
             raise BenchError("a pass over a converged fleet asked the API server for something")
@@ -219,6 +223,7 @@ async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]
             "nodes": len(parts.nodes.nodes),
             "first_decide_cpu_seconds": first,
             "decide_cpu_seconds": middle(decisions),
+            "two_rooms_ratio": middle(with_two) / middle(decisions),
             "pass_cpu_seconds": middle(passes),
         }
 

@@ -31,6 +31,7 @@ NAMED = {
     "operator_peak_rss_bytes", "steady_seconds", "steady_writes", "steady_gets", "steady_lists",
     "steady_watches", "steady_cpu_fraction", "restart_ready_seconds", "restart_writes", "edit_node_patches",
     "drift_repair_p99_seconds", "drift_repairs", "pass_cpu_seconds",
+    "two_rooms_ratio",
 }  # fmt: skip
 """What every last line of ``make bench-contract`` has at least."""
 
@@ -76,7 +77,7 @@ def a_life() -> Life:
         restart=Restart(1.2, 0, 0, {"list nodes": 2}),
         repairs=[0.05, 0.06, 0.07],
         drifts=3,
-        cost=PassCost(0.08, 0.04),
+        cost=PassCost(0.08, 0.04, 1.2),
         peak_rss_bytes=94_000_000,
         passes=PodPasses(passes=4.0, errors=0.0, seconds=10.0, pods_seen=150_000.0),
         api_server_peak_rss_bytes=3_000_000_000,
