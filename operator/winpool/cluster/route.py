@@ -17,6 +17,7 @@ from winpool.cluster.errors import NotLeading
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection as Socket
     from yarl import URL
 
@@ -31,13 +32,25 @@ _REVIEWS: Final = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"
 """Reviews of tokens and rights are POSTs that change nothing."""
 
 
+def _is_write(method: str, url: URL) -> bool:
+    return method not in _READS and not url.path.startswith(_REVIEWS)
+
+
+def _fail(conn: Socket, error: NotLeading) -> None:
+    """End a request on whose connection nothing was sent: what waits for the answer raises ``error``."""
+    if conn.protocol is not None:
+        conn.protocol.set_exception(error)
+    conn.close()
+
+
 def requests_over(
     connection: Connection, *, user_agent: str, may_write: Callable[[], bool] = lambda: True
 ) -> type[aiohttp.ClientRequest]:
     """Return the class of requests that use the TLS, name and proxy of ``connection`` in any session.
 
     A write raises NotLeading where ``may_write`` returns False. It is asked when the connection is there and
-    nothing was sent on it: waiting for credentials or for a connection can take half a minute.
+    nothing was sent on it: waiting for credentials or for a connection can take half a minute. It is asked
+    again where head and body go out, because a process can be frozen between the two, for hours.
 
     The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
     """
@@ -52,13 +65,26 @@ def requests_over(
 
         async def send(self, conn: Socket) -> aiohttp.ClientResponse:
             """Send it, unless it is a write that may not be."""
-            is_write = self.method not in _READS and not self.url.path.startswith(_REVIEWS)
-            if is_write and not may_write():
+            self._check()
+            return await super().send(conn)
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Socket, content_length: int | None = None
+        ) -> None:
+            """Write head and body. aiohttp does it in a task of its own, which begins after ``send``."""
+            try:
+                self._check()
+            except NotLeading as error:
+                _fail(conn, error)
+                return
+            await super().write_bytes(writer, conn, content_length)
+
+        def _check(self) -> None:
+            if _is_write(self.method, self.url) and not may_write():
                 raise NotLeading(
                     f"{self.method} {self.url.path}: not sent: this operator does not hold the Lease"
                     " winpool-system/winpool"
                 )
-            return await super().send(conn)
 
         @property
         def request_info(self) -> aiohttp.RequestInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,17 @@ class Gate:
 
 
 @dataclass
+class ShutAfter:
+    """Writes may be sent as often as this was asked."""
+
+    times: int
+
+    def __call__(self) -> bool:
+        self.times -= 1
+        return self.times >= 0
+
+
+@dataclass
 class SlowHeader:
     """Credentials that take until they are released."""
 
@@ -57,7 +68,7 @@ class SlowHeader:
 
 
 @asynccontextmanager
-async def gated(folder: Path, gate: Gate) -> AsyncIterator[tuple[Listener, Transport]]:
+async def gated(folder: Path, gate: Callable[[], bool]) -> AsyncIterator[tuple[Listener, Transport]]:
     authority = an_authority(folder, "ca")
     async with listening(server_tls(authority, folder), answer=lambda _: EMPTY) as server:
         kubeconfig = a_kubeconfig_for(folder, server.url, ca=authority.paths.certificate, user={"token": "t"})
@@ -81,6 +92,22 @@ async def test_reads_and_reviews_pass_and_no_write_reaches_the_server(tmp_path: 
             await guest.get(f"{server.url}/api/v1/nodes/w1")
         assert [head.split()[0] for head in server.heads] == ["GET", "POST", "GET"]
         assert gate.asked == 6, "once for each write: none is repeated"
+
+
+async def test_a_process_frozen_after_the_first_check_sends_nothing(tmp_path: Path) -> None:
+    async with gated(tmp_path, ShutAfter(1)) as (server, transport):
+        with pytest.raises(NotLeading, match="PATCH /api/v1/nodes/w1: not sent"):
+            await transport.request(PATCH)
+        await transport.request(GET)
+        assert [head.split()[0] for head in server.heads] == ["GET"]
+
+
+async def test_neither_does_a_guest_of_a_process_frozen_after_the_first_check(tmp_path: Path) -> None:
+    async with gated(tmp_path, ShutAfter(1)) as (server, transport):
+        async with transport.guest_session() as guest:
+            with pytest.raises(NotLeading):
+                await guest.patch(f"{server.url}/api/v1/nodes/w1", data=b"{}")
+        assert server.heads == []
 
 
 async def test_it_is_asked_after_the_wait_for_credentials(tmp_path: Path) -> None:
