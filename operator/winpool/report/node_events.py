@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
@@ -110,7 +111,8 @@ def announced(events: Iterable[NodeEvent], *, shared: Collection[Cause] = ()) ->
         if len(nodes) > NODES_WITH_OWN_EVENTS or cause in shared:
             yield _of_pool(cause, sorted(event.name for event in nodes.values()))
         else:
-            for event in nodes.values():
+            # By name: the order in which the writes of a pass end means nothing.
+            for event in sorted(nodes.values(), key=attrgetter("name")):
                 yield Announcement(event.reason, event.note, event.name, event.uid, Regarding.NODE)
 
 

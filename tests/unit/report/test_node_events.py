@@ -54,6 +54,11 @@ def test_many_nodes_are_one_event_of_the_pool_that_counts_them_and_names_the_fir
     assert "kubectl label node NODE team-" in found.note, "no command names one of many"
 
 
+def test_events_of_a_few_nodes_come_in_the_order_of_their_names() -> None:
+    found = announced(map(event, reversed(NAMES[:3])))
+    assert where(list(found)) == [("Node", name) for name in NAMES[:3]]
+
+
 def test_nodes_with_different_causes_are_told_of_apart() -> None:
     many, few = [event(name) for name in NAMES[:4]], [event(name, TAINT) for name in NAMES[4:6]]
     assert where(list(announced([*many, *few]))) == [
