@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from winpool.cluster.credentials import Connection
+    from winpool.cluster.proxies import Proxy
 
 
 _NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
@@ -43,6 +44,14 @@ def _fail(conn: Socket, error: NotLeading) -> None:
     conn.close()
 
 
+def _proxy_headers(proxy: Proxy, user_agent: str) -> CIMultiDict[str]:
+    # New for each request: aiohttp adds to them.
+    headers = CIMultiDict({hdrs.USER_AGENT: user_agent})
+    if proxy.authorization is not None:
+        headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
+    return headers
+
+
 def requests_over(
     connection: Connection, *, user_agent: str, may_write: Callable[[], bool] = lambda: True
 ) -> type[aiohttp.ClientRequest]:
@@ -60,7 +69,7 @@ def requests_over(
         def __init__(self, method: str, url: URL, **options: Any) -> None:
             options.update(ssl=connection.ssl, server_hostname=connection.server_hostname)
             if proxy is not None:
-                options.update(proxy=proxy.url, proxy_headers=proxy_headers())
+                options.update(proxy=proxy.url, proxy_headers=_proxy_headers(proxy, user_agent))
             super().__init__(method, url, **options)
 
         async def send(self, conn: Socket) -> aiohttp.ClientResponse:
@@ -90,12 +99,5 @@ def requests_over(
         def request_info(self) -> aiohttp.RequestInfo:
             """What errors and answers contain of the request: not its headers, which have the token."""
             return aiohttp.RequestInfo(self.url, self.method, _NO_HEADERS, self.original_url)
-
-    def proxy_headers() -> CIMultiDict[str]:
-        # New for each request: aiohttp adds to them.
-        headers = CIMultiDict({hdrs.USER_AGENT: user_agent})
-        if proxy is not None and proxy.authorization is not None:
-            headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
-        return headers
 
     return Routed
