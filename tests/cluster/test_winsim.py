@@ -181,8 +181,8 @@ def test_a_kubelet_puts_right_what_is_its_own_and_leaves_the_rest(testbed: Testb
         def is_put_right() -> bool:
             node = nodes.get("w01")
             has_all = len(node["status"]["conditions"]) == 5
-            # A report sends what differs from the node that was read just before. One that our patch overtakes
-            # leaves a Ready with a time and no status, and the next one completes it.
+            # A report sends what differs from the node that was read just before. One that our patch
+            # overtakes leaves a Ready with a time and no status, and the next one completes it.
             is_ready = has_all and condition(node, "Ready")["status"] == "True"
             return "kubernetes.io/os" in node["metadata"]["labels"] and is_ready
 
