@@ -6,6 +6,7 @@ apart. The order is by the audit log: when the API server received each write.
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from typing import Any, Final
@@ -79,7 +80,7 @@ def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> No
     start = world.now()
     pair = Pair(world)
     pair.start()
-    pool = world.apply(world.pool(**SPEC))
+    pool = world.apply(world.pool(**SPEC, taints=[{"key": "os", "value": "windows", "effect": "NoExecute"}]))
     world.wait_up_to_date(pool, nodes=3)
     drift(world, *names)
     wait_repaired(world, *names)
@@ -90,6 +91,8 @@ def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> No
     asked = [each for each in world.requests(since=start) if identity_of(pair.second) in each.user_agent]
     assert [f"{each.verb} {each.uri}" for each in asked if each.writes] == []
     assert [each.uri for each in asked if each.resource == "pods"] == [], "it lists no pods"
+    asked = [each for each in world.requests(since=start) if identity_of(pair.first) in each.user_agent]
+    assert [each.uri for each in asked if each.resource == "pods"], "the one that leads does"
     assert pair.writes(pair.first, since=start)
 
 
@@ -143,6 +146,45 @@ def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
         wait_repaired(world, *names)
         pair.check_order(since=start)
         assert "it was not renewed in time: " in pair.first.log_text()
+
+
+def test_a_leader_whose_renewals_alone_are_lost_writes_to_no_node_after_its_term(world: World) -> None:
+    names = world.fleet(windows=3)
+    with FaultProxy(world.testbed) as proxy:
+        pair = Pair(world, first_kubeconfig=proxy.kubeconfig("winpool"))
+        pair.start()
+        world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+        start = world.now()
+        proxy.add(on(resource="leases"), stall())
+        # Its way to the nodes stays open, and there is always something to repair.
+        while pair.first.running:
+            drift(world, names[0])
+        assert pair.first.wait_ended() == 1
+        wait_leading(pair.second)
+        drift(world, *names)
+        wait_repaired(world, *names)
+        assert pair.writes(pair.first, since=start), "it wrote while its term lasted"
+        pair.check_order(since=start)
+
+
+def test_two_operators_that_both_write_do_no_harm(world: World) -> None:
+    """Leader election is off, as under an earlier version: preconditions alone keep the two apart."""
+    names = world.fleet(windows=3)
+    world.kubectl("label", "node", *names, f"{TEAM}=before")
+    before = world.carried()
+    world.operator.start()
+    world.further_operator(environment={}).start()
+    name = world.apply(world.pool(**SPEC))
+    world.wait_up_to_date(name, nodes=3)
+    drift(world, *names)
+    wait_repaired(world, *names)
+    world.kubectl(
+        "patch", "wnp", name, "--type=merge", "-p", json.dumps({"spec": {"labels": {TEAM: "trade"}}})
+    )
+    world.wait_up_to_date(name, nodes=3)
+    assert {labels_of(node)[TEAM] for node in world.nodes().values()} == {"trade"}
+    world.kubectl("delete", "wnp", name, "--timeout=60s")
+    assert world.carried() == before
 
 
 def test_a_wall_clock_that_jumps_moves_no_term_and_is_told_of(world: World) -> None:
