@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,8 @@ from harness.manifests import (
     without_checkov,
 )
 from harness.waiting import eventually
-from release.install import FILE, kustomized, render
+from release.install import FILE, kustomized, render, require_version
+from release.install import main as publish
 from testbed.api import ApiError
 from testbed.cluster import Testbed
 from winpool.api.keys import POOL_LABEL
@@ -58,7 +60,7 @@ every_way = pytest.mark.parametrize("folder", EVERY, ids=lambda folder: folder.n
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """A cluster in which a person has done ``kubectl apply -k deploy``; two hosts are for the operator."""
+    """A cluster in which a person has applied the file of a release; two hosts are for the operator."""
     directory = tmp_path_factory.mktemp("deploy")
     with Testbed.up(directory=directory, windows=2, linux=3) as testbed:
         name = names(testbed, "kubernetes.io/os=linux")[0]
@@ -66,7 +68,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         for kind, plural in MONITORING.items():
             testbed.kubectl("apply", "-f", "-", stdin=json.dumps(a_crd(kind, plural)))
             testbed.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
-        assert lines_but("created", testbed.kubectl("apply", "-k", str(DEPLOY))) == []
+        assert publish([str(directory)]) == 0
+        assert lines_but("created", testbed.kubectl("apply", "-f", str(directory / FILE))) == []
         yield testbed
 
 
@@ -143,11 +146,24 @@ def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
     assert by_kubectl == {key_of(each): without_checkov(each) for each in objects_of(DEPLOY)}
 
 
-def test_one_file_for_a_release_is_what_k_applies(installed: Testbed, tmp_path: Path) -> None:
-    path = tmp_path / FILE
-    path.write_text(render())
-    assert [*yaml.safe_load_all(path.read_text())] == rendered(DEPLOY)
-    assert installed.kubectl("diff", "-f", str(path)).stdout == ""
+def test_one_file_for_a_release_is_what_k_applies(installed: Testbed) -> None:
+    assert [*yaml.safe_load_all(render())] == rendered(DEPLOY)
+    assert installed.kubectl("diff", "-k", str(DEPLOY)).stdout == ""
+
+
+def test_a_digest_beside_the_tag_pins_the_image_of_a_release(tmp_path: Path) -> None:
+    shutil.copytree(DEPLOY / "operator", tmp_path / "operator")
+    path = tmp_path / "operator" / "kustomization.yaml"
+    digest = f"sha256:{'0' * 64}"
+    path.write_text(path.read_text().replace("  newTag: ", f"  digest: {digest}\n  newTag: "))
+    published = kustomized(path.parent)
+    require_version(published)
+    images = [
+        container["image"] for each in yaml.safe_load_all(published) for container in containers_of(each)
+    ]
+    (image,) = [container["image"] for each in objects_of(DEPLOY) for container in containers_of(each)]
+    assert images == [f"{image}@{digest}"]
+    assert images == [each["image"] for read in objects_of(path.parent) for each in containers_of(read)]
 
 
 # The Pods.

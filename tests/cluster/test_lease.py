@@ -15,6 +15,7 @@ import pytest
 
 from harness.election import (
     ELECTING,
+    LEASE,
     Pair,
     delete_lease,
     identity_of,
@@ -250,6 +251,18 @@ def test_a_lease_that_someone_else_takes_or_deletes_ends_the_leader(world: World
     world.kubectl("-n", "winpool-system", "patch", "lease", "winpool", "--type=merge", "-p", taken)
     assert operator.wait_ended() == 1
     assert "someone has taken it" in operator.log_text()
+
+
+def test_a_lease_with_the_longest_holder_that_json_can_make_of_it_is_taken_all_the_same(world: World) -> None:
+    """JSON has six bytes for each of these characters, so the object is longer than what etcd accepts."""
+    operator = world.further_operator(environment=ELECTING)
+    operator.start()
+    wait_leading(operator)
+    world.testbed.api().merge(LEASE, {"spec": {"holderIdentity": "<" * 1_400_000}})
+    assert operator.wait_ended() == 1
+    assert operator.log_text().count("<") < 1000
+    operator.start()
+    wait_leading(operator)
 
 
 def test_without_leader_election_the_lease_is_only_read_and_a_second_operator_is_noticed(

@@ -39,7 +39,8 @@ def objects_of(folder: Path) -> list[Object]:
     for image in kustomization.get("images", ()):
         for container in (each for document in found for each in containers_of(document)):
             if container["image"] == image["name"]:
-                container["image"] = f"{image['newName']}:{image['newTag']}"
+                digest = f"@{image['digest']}" if "digest" in image else ""
+                container["image"] = f"{image['newName']}:{image['newTag']}{digest}"
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,11 +77,11 @@ def require_version(rendered: str) -> None:
         )
 
 
-def main() -> int:
-    """Entry point: write the file into a folder and print its path."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point: write the file into a folder and print its path; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m release.install", description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path)
-    path = parser.parse_args().directory / FILE
+    path = parser.parse_args(arguments).directory / FILE
     try:
         content = render()
     except (ReleaseError, TestbedError) as error:

@@ -1,17 +1,17 @@
 """Cuts a stream of bytes into lines, in bounded memory.
 
-A watch sends one JSON object per line, and an object may be as large as etcd accepts (1.5 MiB by
-default). This is far above the built-in line limits of HTTP libraries.
+A watch sends one JSON object per line, and an object may be as large as etcd accepts. This is far above
+the built-in line limits of HTTP libraries.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-LINE_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of one line. etcd accepts 1.5 MiB per request by default. JSON is longer than what is stored
-(escapes, protobuf inside), and some clusters raise the limit, so this is more than twice as much.
-A longer line is not a Kubernetes object."""
+from winpool.cluster.request import OBJECT_LIMIT
+
+LINE_LIMIT: Final = OBJECT_LIMIT
+"""Bytes of one line. A longer line is not a Kubernetes object."""
 
 
 class LineTooLongError(ValueError):

@@ -14,8 +14,12 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 """Server-side apply. The body is JSON, which is YAML."""
 
-REPLY_LIMIT: Final = 8 * 1024 * 1024
-"""Bytes of an answer that is not a list: etcd accepts 1.5 MiB per object, so this is more than enough."""
+OBJECT_LIMIT: Final = 10 * 1024 * 1024
+"""Bytes of one object as JSON. etcd accepts 1.5 MiB for each by default, and the API server writes some
+characters that are one byte in etcd as six (``<`` as ``\\u003c``). The rest is for what it adds."""
+
+REPLY_LIMIT: Final = OBJECT_LIMIT
+"""Bytes of an answer that is not a list."""
 
 _NAMESPACE: Final = re.compile(r"/namespaces/([^/?]+)/")
 

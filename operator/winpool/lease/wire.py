@@ -36,9 +36,6 @@ TARGET: Final = Target(
 _COLLECTION: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _BY_US: Final = f"fieldManager={FIELD_MANAGER}"
 
-_REPLY_LIMIT: Final = 2 * 1024 * 1024
-"""Bytes of an answer: no object is larger than 1.5 MiB."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -63,9 +60,7 @@ _lease: Final = msgspec.json.Decoder(_Lease)
 
 def get_request() -> Request:
     """Return the request for the Lease as it is now, not as a cache has it."""
-    return Request(
-        verb="get", resource="leases", path=f"{_COLLECTION}/{NAME}", name=NAME, reply_limit=_REPLY_LIMIT
-    )
+    return Request(verb="get", resource="leases", path=f"{_COLLECTION}/{NAME}", name=NAME)
 
 
 def create_request(spec: Mapping[str, Any]) -> Request:
@@ -82,7 +77,6 @@ def create_request(spec: Mapping[str, Any]) -> Request:
         path=f"{_COLLECTION}?{_BY_US}",
         name=NAME,
         body=msgspec.json.encode(body),
-        reply_limit=_REPLY_LIMIT,
     )
 
 
@@ -100,7 +94,6 @@ def patch_request(spec: Mapping[str, Any], *, resource_version: str) -> Request:
         name=NAME,
         body=msgspec.json.encode(body),
         content_type=MERGE_PATCH,
-        reply_limit=_REPLY_LIMIT,
     )
 
 
