@@ -144,6 +144,11 @@ def test_the_image_is_that_of_this_version_and_named_in_one_place() -> None:
     assert not [path for path in DEPLOY.rglob("*.yaml") if re.search(r":latest\b", path.read_text())]
 
 
+def test_the_image_is_one_that_nobody_else_can_publish() -> None:
+    registry, _, _ = OPERATOR["image"].partition("/")
+    assert registry.endswith(".invalid") or "@sha256:" in OPERATOR["image"]
+
+
 @pytest.mark.parametrize(
     "image",
     [
