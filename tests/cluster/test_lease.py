@@ -94,7 +94,15 @@ def test_one_leads_and_the_other_is_ready_and_writes_nothing(world: World) -> No
     assert [each.uri for each in asked if each.resource == "pods"] == [], "it lists no pods"
     asked = [each for each in world.requests(since=start) if identity_of(pair.first) in each.user_agent]
     assert [each.uri for each in asked if each.resource == "pods"], "the one that leads does"
+    assert passes_of(pair.first) > 0
+    assert passes_of(pair.second) == 0
     assert pair.writes(pair.first, since=start)
+
+
+def passes_of(operator: Operator) -> float:
+    """Return how many passes an operator has made, whatever came of them."""
+    counts = [operator.metric("winpool_reconcile_total", result=result) for result in ("success", "error")]
+    return sum(count or 0 for count in counts)
 
 
 def test_a_killed_leader_is_replaced(world: World) -> None:
