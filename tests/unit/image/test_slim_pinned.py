@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import math
 import os
 import re
@@ -38,6 +39,38 @@ for module in pkgutil.walk_packages(winpool.__path__, "winpool."):
 outside = [path for path in sys.path if "site-packages" in path and path != site]
 assert not outside, outside
 print(len([name for name in sys.modules if name.startswith("winpool.")]))
+"""
+
+CREDENTIALS = """
+import asyncio, json, sys
+from pathlib import Path
+site, source, folder = sys.argv[1:]
+sys.path[:0] = [source, site]
+from winpool.cluster.credentials import load_connection
+says = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "run"}}
+(Path(folder) / "renewed").write_text("file")
+kinds = {
+    "token": {"token": "fixed"},
+    "tokenFile": {"tokenFile": folder + "/renewed"},
+    "password": {"username": "u", "password": "p"},
+    "exec": {"exec": {
+        "apiVersion": says["apiVersion"], "interactiveMode": "Never",
+        "command": sys.executable, "args": ["-I", "-S", "-c", "print(" + repr(json.dumps(says)) + ")"],
+    }},
+}
+async def header(name, user):
+    kubeconfig = Path(folder) / name
+    kubeconfig.write_text(json.dumps({
+        "clusters": [{"name": "c", "cluster": {
+            "server": "https://192.0.2.1:6443", "proxy-url": "http://192.0.2.2:3128"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }))
+    connection = await load_connection(kubeconfig=str(kubeconfig), environ={})
+    assert connection.proxy is not None and connection.ssl is not None
+    return await connection.authorization.header()
+print(json.dumps({name: asyncio.run(header(name, user)) for name, user in kinds.items()}))
 """
 
 NEVER_REACHED: Final = {
@@ -90,16 +123,17 @@ def test_every_cut_removes_something_and_most_of_what_was_there_goes(slimmed: Sl
 
 
 def test_all_that_winpool_imports_is_left(slimmed: Slimmed) -> None:
-    """With nothing else to import from but Python itself."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", IMPORT_ALL, str(slimmed.site), str(SOURCES)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(list((SOURCES / "winpool").rglob("*.py"))) - 1
+    imported = run_with(slimmed, IMPORT_ALL)
+    assert int(imported) == len(list((SOURCES / "winpool").rglob("*.py"))) - 1
+
+
+def test_each_kind_of_credentials_of_a_kubeconfig_works(slimmed: Slimmed, tmp_path: Path) -> None:
+    assert json.loads(run_with(slimmed, CREDENTIALS, str(tmp_path))) == {
+        "token": "Bearer fixed",
+        "tokenFile": "Bearer file",
+        "password": "Basic dTpw",
+        "exec": "Bearer run",
+    }
 
 
 def test_an_import_of_what_is_removed_is_one_that_winpool_never_reaches(slimmed: Slimmed) -> None:
@@ -138,6 +172,19 @@ def test_what_is_left_fits_with_byte_code_into_what_the_image_may_have(slimmed: 
     sizes = [path.stat().st_size for path in files]
     assert sum(sizes) <= MOST_BYTES
     assert sum(math.ceil(size / BLOCK_BYTES) * BLOCK_BYTES for size in sizes) <= MOST_BYTES
+
+
+def run_with(slimmed: Slimmed, script: str, *arguments: str) -> str:
+    """Run it with nothing else to import from but Python itself; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, str(slimmed.site), str(SOURCES), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def modules(folder: Path) -> dict[str, Path]:
