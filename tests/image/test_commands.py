@@ -10,6 +10,7 @@ import pytest
 
 from builder import ROOT
 from image.building import Image
+from image.conftest import Measured
 from image.container import SHELLS, Container
 from winpool import __version__
 
@@ -22,6 +23,29 @@ for name in names:
     importlib.import_module(name)
 print(len(names))
 """
+
+START = """
+import sys, time
+from _frozen_importlib_external import SourceLoader
+import _frozen_importlib_external as machinery
+compiled = []
+compiles, place = SourceLoader.source_to_code, machinery.cache_from_source
+def counted(loader, data, path, **rest):
+    compiled.append(path)
+    return compiles(loader, data, path, **rest)
+def nowhere(path, *rest, **more):
+    if path.startswith(sys.prefix):
+        raise NotImplementedError  # what the machinery takes for: there is no byte code
+    return place(path, *rest, **more)
+SourceLoader.source_to_code = counted
+if sys.argv[1] == "without":
+    machinery.cache_from_source = nowhere
+began = time.process_time()
+import winpool.app
+ours = [path for path in compiled if path.startswith(sys.prefix)]
+print(len(ours), time.process_time() - began)
+"""
+"""Imports what the operator is made of. Prints how many of our modules were compiled, and seconds of CPU."""
 
 SELF = """
 import json, os, subprocess, sys
@@ -49,6 +73,19 @@ def said(image: Image, directory: Path, *arguments: str) -> str:
 def test_every_module_of_winpool_can_be_imported(image: Image, directory: Path) -> None:
     imported = int(said(image, directory, PYTHON, "-W", "error", "-c", IMPORT_ALL))
     assert imported == len(list((ROOT / "operator" / "winpool").rglob("*.py"))) - 1
+
+
+def test_nothing_is_compiled_when_the_operator_starts(
+    image: Image, directory: Path, measured: Measured
+) -> None:
+    with_it = said(image, directory, PYTHON, "-c", START, "with").split()
+    without = said(image, directory, PYTHON, "-c", START, "without").split()
+    measured(
+        f"import winpool.app: {float(with_it[1]):.1f} s of CPU; "
+        f"{float(without[1]):.1f} s where {without[0]} modules have no byte code"
+    )
+    assert int(with_it[0]) == 0
+    assert int(without[0]) > 500, "the count counts"
 
 
 @pytest.mark.parametrize(
