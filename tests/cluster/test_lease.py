@@ -262,7 +262,7 @@ def test_a_lease_that_someone_else_takes_or_deletes_ends_the_leader(world: World
 
 
 def test_a_lease_whose_holder_json_makes_six_times_as_long_is_taken_all_the_same(world: World) -> None:
-    """JSON has six bytes for each of these characters, so it is longer than what etcd accepts of an object."""
+    """JSON has six bytes for each of these characters, so it is longer than an object in etcd."""
     operator = world.further_operator(environment=ELECTING)
     operator.start()
     wait_leading(operator)
