@@ -133,7 +133,9 @@ class App:
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self._feed.run(), name="feed"),
             *(asyncio.create_task(work, name=name) for name, work in self._controller.when_leading().items()),
-            asyncio.create_task(self._seat.run(self._controller.begin), name="Lease"),
+            asyncio.create_task(
+                self._seat.run(self._controller.begin, self._controller.other_changed), name="Lease"
+            ),
         ]
         if self._tls is not None:
             tasks.append(asyncio.create_task(self._tls.run(), name="tls"))
@@ -186,6 +188,7 @@ class App:
             nodes=self._nodes,
             control_plane=self._control_plane,
             guard=self._guard,
+            other_operator=lambda: self._seat.other,
             recorder=self._recorder,
             create_task=self._create_task,
             pool_relist_seconds=self._settings.pool_relist_seconds,

@@ -27,6 +27,8 @@ class Snapshot:
     ``nodes`` are all Windows nodes. ``attempts`` is the outcome of earlier writes to nodes,
     ``written_conditions`` are the conditions that this process last wrote to a node, by its UID.
     ``missing_permission`` says which right the operator lacks according to the API server; empty for none.
+    ``other_operator`` is who else writes to nodes and pools; empty for no one. None where that is not known:
+    then what the status says of it stays.
     ``known_issues`` are all that this process has found when it last wrote the status, the worst first.
     """
 
@@ -40,4 +42,5 @@ class Snapshot:
     attempts: Attempts = NOTHING_TRIED
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
     missing_permission: str = ""
+    other_operator: str | None = ""
     known_issues: tuple[KnownIssue, ...] = ()

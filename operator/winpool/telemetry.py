@@ -144,7 +144,7 @@ def of_lease(seat: Seat) -> Mapping[Definition, Mapping[Labels, float]]:
     return {
         definitions.LEADER: {(): float(seat.leads)},
         definitions.LEASE_SKEW: {} if skew is None else {(): skew},
-        definitions.SECOND_OPERATOR: {(): float(seat.other_runs)},
+        definitions.SECOND_OPERATOR: {(): float(bool(seat.other))},
     }
 
 

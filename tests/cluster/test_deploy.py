@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import shutil
@@ -30,6 +31,7 @@ from release.install import main as publish
 from testbed.api import ApiError
 from testbed.cluster import Testbed
 from winpool.api.keys import POOL_LABEL
+from winpool.settings import Settings
 
 Object = dict[str, Any]
 
@@ -44,6 +46,7 @@ PATHS: Final = {
     "resourcequota": f"/api/v1/namespaces/{NAMESPACE}/resourcequotas",
 }
 EVERY: Final = [DEPLOY, *OVERLAYS]
+TLS: Final = DEPLOY / "overlays" / "metrics-tls"
 MATCHED_BY: Final = "X-Kubernetes-PF-FlowSchema-UID"
 """The header with which the API server says which FlowSchema a request belongs to."""
 CRITICAL: Final = 2_000_000_000
@@ -244,6 +247,74 @@ def test_the_prometheus_operator_gets_its_two_objects(installed: Testbed) -> Non
     installed.kubectl("apply", "-k", str(DEPLOY / "overlays" / "prometheus-operator"))
     for plural in MONITORING.values():
         assert read(installed, plural)["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
+
+
+def test_metrics_by_tls_changes_nothing_but_the_deployment() -> None:
+    assert difference("metrics-tls") == set()
+    mine, theirs = ({key_of(each): each for each in rendered(folder)} for folder in (DEPLOY, TLS))
+    assert [key[1] for key in mine if mine[key] != theirs[key]] == ["Deployment"]
+
+
+@pytest.mark.parametrize("overlay", ["metrics-tls", "prometheus-operator-tls"])
+def test_metrics_by_tls_have_settings_that_are_valid_and_files_of_the_secret(overlay: str) -> None:
+    (deployment,) = (each for each in rendered(DEPLOY / "overlays" / overlay) if each["kind"] == "Deployment")
+    (operator,) = containers_of(deployment)
+    values = {each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in operator["env"]}
+    settings = Settings(**values)
+    assert (settings.metrics_auth, settings.port, settings.health_port) == ("token", 8080, 8081)
+    (mount,) = (each for each in operator["volumeMounts"] if each["name"] == "metrics-tls")
+    assert "subPath" not in mount, "the kubelet would not update it"
+    (volume,) = (
+        each["secret"] for each in template_of(deployment)["spec"]["volumes"] if each["name"] == "metrics-tls"
+    )
+    files = {f"{mount['mountPath']}/{item['path']}": item["key"] for item in volume["items"]}
+    assert files == {str(settings.tls_cert_file): "tls.crt", str(settings.tls_key_file): "tls.key"}
+
+
+def test_the_prometheus_operator_reads_by_tls_with_a_token_that_may_do_nothing_else(
+    installed: Testbed,
+) -> None:
+    overlay = DEPLOY / "overlays" / "prometheus-operator-tls"
+    scraper = "winpool-metrics-scraper"
+    further = {("ServiceAccount", scraper), ("Secret", scraper), ("ClusterRoleBinding", scraper)}
+    assert difference(overlay.name) == {*further, ("PodMonitor", "winpool"), ("PrometheusRule", "winpool")}
+    found = {(each["kind"], each["metadata"]["name"]): each for each in rendered(overlay)}
+    (endpoint,) = found["PodMonitor", "winpool"]["spec"]["podMetricsEndpoints"]
+    service = found["Service", "winpool-metrics"]["metadata"]
+    (volume,) = (
+        each["secret"]
+        for each in template_of(found["Deployment", "winpool"])["spec"]["volumes"]
+        if "secret" in each
+    )
+    assert endpoint == {
+        "port": "metrics",
+        "path": "/metrics",
+        "scheme": "https",
+        "authorization": {"credentials": {"name": scraper, "key": "token"}},
+        "tlsConfig": {
+            "serverName": f"{service['name']}.{service['namespace']}.svc",
+            "ca": {"secret": {"name": volume["secretName"], "key": "ca.crt"}},
+        },
+    }
+    # The Deployment is left as it is: there is no certificate in this cluster.
+    for key in further:
+        installed.kubectl("apply", "-f", "-", stdin=json.dumps(found[key]))
+
+    def token() -> str:
+        secret = installed.api().get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{scraper}")
+        return base64.b64decode(secret.get("data", {}).get("token", "")).decode()
+
+    given = eventually(token, what="its token")
+    assert status_of(installed, "/metrics", token=given) == 200
+    assert status_of(installed, "/api/v1/pods", token=given) == 403
+    assert status_of(installed, f"/api/v1/namespaces/{NAMESPACE}/secrets", token=given) == 403
+
+
+def status_of(testbed: Testbed, path: str, *, token: str) -> int:
+    """Return the status of a GET. The API server has metrics of its own under the same nonResourceURL."""
+    with urllib3.PoolManager(ca_certs=str(testbed.ca_file)) as pool:
+        answer = pool.request("GET", f"{testbed.server}{path}", headers={"Authorization": f"Bearer {token}"})
+    return answer.status
 
 
 def difference(overlay: str) -> set[tuple[str, str]]:

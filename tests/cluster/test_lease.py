@@ -273,6 +273,69 @@ def test_a_lease_whose_holder_json_makes_six_times_as_long_is_taken_all_the_same
     wait_leading(operator)
 
 
+def second_operator(world: World, pool: str) -> str:
+    """Return what the issue about a second operator says; empty where there is none."""
+    found = [each for each in world.status(pool)["issues"] if each["reason"] == "SecondOperatorRunning"]
+    assert [(each["nodeCount"], each["nodes"]) for each in found] == [(0, [])] * len(found)
+    return str(found[0]["message"]) if found else ""
+
+
+def wait_reported(world: World, *pools: str, holder: str) -> None:
+    """Return when each pool names the holder of the Lease as a second operator; "" for none."""
+
+    def check() -> bool:
+        said = [second_operator(world, pool) for pool in pools]
+        return all(f"{holder} holds the Lease" in each if holder else not each for each in said)
+
+    eventually(check, what=f"the holder '{holder}' in {pools}", seconds=120)
+
+
+def test_a_second_operator_is_an_issue_of_each_pool_until_it_has_ended(world: World) -> None:
+    world.operator.start()
+    pools = [world.apply(world.pool(name)) for name in ("a", "b")]
+    for pool in pools:
+        world.wait_up_to_date(pool, nodes=0)
+        assert second_operator(world, pool) == ""
+    elected = world.further_operator(environment=ELECTING)
+    elected.start()
+    wait_leading(elected)
+    wait_reported(world, *pools, holder=identity_of(elected))
+    # The one that holds the Lease cannot know, and does not write against it in its next passes.
+    start = world.now()
+    passes = elected.metric("winpool_reconcile_total", result="success") or 0
+    for pool in pools:
+        world.kubectl("annotate", "wnp", pool, "example.com/look=again")
+    eventually(
+        lambda: (elected.metric("winpool_reconcile_total", result="success") or 0) >= passes + len(pools),
+        what="a pass of each pool",
+    )
+    assert all(second_operator(world, pool) for pool in pools)
+    written = [each for each in world.writes(since=start) if each.resource == "windowsnodepools"]
+    assert [f"{each.verb} {each.uri}" for each in written] == []
+    elected.kill()
+    wait_reported(world, *pools, holder="")
+
+
+def test_of_two_installations_the_second_never_leads_and_says_why(world: World) -> None:
+    names = world.fleet(windows=1)
+    first = world.further_operator(environment=ELECTING)
+    first.start()
+    wait_leading(first)
+    world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=1)
+    start = world.now()
+    second = world.further_operator(environment=ELECTING)
+    second.start()
+    eventually(lambda: stands_by(second), what="the second stands by")
+    wait_renewed(world, first)  # for longer than a lease: whoever wants to lead would have taken it
+    drift(world, *names)
+    wait_repaired(world, *names)
+    assert f"Lease: {identity_of(first)} holds it; this operator" in second.log_text()
+    assert second.metric("winpool_leader") == 0
+    assert lease(world)["holderIdentity"] == identity_of(first)
+    named = [each for each in world.writes(since=start) if identity_of(second) in each.user_agent]
+    assert [f"{each.verb} {each.uri}" for each in named] == []
+
+
 def test_without_leader_election_the_lease_is_only_read_and_a_second_operator_is_noticed(
     world: World,
 ) -> None:

@@ -22,7 +22,7 @@ from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, cut_stream, on
 from testbed.pins import chosen_pins, minor_of
-from winpool.api.conditions import ConditionType, refers_to
+from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.issues import IssueReason
 from winpool.app import App
 from winpool.cli.__main__ import main
@@ -149,7 +149,7 @@ def tell_a_fleet_apart(world: World) -> None:
     assert (condition["status"], condition["reason"]) == ("False", "SupportEnded")
     worst = f"1 of 8 nodes is not supported ({sac}). See the issue SupportEnded."
     assert world.condition(pool, "Ready")["message"] == worst
-    assert refers_to(condition["message"], ConditionType.READY)
+    assert referred_by(condition["message"]) is ConditionType.READY
     assert world.condition(pool, "Ready")["status"] == "True", "it is a matter of support, not of readiness"
 
     assert {name: os_labels(node) for name, node in world.nodes().items()} == {

@@ -120,14 +120,24 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             operator.close()
 
 
-def test_in_the_order_of_the_page_nothing_is_left(cluster: Cluster) -> None:
+def test_in_the_order_of_the_page_only_bindings_of_people_are_left(cluster: Cluster) -> None:
+    listed = cluster.testbed.kubectl(
+        "get", "clusterroles", "-o", "name", "-l", "app.kubernetes.io/name=winpool"
+    )
+    roles = [line.partition("/")[2] for line in listed.stdout.splitlines()]
+    assert "winpool-metrics-reader" in roles
+    for role in roles:
+        cluster.testbed.kubectl(
+            "create", "clusterrolebinding", f"my-{role}", f"--clusterrole={role}", "--user=a"
+        )
     delete, stop, remove = IN_ORDER
     cluster.type(delete)
     assert cluster.carried() == cluster.before
     cluster.type(stop)
     cluster.operator.stop()
     cluster.type(remove)
-    assert "winpool" not in cluster.left()
+    left = sorted(name for name in cluster.left().splitlines() if "winpool" in name)
+    assert left == sorted(f"clusterrolebinding.rbac.authorization.k8s.io/my-{role}" for role in roles)
 
 
 def test_an_installation_that_is_removed_with_a_pool_in_place_waits_and_is_brought_back(

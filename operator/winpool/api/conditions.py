@@ -6,8 +6,10 @@ A reason is part of the API: people script against it. Those of Ready are at mos
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class ConditionType(StrEnum):
@@ -72,9 +74,13 @@ def see_condition(type_: ConditionType) -> str:
     return f"See the condition {type_}."
 
 
-def refers_to(message: str, type_: ConditionType) -> bool:
-    """Whether a message refers to another condition, as a sentence or as the end of one."""
-    return message.casefold().endswith(see_condition(type_).casefold())
+_REFERENCE: Final = re.compile(rf"\b(?i:see) the condition ({'|'.join(ConditionType)})\.\Z")
+
+
+def referred_by(message: str) -> ConditionType | None:
+    """Return the condition that a message refers to, as a sentence or as the end of one; None for none."""
+    found = _REFERENCE.search(message)
+    return ConditionType(found[1]) if found else None
 
 
 class Polarity(StrEnum):

@@ -10,6 +10,7 @@ class IssueReason(StrEnum):
     """What is wrong with nodes or the pool, in one word for programs. What each means: ``ISSUES``."""
 
     GUARD_NOT_IN_FORCE = "GuardNotInForce"
+    SECOND_OPERATOR = "SecondOperatorRunning"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
     INTOLERANT_PODS = "IntolerantPods"
@@ -45,6 +46,9 @@ ISSUES: Final = {
     IssueReason.GUARD_NOT_IN_FORCE: "About the pool: the admission policy that stops kubelets from writing "
     "the operator's keys on nodes is missing, was changed, or cannot be read. Until it is in force, the "
     "operator believes less of what nodes say.",
+    IssueReason.SECOND_OPERATOR: "About the pool, in every pool: one operator holds the Lease "
+    "winpool-system/winpool, and another one runs without `--leader-elect`. Both write to nodes and pools. "
+    "The issue goes within 16 minutes after one of them has ended.",
     IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied is damaged, or was. "
     "Existing labels and taints of the pool no longer belong to it, and stay when the pool is deleted. The "
     "message names them, and the fix removes them.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import ConditionType, Reason, refers_to
+from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.cli.ages import age
 from winpool.cli.node_states import NodeState
 from winpool.cli.paper import Ink, Paper
@@ -127,7 +127,7 @@ def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     told = {pool.ready.message} if pool.ready is not None else set()
     for each in pool.notable:
         paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
-        is_said = each.message in told or refers_to(each.message, ConditionType.READY)
+        is_said = each.message in told or referred_by(each.message) is ConditionType.READY
         if each.message and not is_said and not _is_issue(pool, each.reason):
             paper.wrapped(each.message, first="    ")
         told.add(each.message)

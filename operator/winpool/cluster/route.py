@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from winpool.cluster.errors import NotLeading
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection as Socket
-    from yarl import URL
 
     from winpool.cluster.credentials import Connection
     from winpool.cluster.proxies import Proxy
@@ -33,8 +33,9 @@ _REVIEWS: Final = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"
 """Reviews of tokens and rights are POSTs that change nothing."""
 
 
-def _is_write(method: str, url: URL) -> bool:
-    return method not in _READS and not url.path.startswith(_REVIEWS)
+def _is_write(method: str, url: URL, *, below: str) -> bool:
+    """Whether a request may change something; ``below`` is the path of the API server's own address."""
+    return method not in _READS and not url.path.removeprefix(below).startswith(_REVIEWS)
 
 
 def _fail(conn: Socket, error: NotLeading) -> None:
@@ -64,6 +65,7 @@ def requests_over(
     The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
     """
     proxy = connection.proxy
+    below = URL(connection.server).path.rstrip("/")
 
     class Routed(aiohttp.ClientRequest):
         def __init__(self, method: str, url: URL, **options: Any) -> None:
@@ -89,7 +91,7 @@ def requests_over(
             await super().write_bytes(writer, conn, content_length)
 
         def _check(self) -> None:
-            if _is_write(self.method, self.url) and not may_write():
+            if _is_write(self.method, self.url, below=below) and not may_write():
                 raise NotLeading(
                     f"{self.method} {self.url.path}: not sent: this operator does not hold the Lease"
                     " winpool-system/winpool"

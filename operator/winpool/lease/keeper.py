@@ -42,8 +42,8 @@ class Keeper:
     ``transport`` is for the Lease only, so that a burst of patches cannot delay a renewal.
     """
 
-    other_runs: Final = False
-    """Another operator that is seen here leads, or stands by as this one does."""
+    other: Final = None
+    """Not known: an operator that runs without leader election only reads the Lease."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Keeper:
         """Whether this process has the Lease, and time left: whether it may write now."""
         return self._left() > 0
 
-    async def run(self, on_lead: Callable[[], None]) -> None:
+    async def run(self, on_lead: Callable[[], None], _on_other: Callable[[], None]) -> None:
         """Stand by, lead, renew until cancelled. Raises LeaseLostError when it may no longer lead."""
         won = await self._candidate.win()
         self._term = won.term

@@ -27,11 +27,14 @@ class Seat(Protocol):
         """Whether this process may write now."""
 
     @property
-    def other_runs(self) -> bool:
-        """Whether another operator leads although this one does not stand by."""
+    def other(self) -> str | None:
+        """The identity of an operator that writes although this one does; empty for none, None: not known."""
 
-    async def run(self, on_lead: Callable[[], None]) -> None:
-        """Call ``on_lead`` once, when this process leads. Raises LeaseLostError when it no longer does."""
+    async def run(self, on_lead: Callable[[], None], on_other: Callable[[], None], /) -> None:
+        """Call ``on_lead`` once, when this process leads, and ``on_other`` when ``other`` has changed.
+
+        Raises LeaseLostError when it no longer leads.
+        """
 
     async def release(self) -> None:
         """Let another operator lead; this process may not write any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.conditions import ConditionType, Reason, refers_to
+from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.report.os_support import ending_of
@@ -65,11 +65,11 @@ def _note(condition: Condition, after: WindowsNodePoolStatus) -> str:
     Of OSSupported without the build, which the issue names: a node that reports another build each time must
     not use up the events of its pool.
     """
-    for type_ in ConditionType:
-        if refers_to(condition.message, type_) and (other := after.condition(type_)):
-            named = "" if other.reason == condition.reason else f"{other.reason}: "
-            return f"{named}{other.message}"
-    return condition.message
+    type_ = referred_by(condition.message)
+    other = after.condition(type_) if type_ else None
+    if other is None:
+        return condition.message
+    return other.message if other.reason == condition.reason else f"{other.reason}: {other.message}"
 
 
 def released(number: int | None) -> str:

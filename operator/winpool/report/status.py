@@ -13,6 +13,7 @@ from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
 from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
+from winpool.report.other_operator import carried_report, other_operator_findings
 from winpool.report.owner_unknown import owner_findings
 from winpool.report.plan import plan
 from winpool.report.pods import misplaced_pods, overdue_at, pod_findings
@@ -49,6 +50,7 @@ def status(
     found = (
         *node_findings(nodes.notable),
         *guard_findings(snapshot),
+        *other_operator_findings(snapshot),
         *unselected_findings(snapshot, nodes.all),
         *lost_key_findings(nodes.notable),
         *owner_findings(snapshot, nodes.notable),
@@ -57,7 +59,7 @@ def status(
         *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    carried = carried_issues(snapshot)
+    carried = (*carried_report(snapshot), *carried_issues(snapshot))
     standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
     overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
     view = View(

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from winpool.api.condition_table import CONDITIONS
-from winpool.api.conditions import ConditionKind, ConditionType, Reason
+from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
 from winpool.api.event_table import EVENTS
 from winpool.api.events import EventKind, EventReason, Regarding
 from winpool.api.issues import ISSUES, IssueReason
@@ -26,6 +26,22 @@ def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: Condit
     reasons = [meaning.reason for meaning in kind.meanings]
     assert len(reasons) == len(set(reasons))
     assert all(CAMEL_CASE.fullmatch(reason) for reason in reasons)
+
+
+@pytest.mark.parametrize("type_", ConditionType)
+def test_a_reference_to_a_condition_is_found_at_the_end_of_a_message_only(type_: ConditionType) -> None:
+    see = see_condition(type_)
+    assert referred_by(see) is type_
+    assert referred_by(f"Nodes wait; {see[0].lower()}{see[1:]}") is type_
+    for message in (
+        "",
+        f"{see} Then wait.",
+        f"{see}\n",
+        see[:-1],
+        see.replace(type_, f"{type_}Not"),
+        see.lower(),
+    ):
+        assert referred_by(message) is None
 
 
 def test_reasons_fit_into_the_column() -> None:

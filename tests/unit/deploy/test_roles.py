@@ -17,6 +17,12 @@ ROLES: Final[dict[str, Object]] = {
 READING: Final = {"get", "list", "watch"}
 
 
+def test_the_page_on_removal_names_every_role_that_people_may_have_bound() -> None:
+    page = (ROOT / "docs" / "uninstall.md").read_text()
+    stays = page.partition("## What stays\n")[2].partition("\n## ")[0]
+    assert [name for name in ROLES if f"`{name}`" not in stays] == []
+
+
 def writable(role: str) -> set[tuple[str, str]]:
     """Return the groups and resources that a role may change."""
     return {

@@ -68,10 +68,14 @@ class SlowHeader:
 
 
 @asynccontextmanager
-async def gated(folder: Path, gate: Callable[[], bool]) -> AsyncIterator[tuple[Listener, Transport]]:
+async def gated(
+    folder: Path, gate: Callable[[], bool], *, below: str = ""
+) -> AsyncIterator[tuple[Listener, Transport]]:
+    """Open a transport to a server whose API is below this path, as behind a gateway."""
     authority = an_authority(folder, "ca")
     async with listening(server_tls(authority, folder), answer=lambda _: EMPTY) as server:
-        kubeconfig = a_kubeconfig_for(folder, server.url, ca=authority.paths.certificate, user={"token": "t"})
+        address, user = f"{server.url}{below}", {"token": "t"}
+        kubeconfig = a_kubeconfig_for(folder, address, ca=authority.paths.certificate, user=user)
         connection = await load_connection(kubeconfig=kubeconfig, environ={})
         async with Transport(connection, identity="host_1234abcd", may_write=gate) as transport:
             yield server, transport
@@ -92,6 +96,24 @@ async def test_reads_and_reviews_pass_and_no_write_reaches_the_server(tmp_path: 
             await guest.get(f"{server.url}/api/v1/nodes/w1")
         assert [head.split()[0] for head in server.heads] == ["GET", "POST", "GET"]
         assert gate.asked == 6, "once for each write: none is repeated"
+
+
+@pytest.mark.parametrize(
+    "below", ["/k8s/clusters/c-xyz", "/k8s/clusters/c-xyz/", "/apis/authorization.k8s.io"]
+)
+async def test_behind_a_path_reviews_pass_too_and_writes_do_not(tmp_path: Path, below: str) -> None:
+    async with gated(tmp_path, Gate(is_open=False), below=below) as (server, transport):
+        await transport.request(REVIEW)
+        for write in (PATCH, CREATE):
+            with pytest.raises(NotLeading):
+                await transport.request(write)
+        address = f"{server.url}{below.rstrip('/')}"
+        async with transport.guest_session() as guest:
+            with pytest.raises(NotLeading):
+                await guest.patch(f"{address}{PATCH.path}")
+            await guest.post(f"{address}{REVIEW.path}")
+        paths = [head.split()[1] for head in server.heads]
+        assert paths == [f"{below.rstrip('/')}{REVIEW.path}"] * 2
 
 
 async def test_a_process_frozen_after_the_first_check_sends_nothing(tmp_path: Path) -> None:

@@ -42,7 +42,13 @@ class Place:
         self.keeper = Keeper(
             cast("Transport", self.door), identity=self.identity, clock=self.clock, now=self.wall
         )
-        self.task = asyncio.create_task(self.keeper.run(lambda: self.begun.append(self.loop.time())))
+        self.task = asyncio.create_task(self.keeper.run(self._lead, self._other))
+
+    def _lead(self) -> None:
+        self.begun.append(self.loop.time())
+
+    def _other(self) -> None:
+        raise AssertionError("with leader election there is nothing to say of others")
 
     def clock(self) -> float:
         return self.loop.time() + self.frozen_for
@@ -353,17 +359,18 @@ async def test_without_election_a_second_operator_is_noticed_once_by_its_renewal
         loop = asyncio.get_running_loop()
         other = OtherOperator(cast("Transport", door), clock=loop.time, now=first.wall)
         begun: list[bool] = []
-        task = asyncio.create_task(other.run(lambda: begun.append(True)))
+        seen: list[str | None] = []
+        task = asyncio.create_task(other.run(lambda: begun.append(True), lambda: seen.append(other.other)))
         await asyncio.sleep(1)
         assert (begun, other.leads) == ([True], True)
         await asyncio.sleep(60)
-        ran = [other.other_runs]
         warned = [each for each in caplog.messages if "a second operator is running" in each]
         assert len(warned) == 1
         assert "a renews the Lease winpool-system/winpool" in warned[0]
+        assert (other.other, seen) == ("a", ["a"])
         await first.kill()
         await asyncio.sleep(LEASE_SECONDS + 1)
-        assert [*ran, other.other_runs] == [True, False]
+        assert (other.other, seen) == ("", ["a", ""]), "each change is told once"
         assert {verb for _, verb in door.asked} == {"list", "watch"}
         task.cancel()
 
@@ -379,10 +386,30 @@ async def test_without_election_a_lease_that_nobody_renews_is_no_second_operator
         loop = asyncio.get_running_loop()
         caplog.clear()
         other = OtherOperator(cast("Transport", door), clock=loop.time, now=first.wall)
-        task = asyncio.create_task(other.run(lambda: None))
+        seen: list[str | None] = []
+        task = asyncio.create_task(other.run(lambda: None, lambda: seen.append(other.other)))
+        await asyncio.sleep(LEASE_SECONDS - 1)
+        assert (other.other, seen) == (None, []), "it may have ended, or renew at any moment"
         await asyncio.sleep(600)
         first.server.delete()
         await asyncio.sleep(10)
-        assert not other.other_runs
+        assert (other.other, seen) == ((None, []) if fault else ("", [""]))
         assert [each.message for each in caplog.records if each.levelno >= logging.INFO] == []
+        task.cancel()
+
+
+@in_virtual_time
+async def test_without_election_a_second_operator_that_releases_the_lease_is_gone_at_once() -> None:
+    async with places("a") as [first]:
+        loop = asyncio.get_running_loop()
+        other = OtherOperator(
+            cast("Transport", LeaseTransport(first.server)), clock=loop.time, now=first.wall
+        )
+        seen: list[str | None] = []
+        task = asyncio.create_task(other.run(lambda: None, lambda: seen.append(other.other)))
+        await asyncio.sleep(60)
+        first.task.cancel()
+        await first.keeper.release()
+        await asyncio.sleep(1)
+        assert seen == ["a", ""]
         task.cancel()

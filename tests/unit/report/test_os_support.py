@@ -9,7 +9,7 @@ import pytest
 
 from harness.assessing import assess
 from harness.builders import NOON, SUPPORTED, a_node, a_pool, a_snapshot, with_cluster_rows, with_status
-from winpool.api.conditions import ConditionType, refers_to
+from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
@@ -60,7 +60,7 @@ def said_of(status: WindowsNodePoolStatus) -> str:
     """Return what OSSupported says, which may be that Ready says it."""
     ready, message = status.condition(ConditionType.READY), condition_of(status).message
     assert ready is not None
-    return ready.message if refers_to(message, ConditionType.READY) else message
+    return ready.message if referred_by(message) is ConditionType.READY else message
 
 
 def at(day: date) -> datetime:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, a_survey, with_pods, with_status
 from harness.writes import acted, retainted, settled
-from winpool.api.conditions import ConditionType, refers_to
+from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.v1alpha1 import Condition, read_status
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
@@ -103,7 +103,7 @@ def test_after_five_minutes_a_person_has_to_see_to_it(world: object) -> None:
         "Stalled": ("True", FAILING),
     }
     assert "cannot list the pods of the cluster" in conditions(found)["Ready"].message
-    assert refers_to(conditions(found)["Stalled"].message, ConditionType.READY)
+    assert referred_by(conditions(found)["Stalled"].message) is ConditionType.READY
 
 
 @WAITERS

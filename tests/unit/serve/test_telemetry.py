@@ -87,7 +87,7 @@ def test_the_end_of_the_certificate_is_served_where_it_is_known(
 @pytest.mark.parametrize("leads", [True, False])
 def test_the_lease_is_served_and_the_difference_of_clocks_where_one_was_seen(leads: bool) -> None:
     part: Any = SimpleNamespace
-    seat = part(leads=leads, other_runs=not leads, skew=part(seconds=None))
+    seat = part(leads=leads, other=None if leads else "a", skew=part(seconds=None))
     assert of_lease(seat) == {
         definitions.LEADER: {(): leads},
         definitions.LEASE_SKEW: {},
@@ -153,7 +153,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         guard=part(identity="", known=True),
         stats=made[ControlStats],
         pod_passes=made[PodPassStats],
-        seat=part(leads=True, other_runs=False, skew=part(seconds=None)),
+        seat=part(leads=True, other="", skew=part(seconds=None)),
     ).numbers()
     served = {value for samples in numbers.values() for value in samples.values()}
     assert {name for name, mark in marks.items() if mark not in served} == set()

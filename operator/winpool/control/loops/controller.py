@@ -25,6 +25,7 @@ from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.pod_survey.questions import Questions
 from winpool.control.reconcile.observe import Observer
+from winpool.control.reconcile.other_reports import OtherReports
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.relister import Relister
 from winpool.control.report.announcer import Announcer
@@ -63,6 +64,7 @@ class Controller:
         nodes: NodeReflector,
         control_plane: ControlPlane,
         guard: Guard,
+        other_operator: Callable[[], str | None],
         recorder: EventRecorder,
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         pool_relist_seconds: float,
@@ -73,7 +75,7 @@ class Controller:
     ) -> None:
         """Make the loops; ``create_task`` starts that of a pool, with a name, from any context.
 
-        There is no pass before ``begin``.
+        There is no pass before ``begin``. ``other_operator`` is ``Seat.other``.
         """
         self._begun = asyncio.Event()
         self.stats = ControlStats()
@@ -99,6 +101,7 @@ class Controller:
             looks=self.node_looks,
             bare_since=self._bare_since,
             written_conditions=self._lanes.conditions.standing,
+            other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -135,6 +138,10 @@ class Controller:
         """Ask for a pass of all pools: the guard was added, was removed, or has changed."""
         self._loops.wake_all()
         self.sweeper.guard_changed()
+
+    def other_changed(self) -> None:
+        """Ask for a pass of all pools: another operator writes as well, or no longer does."""
+        self._loops.wake_all()
 
     def begin(self) -> None:
         """Begin passes over all pools: this operator leads from now on."""

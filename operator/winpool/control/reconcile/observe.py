@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     from winpool.objects.issues import KnownIssue
     from winpool.objects.keys import Keys
     from winpool.objects.node import Node, NodeCondition
+    from winpool.objects.pool import Pool
     from winpool.support.rows import Row
 
 
 def _none_written(_uid: str) -> None:
     return None
+
+
+def _no_other(_pool: Pool) -> str:
+    return ""
 
 
 class Observer:
@@ -50,9 +55,14 @@ class Observer:
         bare_since: BareSince,
         now: Callable[[], datetime],
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
+        other_operator: Callable[[Pool], str | None] = _no_other,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
-        """Make an observer. ``written_conditions`` returns what was last written to the node of a UID."""
+        """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
+
+        ``other_operator`` returns what the snapshot of a pool is to say of another operator.
+        """
+        self._other_operator = other_operator
         self._written_conditions = written_conditions
         self._pools = pools
         self._nodes = nodes
@@ -119,6 +129,7 @@ class Observer:
                 problem=self._guard.problem,
                 is_unknown=self._guard.is_unknown,
             ),
+            other_operator=self._other_operator(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={
                 node.uid: written
