@@ -17,7 +17,8 @@ from typing import Any, Final, Self
 from builder import ROOT, command
 from winpool import __version__
 
-NAME: Final = "localhost/winpool:test"
+NAME: Final = f"ghcr.io/winpool/winpool:{__version__}"
+"""As the manifests name it, so that an image that was built here is the one that they ask for."""
 LOCAL_BASE: Final = "localhost/base:latest"
 CERTIFICATES: Final = Path("/etc/ssl/certs")
 STEP_SECONDS: Final = 1800.0
@@ -31,6 +32,8 @@ class Image:
     rootfs: Path
     config: Mapping[str, Any]
     """As in the image: User, Env, Entrypoint, Cmd, Labels."""
+    name: str
+    """With its tag, as a Pod names it."""
     base: str
     build_seconds: float
     removed_bytes: int
@@ -75,11 +78,11 @@ class Storage:
         self._ask("rm", container)
         return LOCAL_BASE
 
-    def build(self, *, base: str) -> Image:
+    def build(self, *, base: str, sources: Path = ROOT, name: str = NAME) -> Image:
         """Build the image with the very command of ``make image``, and lay out its files."""
         tool, verb, *rest = command(
             "buildah",
-            name=NAME,
+            name=name,
             version=__version__,
             revision="of a test",
             base=base,
@@ -87,18 +90,18 @@ class Storage:
         )
         assert tool == "buildah"
         began = time.monotonic()
-        said = self._ask(verb, "--layers=false", *_volumes(), *rest)
+        said = self._ask(verb, "--layers=false", *_volumes(), *rest, folder=sources)
         seconds = time.monotonic() - began
         removed = re.search(r"removed ([\d.]+) MB in all", said)
         assert removed, said
-        config = json.loads(self._ask("inspect", "--type", "image", NAME))["OCIv1"]["config"]
-        rootfs = Path(self._ask("mount", self._ask("from", NAME)))
-        return Image(rootfs, config, base, seconds, removed_bytes=round(float(removed[1]) * 1e6))
+        config = json.loads(self._ask("inspect", "--type", "image", name))["OCIv1"]["config"]
+        rootfs = Path(self._ask("mount", self._ask("from", name)))
+        return Image(rootfs, config, name, base, seconds, removed_bytes=round(float(removed[1]) * 1e6))
 
-    def _ask(self, *words: str) -> str:
+    def _ask(self, *words: str, folder: Path = ROOT) -> str:
         done = subprocess.run(
             [*self._buildah, *words],
-            cwd=ROOT,
+            cwd=folder,
             env=_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if words[0] == "build" else subprocess.PIPE,

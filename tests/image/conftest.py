@@ -11,6 +11,7 @@ import pytest
 
 from cluster.conftest import testbed, world
 from image.base import ensure_base
+from image.before import COMMIT, NAME, Before, sources_of
 from image.building import Image, Storage
 from image.needs import BASE_VARIABLE
 from testbed.paths import cache_directory
@@ -40,14 +41,33 @@ def measured(request: pytest.FixtureRequest) -> Measured:
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory, measured: Measured) -> Iterator[Image]:
-    """The image, built on the base that was named, else on one of our own."""
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    """Where the images of this run are."""
     with Storage(tmp_path_factory.mktemp("storage")) as storage:
-        base = os.environ.get(BASE_VARIABLE) or storage.add_base(ensure_base(cache_directory()))
-        built = storage.build(base=base)
-        measured(f"base: {base}")
-        measured(f"build: {built.build_seconds:.0f} s")
-        yield built
+        yield storage
+
+
+@pytest.fixture(scope="session")
+def base(storage: Storage, measured: Measured) -> str:
+    """The base that was named, else one of our own."""
+    base = os.environ.get(BASE_VARIABLE) or storage.add_base(ensure_base(cache_directory()))
+    measured(f"base: {base}")
+    return base
+
+
+@pytest.fixture(scope="session")
+def image(storage: Storage, base: str, measured: Measured) -> Image:
+    """The image of this tree."""
+    built = storage.build(base=base)
+    measured(f"build: {built.build_seconds:.0f} s")
+    return built
+
+
+@pytest.fixture(scope="session")
+def before(storage: Storage, base: str, tmp_path_factory: pytest.TempPathFactory) -> Before:
+    """The operator before winpool was installed by one command, by the same Dockerfile."""
+    tree = sources_of(COMMIT, folder=tmp_path_factory.mktemp("before"))
+    return Before(tree, storage.build(base=base, sources=tree, name=NAME))
 
 
 @pytest.fixture

@@ -34,7 +34,8 @@ class Container:
     """One container: not started yet, running, or ended. It has the methods of ``subprocess.Popen`` it needs.
 
     ``arguments`` replace entry point and command of the image. ``mounts`` are folders or files of the machine
-    by their place in the container, where they are read-only.
+    by their place in the container, where they are read-only; in those of ``writable`` it may write.
+    ``hostname`` is what it takes for the name of its machine, if not that of the real one.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Container:
         arguments: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         mounts: Mapping[str, Path] | None = None,
+        writable: Mapping[str, Path] | None = None,
+        hostname: str = "",
     ) -> None:
         self.name = f"winpool-{secrets.token_hex(4)}"
         self._bundle = directory / self.name
@@ -52,7 +55,11 @@ class Container:
         self._bundle.mkdir(parents=True)
         config = image.config
         chosen = [*config["Entrypoint"], *config["Cmd"]] if arguments is None else list(arguments)
-        document = _document(image, chosen, environment=dict(environment or {}), mounts=dict(mounts or {}))
+        document = _document(image, chosen, environment=dict(environment or {}))
+        document["mounts"] += [_bind(place, source, "ro") for place, source in (mounts or {}).items()]
+        document["mounts"] += [_bind(place, source, "rw") for place, source in (writable or {}).items()]
+        if hostname:
+            document["hostname"] = hostname
         (self._bundle / "config.json").write_text(json.dumps(document))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -113,9 +120,11 @@ class Container:
         return [*_WITHOUT_CGROUPS, *crun, *words]
 
 
-def _document(
-    image: Image, arguments: list[str], *, environment: dict[str, str], mounts: dict[str, Path]
-) -> dict[str, Any]:
+def _bind(place: str, source: Path, mode: str) -> dict[str, Any]:
+    return {"destination": place, "type": "bind", "source": str(source), "options": ["rbind", mode]}
+
+
+def _document(image: Image, arguments: list[str], *, environment: dict[str, str]) -> dict[str, Any]:
     """Return the config.json of the OCI runtime specification."""
     user, _, group = image.config["User"].partition(":")
     none: dict[str, list[str]] = {
@@ -140,15 +149,6 @@ def _document(
                 "source": "tmpfs",
                 "options": ["nosuid", "strictatime", "mode=755", "size=64k"],
             },
-            *(
-                {
-                    "destination": place,
-                    "type": "bind",
-                    "source": str(source),
-                    "options": ["rbind", "ro"],
-                }
-                for place, source in mounts.items()
-            ),
         ],
         "linux": {
             "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -29,14 +30,22 @@ def service_account(testbed: Testbed, folder: Path) -> Path:
             "spec": {"expirationSeconds": TOKEN_SECONDS},
         },
     )
+    return projected(
+        folder,
+        {"token": granted["status"]["token"], "ca.crt": testbed.ca_file.read_text(), "namespace": NAMESPACE},
+    )
+
+
+def projected(folder: Path, files: Mapping[str, str], *, mode: int = 0o644, group: int = 0) -> Path:
+    """Fill a folder as a kubelet fills a projected volume: each file is a link into a folder beside it."""
     data = folder / "..data"
     data.mkdir(parents=True)
-    (data / "token").write_text(granted["status"]["token"])
-    (data / "ca.crt").write_bytes(testbed.ca_file.read_bytes())
-    (data / "namespace").write_text(NAMESPACE)
-    for file in sorted(data.iterdir()):
-        file.chmod(0o644)
-        (folder / file.name).symlink_to(Path("..data") / file.name)
+    for name, content in files.items():
+        file = data / name
+        file.write_text(content)
+        file.chmod(mode)
+        os.chown(file, 0, group)
+        (folder / name).symlink_to(Path("..data") / name)
     return folder
 
 
@@ -52,12 +61,26 @@ def pod_environment(testbed: Testbed) -> dict[str, str]:
 class ImageOperator(Operator):
     """The operator of the image in a container; it finds the API server as every pod does."""
 
-    def __init__(self, image: Image, testbed: Testbed, *, directory: Path, account: Path) -> None:
-        super().__init__(kubeconfig=testbed.kubeconfig("winpool"), log_file=directory / "image.log")
+    def __init__(
+        self,
+        image: Image,
+        testbed: Testbed,
+        *,
+        directory: Path,
+        account: Path,
+        name: str = "image",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            kubeconfig=testbed.kubeconfig("winpool"),
+            log_file=directory / f"{name}.log",
+            environment=environment,
+        )
         self._image = image
         self._testbed = testbed
         self._directory = directory
         self._account = account
+        self._own = dict(environment or {})
 
     def _launch(self, environment: Mapping[str, str]) -> Started:
         own = {
@@ -70,6 +93,7 @@ class ImageOperator(Operator):
             directory=self._directory,
             environment={
                 **own,
+                **self._own,
                 **pod_environment(self._testbed),
                 "WINPOOL_SUPPORT_MATRIX_FILE": ROWS,
             },

@@ -1,0 +1,83 @@
+"""A CRD of another version than the operator: a newer one works, of an older one it is said what it lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.outages.test_crd_gone import restore
+from harness.waiting import eventually
+from harness.world import World
+from testbed.cluster import Testbed
+from winpool.api.crd import definition
+
+TEXT = {"type": "string", "maxLength": 63}
+"""The schema of a field that an operator of the future has."""
+
+
+@pytest.fixture
+def world(fragile: Testbed, tmp_path: Path) -> Iterator[World]:
+    mine = World(fragile, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        restore(mine)
+        mine.close()
+
+
+def fields_of(crd: dict[str, Any], part: str) -> dict[str, Any]:
+    """Return the schemas of the fields of ``spec`` or ``status``, to be changed."""
+    [version] = crd["spec"]["versions"]
+    fields: dict[str, Any] = version["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+    return fields
+
+
+def install(world: World, crd: dict[str, Any]) -> None:
+    world.kubectl("apply", "-f", "-", stdin=json.dumps(crd))
+
+
+def test_a_newer_crd_works_and_what_it_adds_is_kept(world: World) -> None:
+    crd = json.loads(json.dumps(definition()))
+    for part in ("spec", "status"):
+        fields_of(crd, part)["future"] = TEXT
+    install(world, crd)
+    world.fleet(windows=2)
+    manifest = world.pool(labels={"example.com/team": "payments"}, future="unknown")
+    pool = str(manifest["metadata"]["name"])
+    eventually(
+        lambda: "created" in world.kubectl("apply", "-f", "-", stdin=json.dumps(manifest), check=False),
+        what="the API server knows the new field",
+    )
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    assert world.get("wnp", pool)["spec"]["future"] == "unknown"
+
+
+def test_an_older_crd_is_named_with_a_field_that_it_lacks_until_it_is_replaced(world: World) -> None:
+    crd = json.loads(json.dumps(definition()))
+    del fields_of(crd, "spec")["reservedMemory"]
+    del fields_of(crd, "status")["nodeTemplate"]
+    install(world, crd)
+    world.fleet(windows=2)
+    manifest = world.pool(reservedMemory={"systemReserved": "2Gi"})
+    eventually(
+        lambda: (
+            'unknown field "spec.reservedMemory"'
+            in world.kubectl("apply", "-f", "-", stdin=json.dumps(manifest), check=False)
+        ),
+        what="the API server refuses the field by its name",
+    )
+    world.operator.start()
+    pool = world.apply(world.pool(labels={"example.com/team": "payments"}))
+    eventually(
+        lambda: ".status.nodeTemplate: field not declared in schema" in world.operator.log_text(),
+        what=f"{pool}: the log names the field",
+    )
+    assert world.operator.ready(), "other pools may still be served"
+    restore(world)
+    world.wait_up_to_date(pool, nodes=2, seconds=120)
+    assert world.operator.log_text().count("field not declared in schema") == 1, "it is said once"

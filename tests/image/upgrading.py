@@ -1,0 +1,165 @@
+"""A cluster in which two versions of the operator follow each other, and what each of them has written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness.election import ELECTING, stands_by, wait_leading
+from harness.manifests import DEPLOY
+from harness.operator import Operator
+from harness.waiting import eventually
+from harness.world import World, is_node_patch
+from image.before import Before
+from image.building import Image
+from image.running import ImageOperator, service_account
+from testbed.audit import AuditRecord
+
+Object = dict[str, Any]
+
+GUARD_SECONDS: Final = 240.0
+
+NAMED: Final = {"USER": "winpool"}
+"""The operator before does not run as a user without a name, as 65532 is, unless a variable says one."""
+
+CONFLICT: Final = 409
+
+PODS_GONE: Final = ("-n", "winpool-system", "delete", "deployment", "winpool", "--wait=true")
+
+
+class Upgrading:
+    """The operator before and that of this tree, out of their images, in one world."""
+
+    def __init__(self, world: World, *, before: Before, image: Image, directory: Path) -> None:
+        self.world = world
+        self._before = before
+        self._image = image
+        self._directory = directory
+        self._account = service_account(world.testbed, directory / "account")
+        self._made: list[ImageOperator] = []
+
+    def old(self) -> Operator:
+        """Return the operator before, not started yet."""
+        return self._operator(self._before.image, NAMED)
+
+    def new(self) -> Operator:
+        """Return an operator of this tree with leader election, not started yet."""
+        return self._operator(self._image, ELECTING)
+
+    def new_pair(self) -> tuple[Operator, Operator]:
+        """Start two of this tree; return when the first leads and the second stands by."""
+        first, second = self.new(), self.new()
+        first.start()
+        wait_leading(first, seconds=GUARD_SECONDS)
+        second.start()
+        eventually(lambda: stands_by(second), what="the second stands by", seconds=GUARD_SECONDS)
+        return first, second
+
+    def install_new(self) -> None:
+        """Do what the notes say: apply all of this version. Its Pods are simulated: containers run beside."""
+        self.world.kubectl("apply", "-k", str(DEPLOY))
+
+    def install_old(self) -> None:
+        """Do what the notes say: take the Deployment away, and apply what the version before has."""
+        self.world.kubectl(*PODS_GONE)
+        for folder in ("crds", "deploy/operator"):
+            self.world.kubectl("apply", "-k", str(self._before.tree / folder))
+
+    def close(self) -> None:
+        """End all that still run."""
+        for operator in self._made:
+            operator.close()
+
+    def _operator(self, image: Image, environment: Mapping[str, str]) -> ImageOperator:
+        operator = ImageOperator(
+            image,
+            self.world.testbed,
+            directory=self._directory,
+            account=self._account,
+            name=f"image-{len(self._made) + 1}",
+            environment=environment,
+        )
+        self._made.append(operator)
+        return operator
+
+
+def wait_judged(operator: Operator, pool: str, *, nodes: int) -> None:
+    """Return when an operator has judged the pool, all its pods and the guard since it started."""
+
+    def check() -> bool:
+        return (
+            operator.metric("winpool_nodes", pool=pool, state="up_to_date") == nodes
+            and (operator.metric("winpool_pod_passes_total", result="success") or 0) >= 1
+            and operator.metric("winpool_guard_in_force") == 1
+        )
+
+    eventually(check, what=f"{pool} judged ({operator.log_file})", seconds=GUARD_SECONDS)
+
+
+def kept(world: World, pool: str) -> Object:
+    """Return all that must outlive a change of the operator: what nodes carry, and the pool."""
+    found = world.get("wnp", pool)
+    metadata = {key: found["metadata"].get(key) for key in ("uid", "generation", "finalizers", "annotations")}
+    return {
+        "nodes": world.carried(),
+        "pool": metadata,
+        "spec": found["spec"],
+        "status": found["status"],
+    }
+
+
+def said(records: Sequence[AuditRecord]) -> list[str]:
+    """Return requests in words, for a failure."""
+    return [f"{each.verb} {each.uri} {each.code} {each.user_agent}" for each in records]
+
+
+def codes_by_node(world: World, *, since: datetime) -> dict[str, Counter[int]]:
+    """Return the answers to the PATCHes of each node."""
+    found: dict[str, Counter[int]] = {}
+    for each in world.requests(since=since):
+        if is_node_patch(each):
+            found.setdefault(each.name, Counter())[each.code] += 1
+    return found
+
+
+class Standing:
+    """What was there before the operator changed, and how many PATCHes of nodes came since then."""
+
+    def __init__(self, world: World, pool: str) -> None:
+        self.since = world.now()
+        self.before_drift = self.after_drift = -1
+        self._world = world
+        self._pool = pool
+        self._found = kept(world, pool)
+
+    def check(self) -> None:
+        """Assert that all is as it was, and that nothing was written, not even the same or an event."""
+        assert said(self._world.writes(since=self.since)) == []
+        assert kept(self._world, self._pool) == self._found
+        self.before_drift = 0
+
+    def check_one(self, node: str) -> None:
+        """Assert that the API server took one PATCH of that node and no other, and that all are as they were.
+
+        One that it refuses with 409, since the kubelet was faster, changes nothing.
+        """
+        patches = [each for each in self._world.node_patches(since=self.since) if each.code != CONFLICT]
+        assert [(each.name, each.code) for each in patches] == [(node, 200)], said(patches)
+        self.check_nodes()
+        self.after_drift = len(patches)
+
+    def check_nodes(self) -> None:
+        """Assert that the nodes carry what they carried, once a drift was repaired."""
+        assert self._world.carried() == self._found["nodes"]
+
+
+@contextmanager
+def exactly_one_write(world: World, pool: str, *, to: str) -> Iterator[Standing]:
+    """Fail where nodes get more or less than one PATCH in the block, or if they differ afterwards."""
+    standing = Standing(world, pool)
+    yield standing
+    standing.check_one(to)
