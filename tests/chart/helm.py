@@ -72,7 +72,8 @@ class Helm:
 
 def is_test(manifest: Object) -> bool:
     """Tell whether an object is there for ``helm test`` only."""
-    return manifest["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"
+    annotations: dict[str, str] = manifest["metadata"].get("annotations", {})
+    return annotations.get("helm.sh/hook") == "test"
 
 
 def one(manifests: Sequence[Object], kind: str, name: str = "") -> Object:

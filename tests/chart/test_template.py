@@ -25,7 +25,9 @@ CRD: Final = "windowsnodepools.winpool.dev"
 
 def expected(folder: Path) -> dict[tuple[str, ...], Object]:
     """Return the objects of a kustomization, with all by which the chart may differ from it."""
-    found = {key_of(each): deepcopy(each) for each in yaml.safe_load_all(kustomized(folder))}
+    found: dict[tuple[str, ...], Object] = {
+        key_of(each): deepcopy(each) for each in yaml.safe_load_all(kustomized(folder))
+    }
     assert found.keys() >= NOT_IN_THE_CHART
     for key in NOT_IN_THE_CHART:
         del found[key]

@@ -5,52 +5,18 @@ A default that an object of ``deploy`` has already is read from there, so that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from release.shapes import (
-    ENDPOINT,
-    ENV,
-    LABEL_VALUES,
-    NAME,
-    NODE_EXPRESSION,
-    PEER,
-    PORT,
-    PREFERRED_NODES,
-    RESOURCES,
-    SETTING,
-    TOLERATION,
-    bounded,
-    choice,
-    items,
-    passed_on,
-    text,
-)
+from release.pod_values import image_values, pod_values
+from release.shapes import ENDPOINT, ENV, LABEL_VALUES, PEER, PORT, SETTING, choice, items, passed_on, text
+from release.value import Value
 
 OPERATOR: Final = Path(__file__).parents[2] / "deploy" / "operator"
 
 Object = dict[str, Any]
-
-MOST_REPLICAS: Final = 5
-"""Each replica watches all pools and nodes, and one of them writes: more repair nothing sooner."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """One value of the chart."""
-
-    path: str
-    """Where it is in ``values.yaml``, such as ``image.tag``."""
-    default: Any
-    schema: Mapping[str, Any]
-    """What it may be, as JSON Schema (draft 7), without its description."""
-    text: str
-    """What it means, for all who read ``values.yaml``, its schema or its page."""
-
 
 GROUPS: Final = {
     "image": "The image of the operator.",
@@ -76,8 +42,8 @@ def values() -> tuple[Value, ...]:
     policy = _the("networkpolicy.yaml")["spec"]
     (fence,) = (each for each in _all("fence.yaml") if each["kind"] == "ConfigMap")
     return (
-        *_image(image["newName"], pull_policy=container["imagePullPolicy"]),
-        *_pods(pod, replicas=deployment["replicas"], resources=container["resources"]),
+        *image_values(image["newName"], pull_policy=container["imagePullPolicy"]),
+        *pod_values(pod, replicas=deployment["replicas"], resources=container["resources"]),
         Value(
             path="log.format",
             default=settings["WINPOOL_LOG_FORMAT"],
@@ -121,111 +87,6 @@ def values() -> tuple[Value, ...]:
             schema=items(ENV),
             text="Further environment variables of the operator, such as HTTPS_PROXY and NO_PROXY. Names "
             "that begin with WINPOOL_ are refused: settings belong to extraArgs.",
-        ),
-    )
-
-
-def _image(name: str, *, pull_policy: str) -> tuple[Value, ...]:
-    return (
-        Value(
-            path="image.repository",
-            default=name,
-            schema=text(r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*$"),
-            text="Registry and name of the image, without tag and digest.",
-        ),
-        Value(
-            path="image.tag",
-            default="",
-            schema=text(r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"),
-            text="Tag of the image. Empty: the appVersion of the chart.",
-        ),
-        Value(
-            path="image.digest",
-            default="",
-            schema=text(r"^(sha256:[0-9a-f]{64})?$"),
-            text="Digest of the image (sha256:…), which is used in place of the tag and pins one image.",
-        ),
-        Value(
-            path="image.pullPolicy",
-            default=pull_policy,
-            schema=choice("Always", "IfNotPresent", "Never"),
-            text="When nodes pull the image. A tag is never moved, so IfNotPresent is enough.",
-        ),
-        Value(
-            path="image.pullSecrets",
-            default=[],
-            schema=items(NAME),
-            text="Names of Secrets in the namespace winpool-system with credentials for the registry.",
-        ),
-    )
-
-
-def _pods(pod: Object, *, replicas: int, resources: Object) -> tuple[Value, ...]:
-    return (
-        Value(
-            path="replicas",
-            default=replicas,
-            schema=bounded(1, MOST_REPLICAS),
-            text="Replicas of the operator: one leads, the others stand by. With 1 there is no "
-            "PodDisruptionBudget, and nothing is repaired while the replica is replaced.",
-        ),
-        Value(
-            path="resources",
-            default=resources,
-            schema=RESOURCES,
-            text="Resources of the operator. The default of memory is four times what 5,000 Windows nodes "
-            "and 150,000 pods need. CPU has no limit: a process that is throttled renews its Lease "
-            "late.",
-        ),
-        Value(
-            path="priorityClassName",
-            default=pod["priorityClassName"],
-            schema=text(r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"),
-            text="Priority class of the replicas. Empty: none, and no ResourceQuota.",
-        ),
-        Value(
-            path="resourceQuota.create",
-            default=True,
-            schema={"type": "boolean"},
-            text="Whether to create the ResourceQuota for that priority class. Some clouds admit a system "
-            "priority class outside of kube-system only in namespaces with such a quota.",
-        ),
-        Value(
-            path="nodeSelector",
-            default={},
-            schema=LABEL_VALUES,
-            text="Labels that the nodes of the replicas must have.",
-        ),
-        Value(
-            path="tolerations",
-            default=[],
-            schema=items(TOLERATION),
-            text="Taints that the replicas tolerate.",
-        ),
-        Value(
-            path="affinity.nodeExpressions",
-            default=[],
-            schema=items(NODE_EXPRESSION),
-            text="Further requirements for the nodes of the replicas. The replicas always run on Linux nodes "
-            "that belong to no pool.",
-        ),
-        Value(
-            path="affinity.preferredNodes",
-            default=[],
-            schema=items(PREFERRED_NODES),
-            text="Nodes to prefer: preferredDuringSchedulingIgnoredDuringExecution of a nodeAffinity.",
-        ),
-        Value(
-            path="affinity.podAffinity",
-            default={},
-            schema=passed_on(),
-            text="podAffinity of the replicas, as in a Pod.",
-        ),
-        Value(
-            path="affinity.podAntiAffinity",
-            default={},
-            schema=passed_on(),
-            text="podAntiAffinity of the replicas, as in a Pod. They are spread over hosts without it.",
         ),
     )
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from release.values import GROUPS, Value
+from release.value import Value
+from release.values import GROUPS
 from winpool.api.manifests import text_of
 from winpool.api.markdown import table
 
