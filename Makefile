@@ -108,6 +108,12 @@ test-image: $(INSTALLED) ## Build the image and run it, read-only, through the l
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) tests/image
 
+.PHONY: test-chart
+test-chart: $(INSTALLED) ## Build helm, compare the chart with the kustomization, and install it on a real control plane
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.helm
+	@$(BIN)/pytest -q tests/chart
+
 # In an environment of their own, so that their many dependencies are not those of the tests.
 AUDIT := .venv-audit
 $(AUDIT)/.installed: requirements/audit.txt
@@ -133,7 +139,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches, test-image; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches, test-image, test-chart; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -212,7 +218,7 @@ bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for e
 	@$(BIN)/python -m testbed build
 	@$(bench) testbed --sizes $(SIZES) --idle-seconds $(IDLE_SECONDS)
 
-generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RBAC, reference pages, alert rules
+generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RBAC, reference pages, alert rules, chart
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
 	@$(call generate,winpool.api.guard_file,deploy/operator/guard.yaml)
 	@$(call generate,winpool.api.fence_file,deploy/operator/fence.yaml)
@@ -223,6 +229,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
+	@$(BIN)/python -m release.chart
 
 # Into a new file first: an error must not empty what stands there.
 generate = $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)

@@ -17,6 +17,7 @@ from harness.documents import (
     NIGHTLY,
     ON_THEIR_OWN,
     ROOT,
+    WITH_HELM,
     Document,
     documents,
     outside_make,
@@ -36,7 +37,9 @@ spec:
 """
 """What a person has who opens a runbook: no node reserves the memory that this pool declares."""
 
-DOCUMENTS = [document for document in documents() if document.path not in (*NIGHTLY, *ON_THEIR_OWN)]
+DOCUMENTS = [
+    document for document in documents() if document.path not in (*NIGHTLY, *ON_THEIR_OWN, *WITH_HELM)
+]
 
 
 @pytest.fixture(scope="module")

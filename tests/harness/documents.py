@@ -27,6 +27,9 @@ NIGHTLY = ("docs/benchmarks.md",)
 ON_THEIR_OWN = ("docs/uninstall.md",)
 """Pages that remove what others need, or need an operator that has ended: ``cluster/test_uninstall.py``."""
 
+WITH_HELM = ("docs/helm.md",)
+"""Pages about helm, which ``make test`` does not build: ``chart/test_page.py`` types their commands."""
+
 MAY_BE_SILENT: Final = {
     "kubectl get nodes -l winpool.dev/pool=win-2022": "the pool was deleted just before",
     "kubectl diff -f deploy/operator/guard.yaml": "the guard is as it was applied",

@@ -24,6 +24,7 @@ PARTS: Final = {
     "explore": "explore",
     "benches": "test-benches",
     "image": "test-image",
+    "chart": "test-chart",
 }
 """The parts by name, each with the target of the Makefile that is it."""
 

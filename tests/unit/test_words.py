@@ -50,6 +50,8 @@ PAGES: Final = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
     *sorted((ROOT / "deploy" / "samples").rglob("*.yaml")),
+    ROOT / "deploy" / "chart" / "values.yaml",
+    ROOT / "deploy" / "chart" / "templates" / "NOTES.txt",
 ]
 
 MESSAGES: Final = [
