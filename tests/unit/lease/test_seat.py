@@ -89,7 +89,7 @@ async def test_patches_that_take_every_connection_hold_up_no_renewal(tmp_path: P
             transport,
             keeper,
         ):
-            keeping = asyncio.create_task(keeper.run(leads.set))
+            keeping = asyncio.create_task(keeper.run(leads.set, lambda: None))
             await leads.wait()
             patches = [asyncio.create_task(transport.request(PATCH)) for _ in range(2 * MAX_CONNECTIONS)]
             await server.is_full.wait()
