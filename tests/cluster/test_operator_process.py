@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 import yaml
@@ -152,6 +157,81 @@ def test_its_json_log_parses_and_holds_no_token_even_at_debug(world: World) -> N
     assert [line for line in lines if line["level"] in ("WARNING", "ERROR", "CRITICAL")] == []
 
 
+PASSWORD = "wordThatNoOneMaySee"
+AS_BASIC = base64.b64encode(f"jane:{PASSWORD}".encode()).decode()
+"""How the proxy is sent it."""
+
+
+class RefusingProxy(BaseHTTPRequestHandler):
+    """Answers whatever it is asked for with 407, and keeps what it was sent as password."""
+
+    given: ClassVar[list[str]] = []
+
+    def do_CONNECT(self) -> None:
+        self.given.append(self.headers.get("Proxy-Authorization", ""))
+        self.send_error(407)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def refusing_proxy() -> Iterator[str]:
+    """Run one on loopback and yield its address."""
+    RefusingProxy.given.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), RefusingProxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("source", ["proxy-url", "HTTPS_PROXY"])
+def test_a_password_of_a_proxy_is_neither_in_the_log_nor_in_readyz(tmp_path: Path, source: str) -> None:
+    with refusing_proxy() as proxy:
+        url = f"http://jane:{PASSWORD}@{proxy}"
+        cluster = {"server": "https://kubernetes.invalid"}
+        environment = {"WINPOOL_LOG_LEVEL": "debug"}
+        (cluster if source == "proxy-url" else environment)[source] = url
+        operator = Operator(
+            kubeconfig=a_kubeconfig(tmp_path / "my-kubeconfig", cluster=cluster),
+            log_file=tmp_path / "debug.log",
+            environment=environment,
+            from_nothing=True,
+        )
+        try:
+            operator.start(wait=False)
+
+            def unready() -> str | None:
+                code, said = operator.get("/readyz")
+                return said if code == 503 and said.count("the proxy answers 407") == 2 else None
+
+            said = eventually(unready, what="not ready, since the proxy refuses to list pools and nodes")
+            assert operator.stop() == 0
+        finally:
+            operator.close()
+    assert f"Basic {AS_BASIC}" in RefusingProxy.given, "the operator has sent it"
+    for text in (str(said), operator.log_text()):
+        assert "the proxy answers 407" in text
+        assert PASSWORD not in text
+        assert AS_BASIC not in text
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_password_in_the_url_of_the_api_server_is_refused_and_not_shown(
+    tmp_path: Path, log_format: str
+) -> None:
+    server = f"https://jane:{PASSWORD}@127.0.0.1:1"
+    done = run(
+        "run",
+        kubeconfig=a_kubeconfig(tmp_path / "my-kubeconfig", cluster={"server": server}),
+        log_format=log_format,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    assert "https://127.0.0.1:1 names a user" in said
+    assert PASSWORD not in said
+
+
 def test_sigterm_ends_it_within_2_seconds_with_exit_code_0(world: World) -> None:
     world.fleet(windows=2)
     pool = world.apply(world.pool(**SPEC))
@@ -289,5 +369,19 @@ def copy_kubeconfig(
         config["clusters"][0]["cluster"]["server"] = server
     if token_file:
         config["users"][0]["user"]["tokenFile"] = str(token_file)
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def a_kubeconfig(path: Path, *, cluster: dict[str, str]) -> Path:
+    """Write a kubeconfig with this entry of a cluster, and a token."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "mine",
+        "clusters": [{"name": "mine", "cluster": cluster}],
+        "users": [{"name": "mine", "user": {"token": "no-token-of-any-cluster"}}],
+        "contexts": [{"name": "mine", "context": {"cluster": "mine", "user": "mine"}}],
+    }
     path.write_text(yaml.safe_dump(config))
     return path

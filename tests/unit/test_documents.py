@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harness.documents import (
     documents,
     links_of,
 )
+from testbed.pins import all_pins, minor_of
 
 PAGES = [
     ROOT / "README.md",
@@ -68,6 +70,24 @@ def test_the_commands_of_the_readme_are_found() -> None:
     found = {document.path: document.commands for document in documents()}
     assert "make demo" in found["README.md"]
     assert "kubectl get wnp" in found["README.md"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_people_are_told_of_the_tests_of_the_night(page: str) -> None:
+    assert "`make nightly`" in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_kubernetes_that_a_page_names_is_what_the_tests_run_on(page: str) -> None:
+    """The oldest one by night, the newest one always."""
+    minors = [minor_of(pins.kubernetes) for pins in all_pins()]
+    ends = [min(minors, key=_order), max(minors, key=_order)]
+    assert len(minors) == 2, "one that is neither the oldest nor the newest"
+    assert re.findall(r"\bKubernetes (1\.\d+) to (1\.\d+)", (ROOT / page).read_text()) == [tuple(ends)]
+
+
+def _order(minor: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in minor.split("."))
 
 
 def test_what_may_be_silent_is_on_a_page() -> None:

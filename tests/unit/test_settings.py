@@ -63,6 +63,10 @@ def test_every_setting_has_a_default_and_a_description() -> None:
     assert all(field.description for field in Settings.model_fields.values())
 
 
+def test_by_default_there_are_five_events_a_second_at_most() -> None:
+    assert Settings().events_per_second == 5
+
+
 def test_by_default_regular_lists_are_as_far_apart_as_silence_asks() -> None:
     """P2: one list of pools per 5 minutes, one of nodes, of pods and of the guard per 10 minutes."""
     settings = Settings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,26 @@ def test_the_devcontainer_installs_and_keeps_the_cache(monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", f"/home/{found['remoteUser']}")
     assert Path(target) == cache_directory()
     assert target in found["onCreateCommand"], "a volume is root's at first"
+
+
+def test_the_cluster_tests_show_the_slowest_and_keep_the_time_of_each() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    [recipe] = re.findall(r"^test: check .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    [run] = [line for line in recipe.splitlines() if line.endswith(" tests/cluster")]
+    assert {"$(WORKERS)", "--durations=25", "--junitxml=$(RESULTS)/cluster.xml"} <= set(run.split())
+
+
+@pytest.mark.parametrize(
+    ("cores", "gibibytes", "workers"), [(2, 16, 4), (8, 16, 10), (2, 4, 2), (2, 1, 1), (64, 512, 128)]
+)
+def test_there_are_as_many_workers_as_cores_and_memory_carry(
+    tmp_path: Path, cores: int, gibibytes: int, workers: int
+) -> None:
+    """Two for each core, and 1.5 GiB for each of them."""
+    makefile = (ROOT / "Makefile").read_text()
+    [counted] = re.findall(r"^WORKERS \?= \$\(shell ((?:.*\\\n)*.*)\)$", makefile, re.MULTILINE)
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {gibibytes * 1024 * 1024} kB\n")
+    command = counted.replace("$$", "$").replace("nproc", f"echo {cores}")
+    command = command.replace("/proc/meminfo", "meminfo").replace("\\\n", "")
+    done = subprocess.run(["bash", "-euc", command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == workers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -10,7 +12,10 @@ import pytest
 
 from harness.builders import NOON
 from harness.clock import Seconds
-from winpool.api.guard import binding_spec, policy_spec
+from harness.scripted_transport import ScriptedTransport, gaps
+from harness.virtual_time import in_virtual_time, running
+from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, POLICY_KIND
+from winpool.api.guard import GUARD_NAME, binding_spec, policy_spec
 from winpool.cluster.errors import Forbidden
 from winpool.cluster.guard import (
     NOT_YET,
@@ -24,6 +29,7 @@ from winpool.cluster.guard import (
     problem_of,
 )
 from winpool.cluster.named import NamedObject
+from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
 
 POLICY = NamedObject(uid="p", generation=1, spec=policy_spec(), changed=NOON - timedelta(hours=1))
@@ -225,3 +231,39 @@ def test_only_changes_are_told(scene: Scene) -> None:
     for _ in range(3):
         scene.judge(after=60)
     assert scene.changes == 1
+
+
+class Lists(ScriptedTransport):
+    """Has policy and binding as shipped; ``listed_by`` says when each was listed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.listed_by: dict[str, list[float]] = {POLICY_KIND: [], BINDING_KIND: []}
+
+    async def request(self, request: Request) -> bytes:
+        kind = BINDING_KIND if "/validatingadmissionpolicybindings" in request.path else POLICY_KIND
+        self.listed_by[kind].append(self.time)
+        spec = binding_spec() if kind == BINDING_KIND else policy_spec()
+        metadata = {"name": GUARD_NAME, "uid": kind, "generation": 1, "resourceVersion": "5"}
+        items = [{"metadata": metadata, "spec": spec}]
+        listed = {"kind": f"{kind}List", "apiVersion": f"{API_GROUP}/{API_VERSION}", "items": items}
+        return json.dumps({**listed, "metadata": {"resourceVersion": "10"}}).encode()
+
+
+@in_virtual_time
+async def test_policy_and_binding_are_each_listed_once_in_ten_minutes_and_no_more_often() -> None:
+    """P2."""
+    server = Lists(lists=[])
+    guard = Guard(
+        cast("Transport", server),
+        on_change=lambda: None,
+        others_silent_seconds=lambda: 0.0,
+        now=lambda: NOON,
+        monotonic=asyncio.get_running_loop().time,
+    )
+    async with running(guard.run()):
+        await asyncio.sleep(24 * 3600)
+    assert guard.identity
+    for times in server.listed_by.values():
+        assert len(times) > 24
+        assert min(gaps(times)) >= 10 * 60

@@ -1,4 +1,4 @@
-"""The brake: when a taint may go on a node, by what is known of its pods (P4)."""
+"""The brake: when a taint may go on a node, by what is known of its pods (P4). The figures stand here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from harness.writes import patched
 from winpool.decide import decide
 from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
-from winpool.pods.evidence import FRESH_SECONDS, OWN_FRESH_SECONDS, OWN_LOOKS
 from winpool.pods.known import LookProblem
 from winpool.pods.survey import Survey
 from winpool.snapshot import Snapshot
@@ -22,6 +21,10 @@ from winpool.snapshot import Snapshot
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"
 WEB = "w1/default/web"
+
+FRESH_SECONDS = 60
+OWN_FRESH_SECONDS = 15
+OWN_LOOKS = 16
 
 
 def a_harsh_pool(*, on_intolerant_pods: str = "Hold", value: str = "windows") -> Pool:

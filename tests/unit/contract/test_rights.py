@@ -35,11 +35,14 @@ from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import Claim, claim
 from winpool.ownership.reading import parse, record_of
 from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, render
-from winpool.ownership.rights import MAX_KEYS, Rights, keys_of, keys_to_remember
+from winpool.ownership.rights import Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
 GPU = a_taint("gpu=yes:NoExecute")
 UID = "uid-of-pool"
+
+MAX_KEYS = 64
+MAX_KEYS_AMID_EDIT = 128
 
 
 def forged(*, guard: str = "", uid: str = UID) -> Node:
@@ -205,6 +208,18 @@ def test_the_keys_of_the_spec_always_have_their_place(pool: Pool, old: set[str])
     assert {taint.identity for taint in pool.spec.taints} <= kept.taints
     assert kept.count <= MAX_KEYS
     assert not kept - keys_of(pool)
+
+
+def test_amid_an_edit_of_all_keys_there_is_room_for_twice_as_many_that_nodes_still_carry() -> None:
+    old = [f"old-{number:03}" for number in range(100)]
+    node = a_node(annotations=a_record(labels={each: Owned("x") for each in old}))
+    labels = {f"new-{number:02}": "x" for number in range(32)}
+    taints = [{"key": f"new-{number:02}", "effect": "NoSchedule"} for number in range(32)]
+    pool = a_pool(labels=labels, more={"taints": taints[:16], "startupTaints": taints[16:]})
+    kept = keys_to_remember(with_status(pool, remembering(*old)), nodes=[node])
+    assert kept.count == MAX_KEYS_AMID_EDIT
+    assert kept.labels.issuperset(labels)
+    assert len(kept.taints) == 32
 
 
 def test_a_paused_pool_remembers_nothing_that_it_has_not_set() -> None:

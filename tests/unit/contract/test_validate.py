@@ -365,6 +365,22 @@ def test_a_newer_look_that_was_asked_and_could_not_read_a_pod_there_is_no_answer
     assert carries(after)
 
 
+def test_agents_of_another_machine_of_that_name_count_for_nothing() -> None:
+    """Neither those that are Ready nor those that are not: the node waits for a look at itself."""
+    pool = a_starting_pool(readySeconds=0, timeoutSeconds=300)
+    node = starting(pool)
+    gone = replace(node, uid="uid-of-another")
+    lacking = {"w1": Readiness(unready=1, unready_agents=("kube-system/cni",))}
+    late = NOON + timedelta(minutes=10)
+    for readiness, now in ((FIT, NOON), (FIT, late), (lacking, late)):
+        theirs = a_survey(pool, [gone], now=now, readiness=readiness)
+        for survey, looks in ((theirs, ()), (None, [theirs])):
+            found, after = step(a_snapshot(pool, [node], survey=survey, looks=looks, now=now))
+            assert carries(after)
+            assert found.status.issues == ()
+            assert found.looks == (node,)
+
+
 # Times that others write
 
 

@@ -1,4 +1,7 @@
-"""Own looks: when nodes are listed by themselves, how many at once, and what becomes of failures."""
+"""Own looks: when nodes are listed by themselves, how many at once, and what becomes of failures.
+
+The figures are promised, so they stand here.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,20 @@ from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
 from winpool.contract.questions import question_of
 from winpool.control.pod_survey import node_looks
 from winpool.control.pod_survey.look_paces import LONGEST_SECONDS, Paces
-from winpool.control.pod_survey.node_looks import LOOKS_IN_FLIGHT, NodeLooks
+from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.decide import decide
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
-from winpool.pods.evidence import OWN_LOOKS
 from winpool.pods.known import LookProblem
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion, Survey
 
 about = pytest.approx
+
+OWN_LOOKS = 16
+LOOKS_IN_FLIGHT = 8
 
 DOWN = Unavailable("list pods of node w1: cannot connect", reason="NoConnection")
 HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")

@@ -42,6 +42,42 @@ async def test_scrapers_in_a_loop_share_one_render_a_second_and_take_turns() -> 
     assert 8 <= answers <= seconds / 0.05 + 1
 
 
+async def test_a_stream_that_the_same_loop_reads_brings_more_lines_than_scrapers_get_answers() -> None:
+    """The watches are such streams. Each line is asked for once the one before it was read."""
+    lines = answers = 0
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readline():
+            writer.write(b"a line of a watch\n")
+        writer.close()
+
+    async def watch(port: int) -> None:
+        nonlocal lines
+        async with connected(port) as (reader, writer):
+            while answers < 64:
+                writer.write(b"next\n")
+                await reader.readline()
+                lines += 1
+
+    async def scrape(url: str) -> None:
+        nonlocal answers
+        async with aiohttp.ClientSession() as session:
+            while answers < 64:
+                async with session.get(url) as answer:
+                    assert answer.status == 200
+                answers += 1
+
+    async with (
+        serving() as served,
+        await asyncio.start_server(send, HOST, 0) as source,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(watch(source.sockets[0].getsockname()[1]))
+        for _ in range(8):
+            tasks.create_task(scrape(served.url("/metrics")))
+    assert lines > answers
+
+
 def test_turns_are_apart_and_in_order_and_those_who_leave_take_none() -> None:
     async def run() -> list[tuple[int, float]]:
         loop, turns, taken = asyncio.get_running_loop(), connections.Turns(10.0), list[tuple[int, float]]()

@@ -210,6 +210,27 @@ def test_runtime_under_a_kubelet(minor: str, runtime: str, code: str) -> None:
     assert [each for each in found if each.startswith("Runtime")] == ([code] if code else [])
 
 
+DOCKERS = ("18.6.3", "18.9.2", "19.3.14", "20.10.9", "24.0.9", "25.0.3")
+OLDEST_DOCKERS = {
+    **dict.fromkeys(("1.14", "1.15", "1.16", "1.17"), ("RuntimeTooOld", "18.9.2")),
+    "1.18": ("RuntimeNotRecommended", "18.9.2"),
+    **dict.fromkeys(("1.19", "1.20", "1.21", "1.22"), ("RuntimeNotRecommended", "19.3.14")),
+    **dict.fromkeys(("1.23", "1.24", "1.25"), ("RuntimeNotRecommended", "20.10.9")),
+    **dict.fromkeys([f"1.{minor}" for minor in range(26, 35)], ("", "18.6.3")),
+    **dict.fromkeys(("1.35", "1.36", "1.37"), ("RuntimeNotRecommended", "25.0.3")),
+}
+"""What is said of a docker that is too old for a minor, and the oldest of ``DOCKERS`` of which it is not."""
+
+
+@pytest.mark.parametrize("docker", DOCKERS)
+@pytest.mark.parametrize("minor", OLDEST_DOCKERS)
+def test_docker_under_the_kubelet_of_each_minor(minor: str, docker: str) -> None:
+    code, oldest = OLDEST_DOCKERS[minor]
+    found = codes(control_plane=minor, kubelet=f"v{minor}.0", runtime=f"docker://{docker}")
+    is_old = DOCKERS.index(docker) < DOCKERS.index(oldest)
+    assert [each for each in found if each.startswith("Runtime")] == ([code] if is_old else [])
+
+
 @pytest.mark.parametrize(
     ("host", "runtime", "missing"),
     [

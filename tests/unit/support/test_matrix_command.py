@@ -135,6 +135,20 @@ def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None
 
 
 @pytest.mark.parametrize(
+    ("release", "told"),
+    [
+        ("2022", "AKS no longer offers it from this minor on"),
+        ("2025", "the default of AKS, and its only one, from this minor on"),
+    ],
+)
+def test_what_aks_offers_with_1_37_is_told(release: str, told: str) -> None:
+    text = command.render("table", today=TODAY, kubernetes=Minor(1, 37), release=release)
+    [note] = [line for line in text.splitlines() if line.startswith("Note: ")]
+    assert told in note
+    assert built_in().sources["AKS-5904"].url in text
+
+
+@pytest.mark.parametrize(
     ("text", "release"),
     [
         ("2022", "2022"),
