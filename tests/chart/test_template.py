@@ -9,10 +9,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from chart.helm import Helm, is_test
+from chart.helm import NAMESPACE, RELEASE, Helm, is_test
 from harness.manifests import DEPLOY, key_of
 from release.chart import CHART
 from release.install import kustomized
+from winpool import __version__
 
 Object = dict[str, Any]
 
@@ -78,3 +79,11 @@ def test_another_namespace_is_refused_with_what_to_do(helm: Helm) -> None:
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:
     assert ">=1.32.0-0" in helm.refusal("--kube-version", "v1.31.9")
     assert helm.template("--kube-version", "v1.32.1-eks-1a2b3c4")
+
+
+def test_a_package_of_the_chart_renders_the_same(helm: Helm, tmp_path: Path) -> None:
+    helm.run("package", str(CHART), "--destination", str(tmp_path))
+    (package,) = tmp_path.iterdir()
+    assert package.name == f"winpool-{__version__}.tgz"
+    done = helm.run("template", RELEASE, str(package), "--namespace", NAMESPACE)
+    assert [each for each in yaml.safe_load_all(done.stdout) if each] == helm.template()
