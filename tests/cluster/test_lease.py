@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 
 import pytest
@@ -24,6 +25,7 @@ from harness.election import (
     stands_by,
     wait_leading,
 )
+from harness.identity import Caller
 from harness.jumping_clock import environment, set_clock
 from harness.nodes import labels_of
 from harness.operator import Operator
@@ -334,6 +336,27 @@ def test_of_two_installations_the_second_never_leads_and_says_why(world: World) 
     assert lease(world)["holderIdentity"] == identity_of(first)
     named = [each for each in world.writes(since=start) if identity_of(second) in each.user_agent]
     assert [f"{each.verb} {each.uri}" for each in named] == []
+
+
+def test_the_operators_token_is_enough_to_take_the_lease_and_end_the_leader(world: World) -> None:
+    """What someone who has stolen the token can do, and that it can create another Lease beside."""
+    operator = world.further_operator(environment=ELECTING)
+    operator.start()
+    wait_leading(operator)
+    token = world.testbed.mint_token(lifetime_seconds=600)
+    with Caller.bearer(world.testbed, token) as thief:
+        status, said = thief.patch(LEASE, {"spec": {"holderIdentity": "thief"}})
+        assert status == HTTPStatus.OK, said
+        assert operator.wait_ended() == 1
+        assert "thief has taken it" in operator.log_text()
+        status, said = thief.ask("POST", LEASE.rpartition("/")[0], a_lease(world.suffix))
+        assert status == HTTPStatus.CREATED, said
+    world.kubectl("-n", "winpool-system", "delete", "lease", world.suffix)
+    assert lease(world)["holderIdentity"] == "thief"
+
+
+def a_lease(name: str) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
 
 
 def test_without_leader_election_the_lease_is_only_read_and_a_second_operator_is_noticed(

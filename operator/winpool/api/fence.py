@@ -22,7 +22,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api import syntax
-from winpool.api.admission import make_binding_spec, make_policy_spec, named, validation
+from winpool.api.admission import make_binding_spec, make_policy_spec, named
+from winpool.api.comparison import (
+    SERVER_SET,
+    no_new_entries,
+    no_new_taints,
+    old_and_new,
+    only_open_entries,
+    only_open_items,
+    rule,
+    same_but,
+)
 from winpool.api.fields import under
 from winpool.api.keys import (
     GROUP,
@@ -30,6 +40,7 @@ from winpool.api.keys import (
     OPERATOR_USER,
     OS_LABEL,
     PLURAL,
+    POOL_LABEL,
     RELEASE_FINALIZER,
     UPGRADE_REQUESTED_ANNOTATION,
     VERSION,
@@ -61,9 +72,6 @@ _ALLOWED_DOMAINS: Final = (
 )
 _TAINT_KEYS: Final = tuple(sorted({key for key, _ in OWN_TAINTS}))
 
-_SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
-"""Fields of metadata that the API server sets, whatever is sent."""
-
 
 def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
@@ -90,45 +98,65 @@ def node_policy() -> dict[str, Any]:
         api_group="",
         version="v1",
         variables=(
-            *_old_and_new("labels", "metadata.?labels.orValue({})"),
-            *_old_and_new("annotations", "metadata.?annotations.orValue({})"),
-            *_old_and_new("taints", "?spec.?taints.orValue([])"),
-            *_old_and_new("unschedulable", "?spec.?unschedulable.orValue(false)"),
-            *_old_and_new("conditions", "?status.?conditions.orValue([])"),
-            *_old_and_new("spec", "?spec.orValue({})"),
-            *_old_and_new("status", "?status.orValue({})"),
+            *old_and_new("labels", "metadata.?labels.orValue({})"),
+            *old_and_new("annotations", "metadata.?annotations.orValue({})"),
+            *old_and_new("taints", "?spec.?taints.orValue([])"),
+            *old_and_new("unschedulable", "?spec.?unschedulable.orValue(false)"),
+            *old_and_new("conditions", "?status.?conditions.orValue([])"),
+            *old_and_new("spec", "?spec.orValue({})"),
+            *old_and_new("status", "?status.orValue({})"),
             named("isWindows", f"variables.oldLabels[?'{OS_LABEL}'].orValue('') == 'windows'"),
         ),
         validations=(
-            _rule("request.operation == 'UPDATE'", "the operator neither creates nor deletes nodes"),
-            _same("metadata", but=("labels", "annotations", *_SERVER_SET)),
-            _same("spec", but=("taints", "unschedulable")),
-            _same("status", but=("conditions",)),
-            _rule(
-                _only_open_entries("labels", label_is_open),
+            rule("request.operation == 'UPDATE'", "the operator neither creates nor deletes nodes"),
+            same_but("metadata", but=("labels", "annotations", *SERVER_SET)),
+            same_but("spec", but=("taints", "unschedulable")),
+            same_but("status", but=("conditions",)),
+            rule(
+                only_open_entries("labels", label_is_open),
                 "of labels the operator writes its own and those that a WindowsNodePool may set",
             ),
-            _rule(
-                _only_open_entries("annotations", f"key in {cel_list(ANNOTATIONS)}"),
+            rule(
+                only_open_entries("annotations", f"key in {cel_list(ANNOTATIONS)}"),
                 f"of annotations the operator writes only {', '.join(ANNOTATIONS)}",
             ),
-            _rule(
-                _only_open_items("taints", "taint", taint_is_open),
+            rule(
+                only_open_items("taints", "taint", taint_is_open),
                 "of taints the operator writes its own and those that a WindowsNodePool may set",
             ),
-            _rule(
-                _only_open_items("conditions", "condition", f"condition.type in {cel_list(CONDITIONS)}"),
+            rule(
+                only_open_items("conditions", "condition", f"condition.type in {cel_list(CONDITIONS)}"),
                 f"of conditions the operator writes only {', '.join(CONDITIONS)}",
             ),
-            _rule(
-                "variables.isWindows || ("
-                "variables.labels.all(key, key in variables.oldLabels)"
-                " && variables.annotations.all(key, key in variables.oldAnnotations)"
-                f" && {_no_new_taints('true')}"
-                " && (!variables.unschedulable || variables.oldUnschedulable))",
-                f"on a node without the label {OS_LABEL}=windows the operator adds nothing",
-            ),
+            *_off_windows(),
         ),
+    )
+
+
+def _off_windows() -> Iterator[dict[str, str]]:
+    """Yield the rules about a node that was not a Windows node before the write.
+
+    The operator releases such a node where it has the label of a pool: it was a Windows node. A release
+    removes, or restores the value from before in a key that pools share with others; only the record says
+    which value that is, and an expression cannot read it.
+    """
+    fields = ("labels", "annotations", "taints", "unschedulable", "conditions")
+    unchanged = " && ".join(f"variables.{each} == variables.old{each.capitalize()}" for each in fields)
+    same_taint = "old.key == taint.key && old.effect == taint.effect"
+    yield rule(
+        "variables.isWindows || ("
+        f"{no_new_entries('labels', f'!(key in {cel_list(OWN_LABELS)})')}"
+        f" && {no_new_entries('annotations', f'key in {cel_list(BORROWED_ANNOTATIONS)}')}"
+        " && variables.taints.all(taint, taint in variables.oldTaints"
+        f" || (!(taint.key in {cel_list(_TAINT_KEYS)}) && variables.oldTaints.exists(old, {same_taint})))"
+        " && (!variables.unschedulable || variables.oldUnschedulable)"
+        " && variables.conditions.all(condition, condition in variables.oldConditions))",
+        f"on a node without the label {OS_LABEL}=windows the operator adds nothing,"
+        " and changes no key of its own",
+    )
+    yield rule(
+        f"variables.isWindows || '{POOL_LABEL}' in variables.oldLabels || ({unchanged})",
+        f"on a node without the labels {OS_LABEL}=windows and {POOL_LABEL} the operator changes nothing",
     )
 
 
@@ -140,16 +168,16 @@ def pool_policy() -> dict[str, Any]:
         api_group=GROUP,
         version=VERSION,
         variables=(
-            *_old_and_new("finalizers", "metadata.?finalizers.orValue([])"),
-            *_old_and_new("spec", "?spec.orValue({})"),
+            *old_and_new("finalizers", "metadata.?finalizers.orValue([])"),
+            *old_and_new("spec", "?spec.orValue({})"),
         ),
         validations=(
-            _rule(
+            rule(
                 "request.operation == 'UPDATE'", "the operator neither creates nor deletes WindowsNodePools"
             ),
-            _same("metadata", but=("finalizers", *_SERVER_SET)),
-            _rule("variables.spec == variables.oldSpec", "the operator does not change the spec of a pool"),
-            _rule(
+            same_but("metadata", but=("finalizers", *SERVER_SET)),
+            rule("variables.spec == variables.oldSpec", "the operator does not change the spec of a pool"),
+            rule(
                 f"variables.finalizers.{others} == variables.oldFinalizers.{others}",
                 f"of finalizers the operator writes only {RELEASE_FINALIZER}",
             ),
@@ -160,14 +188,14 @@ def pool_policy() -> dict[str, Any]:
 def no_execute_policy() -> dict[str, Any]:
     """Return the policy by which an admin forbids the operator to add NoExecute taints."""
     allowed = f"params.?data.?{ALLOW_NO_EXECUTE}.orValue('') != 'false'"
-    no_new = _no_new_taints("taint.effect == 'NoExecute'")
+    no_new = no_new_taints("taint.effect == 'NoExecute'")
     policy = _policy(
         resources=("nodes",),
         api_group="",
         version="v1",
-        variables=_old_and_new("taints", "?spec.?taints.orValue([])"),
+        variables=old_and_new("taints", "?spec.?taints.orValue([])"),
         validations=(
-            _rule(
+            rule(
                 f"{allowed} || {no_new}",
                 f"ConfigMap {NAMESPACE}/{PARAMETERS} forbids the operator to add NoExecute taints"
                 f" ({ALLOW_NO_EXECUTE} is false)",
@@ -193,55 +221,4 @@ def _policy(
         condition=named("the-operator", f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"'),
         variables=variables,
         validations=validations,
-    )
-
-
-def _old_and_new(name: str, path: str) -> tuple[dict[str, str], ...]:
-    """Return the variables ``name`` and ``oldName``: what is at ``path``, sent and before."""
-    old = f"old{name[0].upper()}{name[1:]}"
-    return named(name, f"dyn(object).{path}"), named(old, f"dyn(oldObject).{path}")
-
-
-def _rule(expression: str, message: str) -> dict[str, str]:
-    """Return a rule about updates. What is created or deleted, the first rule of each policy refuses."""
-    if "request.operation" not in expression:
-        expression = f"request.operation != 'UPDATE' || ({expression})"
-    return validation(expression, message=message)
-
-
-def _same(part: str, *, but: tuple[str, ...]) -> dict[str, str]:
-    """Return the rule that of ``part`` of the object only the fields in ``but`` change."""
-    now, before = f"dyn(object).?{part}.orValue({{}})", f"dyn(oldObject).?{part}.orValue({{}})"
-    changed = (
-        f"{now}.all(field, field in {cel_list(but)} || {now}[?field] == {before}[?field])"
-        f" && {before}.all(field, field in {cel_list(but)} || field in {now})"
-    )
-    allowed = [each for each in but if each not in _SERVER_SET]
-    return _rule(changed, f"of {part} the operator writes only {', '.join(allowed)}")
-
-
-def _only_open_entries(name: str, is_open: str) -> str:
-    """Return that two maps differ only in keys for which ``is_open`` holds, which names ``key``."""
-    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
-    return (
-        f"{now} == {before}"
-        f" || ({now}.all(key, {now}[?key] == {before}[?key] || {is_open})"
-        f" && {before}.all(key, key in {now} || {is_open}))"
-    )
-
-
-def _only_open_items(name: str, item: str, is_open: str) -> str:
-    """Return that two lists differ only in items for which ``is_open`` holds, which names ``item``."""
-    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
-    return (
-        f"{now}.all({item}, {item} in {before} || {is_open})"
-        f" && {before}.all({item}, {item} in {now} || {is_open})"
-    )
-
-
-def _no_new_taints(which: str) -> str:
-    """Return that no taint was added for which ``which`` holds, which names ``taint``."""
-    return (
-        f"variables.taints.all(taint, !({which}) || variables.oldTaints.exists(old,"
-        " old.key == taint.key && old.effect == taint.effect))"
     )

@@ -59,7 +59,8 @@ RESERVED_TAINT_KEYS: Final = (
 )
 """Taints that Kubernetes, cloud providers, Cluster API or the cluster autoscaler set by themselves.
 
-An exact list, since vendors do use keys such as ``node.kubernetes.io/os``."""
+An exact list, since vendors do use keys such as ``node.kubernetes.io/os``. It does not have all such taints:
+``node-role.kubernetes.io/control-plane``, for one, is not reserved."""
 
 RESERVED_TAINT_DOMAINS: Final = ("winpool.dev", "karpenter.sh")
 """Taint keys under these domains and their subdomains belong to the programs of that name."""

@@ -25,9 +25,8 @@ TaintKey = Annotated[
     Rule(
         f"!(self in {cel_list(syntax.RESERVED_TAINT_KEYS)}) && "
         f"!self.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}')",
-        "must not be a taint that Kubernetes, a cloud provider, Cluster API, Karpenter, the cluster "
-        "autoscaler or this operator sets by itself; keys such as 'os' or 'node.kubernetes.io/os' are "
-        "allowed",
+        "must not be a reserved key, such as 'node.kubernetes.io/not-ready', nor be under 'winpool.dev' or "
+        "'karpenter.sh'; keys such as 'os' or 'node.kubernetes.io/os' are allowed",
         # What is not a key at all is the other rule's to refuse.
         lambda key: syntax.is_taint_key_allowed(key) or not syntax.is_key(key),
     ),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.documents import ROOT
 from winpool.api import syntax
 from winpool.api.fields import under
 
@@ -122,6 +123,32 @@ def test_a_label_that_a_kubelet_may_write(key: str) -> None:
 def test_no_pool_may_set_a_taint_of_others(key: str) -> None:
     assert syntax.is_key(key)
     assert not syntax.is_taint_key_allowed(key)
+
+
+OPEN_LABELS = (
+    *("eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "cloud.google.com/gke-nodepool"),
+    "cluster.x-k8s.io/cluster-name",
+)
+"""Labels of cloud providers and Cluster API that no rule reserves."""
+OPEN_TAINTS = ("node-role.kubernetes.io/control-plane",)
+
+
+def test_what_the_page_on_security_says_that_a_pool_may_set_it_may() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    for key in (*OPEN_LABELS, *OPEN_TAINTS):
+        assert f"`{key}`" in page
+    assert [key for key in OPEN_LABELS if not syntax.is_label_key_allowed(key)] == []
+    assert [key for key in OPEN_TAINTS if not syntax.is_taint_key_allowed(key)] == []
+
+
+def test_the_page_on_taints_lists_every_reserved_key() -> None:
+    listed = (
+        (ROOT / "docs" / "taints.md").read_text().partition("\n## Reserved keys\n")[2].partition("\n## ")[0]
+    )
+    keys = re.findall(r"^- `(\S+)`$", listed, re.MULTILINE)
+    assert tuple(keys) == syntax.RESERVED_TAINT_KEYS
+    for domain in syntax.RESERVED_TAINT_DOMAINS:
+        assert f"`{domain}`" in listed
 
 
 @pytest.mark.parametrize("version", ["2019", "2022", "2025", "1809", "20H2", "23H2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -118,7 +119,7 @@ def test_a_workload_is_restricted(workload: Object) -> None:
     assert context["runAsNonRoot"] is True
     assert context["runAsUser"] == context["runAsGroup"] == 65532
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} <= {"projected", "emptyDir"}
+    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} <= {"projected"}
     for container in containers_of(workload):
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -134,6 +135,59 @@ def test_a_workload_says_what_it_needs(workload: Object) -> None:
     for container in containers_of(workload):
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert container["resources"]["limits"].keys() == {"memory"}
+
+
+def test_requests_cover_what_was_measured_and_the_limit_leaves_as_much_again() -> None:
+    """With 5,000 nodes and 150,000 pods, by the page of the benches."""
+    requests, limits = OPERATOR["resources"]["requests"], OPERATOR["resources"]["limits"]
+    lines = (ROOT / "docs" / "benchmarks.md").read_text().splitlines()
+    figures = [json.loads(line) for line in lines if line.startswith('{"nodes": 5000, "pods": 150000,')]
+    assert figures
+    for each in figures:
+        assert memory(requests["memory"]) >= each["operator_peak_rss_bytes"]
+        assert cores(requests["cpu"]) >= each["steady_cpu_fraction"]
+    assert memory(limits["memory"]) >= 2 * memory(requests["memory"])
+
+
+def memory(quantity: str) -> int:
+    """Return the bytes of a quantity in Mi."""
+    return int(quantity.removesuffix("Mi")) * 2**20
+
+
+def cores(quantity: str) -> float:
+    """Return the CPUs of a quantity in m."""
+    return int(quantity.removesuffix("m")) / 1000
+
+
+def test_a_restart_takes_a_minute_without_an_answer() -> None:
+    probe = OPERATOR["livenessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 60
+
+
+def test_a_pod_has_longer_to_end_than_the_operator_needs() -> None:
+    """Two seconds, by the page of the operator."""
+    assert "end the operator within two seconds" in (ROOT / "docs" / "operator.md").read_text()
+    assert POD["terminationGracePeriodSeconds"] > 2
+
+
+def test_a_rollout_removes_no_pod_before_another_is_ready() -> None:
+    assert DEPLOYMENT["spec"]["strategy"]["type"] == "RollingUpdate"
+    assert DEPLOYMENT["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+def test_the_operator_may_read_its_token_by_its_group_and_others_may_not() -> None:
+    """The kubelet gives the files of a projected volume to fsGroup."""
+    (volume,) = [each["projected"] for each in POD["volumes"] if "projected" in each]
+    assert volume["defaultMode"] == 0o440
+    context = POD["securityContext"]
+    assert context["fsGroup"] == context["runAsGroup"]
+
+
+def test_there_is_no_place_to_write_to() -> None:
+    """The image says the same of itself, and is tested without one."""
+    assert [each["name"] for each in POD["volumes"]] == ["kube-api-access"]
+    assert [each["readOnly"] for each in OPERATOR["volumeMounts"]] == [True]
+    assert "without a volume for temporary files" in (ROOT / "docs" / "image.md").read_text()
 
 
 def test_the_image_is_that_of_this_version_and_named_in_one_place() -> None:
@@ -240,6 +294,17 @@ def test_ports_are_named_as_in_the_deployment() -> None:
     policy = the("NetworkPolicy")["spec"]
     assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == named
     assert [port["targetPort"] for port in the("Service")["spec"]["ports"]] == ["metrics"]
+
+
+def test_egress_is_the_api_server_and_dns() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    assert sorted(policy["policyTypes"]) == ["Egress", "Ingress"]
+    assert [rule.keys() - {"ports"} for rule in policy["egress"]] == [set(), set()], "no selector names them"
+    opened = [{(port["port"], port["protocol"]) for port in rule["ports"]} for rule in policy["egress"]]
+    assert opened == [
+        {(443, "TCP"), (6443, "TCP")},
+        {(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")},
+    ]
 
 
 def test_metrics_are_open_to_chosen_namespaces_only() -> None:
