@@ -108,11 +108,13 @@ test-image: $(INSTALLED) ## Build the image and run it, read-only, through the l
 	@$(BIN)/python -m testbed build
 	@$(BIN)/pytest -q --timeout=$(BUILD_SECONDS) tests/image
 
+# A guard for one test. Some install and upgrade several times, and wait for the replicas each time.
+CHART_SECONDS := 1200
 .PHONY: test-chart
 test-chart: $(INSTALLED) ## Build helm, compare the chart with the kustomization, and install it on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.helm
-	@$(BIN)/pytest -q tests/chart
+	@$(BIN)/pytest -q --timeout=$(CHART_SECONDS) tests/chart
 
 # In an environment of their own, so that their many dependencies are not those of the tests.
 AUDIT := .venv-audit
