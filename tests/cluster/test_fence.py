@@ -262,9 +262,22 @@ def test_an_admin_forbids_noexecute_taints_and_allows_them_again(ground: Ground,
 
 def test_where_noexecute_taints_are_forbidden_those_that_are_there_may_stay_and_go(ground: Ground) -> None:
     with forbidden_no_execute(ground):
-        for change in (label("example.com/team", "x"), other_value(HARD), no_taint(HARD)):
+        for change in (label("example.com/team", "x"), no_taint(HARD)):
             status, said = ground.send(Write(change))
             assert status == HTTPStatus.OK, said
+        # Pods that tolerate the old value only would be deleted.
+        assert is_refused(ground.send(Write(other_value(HARD))))
+
+
+@pytest.mark.parametrize("value", ["False", "no", " false", ""])
+def test_a_value_that_is_not_true_forbids_noexecute_taints(ground: Ground, value: str) -> None:
+    hard = NEEDED["a NoExecute taint"]
+    try:
+        allow_no_execute(ground.testbed, value)
+        eventually(lambda: is_refused(ground.send(hard)), what="NoExecute taints are refused")
+    finally:
+        allow_no_execute(ground.testbed, "true")
+    eventually(lambda: ground.send(hard)[0] == HTTPStatus.OK, what="NoExecute taints are allowed")
 
 
 def test_without_the_config_map_noexecute_taints_are_allowed(ground: Ground) -> None:

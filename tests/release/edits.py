@@ -128,7 +128,7 @@ _DEPLOYMENT: Final = (
         "          {{- toYaml .Values.resources | nindent 10 }}\n",
     ),
     _after(
-        "        - name: tmp\n          mountPath: /tmp\n",
+        "          mountPath: /var/run/secrets/kubernetes.io/serviceaccount\n          readOnly: true\n",
         "        {{- if .Values.metrics.tlsSecretName }}\n"
         "        - name: tls\n"
         "          mountPath: /etc/winpool/tls\n"
@@ -136,7 +136,7 @@ _DEPLOYMENT: Final = (
         "        {{- end }}\n",
     ),
     _after(
-        "        emptyDir:\n          sizeLimit: 16Mi\n",
+        "      volumes:\n",
         "      {{- with .Values.metrics.tlsSecretName }}\n"
         "      - name: tls\n"
         "        secret:\n"

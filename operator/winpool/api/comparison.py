@@ -70,8 +70,12 @@ def no_new_entries(name: str, may_change: str) -> str:
 
 
 def no_new_taints(which: str) -> str:
-    """Return that no taint was added for which ``which`` holds, which names ``taint``."""
+    """Return that no taint was added for which ``which`` holds, which names ``taint``.
+
+    One with another value is another taint: pods may tolerate the old value only.
+    """
     return (
         f"variables.taints.all(taint, !({which}) || variables.oldTaints.exists(old,"
-        " old.key == taint.key && old.effect == taint.effect))"
+        " old.key == taint.key && old.effect == taint.effect"
+        " && old.?value.orValue('') == taint.?value.orValue('')))"
     )
