@@ -5,9 +5,14 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +20,9 @@ import pytest
 import urllib3
 import yaml
 
+from cluster.forging import NOBODY, a_record
 from harness.documents import ROOT
+from harness.election import ELECTING, wait_leading
 from harness.manifests import (
     DEPLOY,
     OVERLAYS,
@@ -25,18 +32,22 @@ from harness.manifests import (
     template_of,
     without_checkov,
 )
+from harness.operator import USER, Operator
 from harness.waiting import eventually
 from release.install import FILE, kustomized, render, require_version
 from release.install import main as publish
 from testbed.api import ApiError
 from testbed.cluster import Testbed
-from winpool.api.keys import POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.settings import Settings
 
 Object = dict[str, Any]
 
 NAMESPACE: Final = "winpool-system"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+POOLS: Final = "/apis/winpool.dev/v1alpha1/windowsnodepools"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 PATHS: Final = {
     "deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
     "flowschema": "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
@@ -68,6 +79,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     with Testbed.up(directory=directory, windows=2, linux=3) as testbed:
         name = names(testbed, "kubernetes.io/os=linux")[0]
         testbed.kubectl("label", "node", name, f"{POOL_LABEL}=of-a-pool")
+        # An operator leaves it alone: it does not know the owner that this record names.
+        testbed.kubectl("annotate", "node", name, f"{APPLIED_ANNOTATION}={a_record(NOBODY)}")
         for kind, plural in MONITORING.items():
             testbed.kubectl("apply", "-f", "-", stdin=json.dumps(a_crd(kind, plural)))
             testbed.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
@@ -190,7 +203,7 @@ def test_pods_have_the_priority_the_quota_counts_and_one_token(installed: Testbe
     eventually(lambda: len(pods(installed)) == 2, what="two pods")
     for pod in pods(installed):
         assert pod["spec"]["priority"] == CRITICAL
-        assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["kube-api-access", "tmp"]
+        assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["kube-api-access"]
     eventually(
         lambda: read(installed, "resourcequota", "winpool-critical-pods")["status"]["used"] == {"pods": "2"},
         what="both pods in the quota",
@@ -218,6 +231,101 @@ def test_no_admission_refused_a_pod_and_the_budget_knows_both(installed: Testbed
     conditions = [each["type"] for found in sets for each in found["status"].get("conditions", [])]
     assert sets
     assert conditions == []
+
+
+# Hosts that are drained.
+
+
+def test_a_second_eviction_is_refused_until_the_first_is_replaced(installed: Testbed) -> None:
+    hosts = two_hosts(installed)
+    wait_spread(installed)
+    eventually(
+        lambda: read(installed, "poddisruptionbudget")["status"]["disruptionsAllowed"] >= 1,
+        what="the budget permits an eviction",
+    )
+    first, second = (pod["metadata"]["name"] for pod in pods(installed))
+    with cordoned(installed, *hosts):  # so nothing replaces the first before the second is asked for
+        evict(installed, first)
+        with pytest.raises(ApiError, match="disruption budget") as refused:
+            evict(installed, second)
+        assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
+    wait_spread(installed)
+
+    def is_evicted() -> bool:
+        try:
+            evict(installed, second)
+        except ApiError as error:
+            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return False
+        return True
+
+    eventually(is_evicted, what="an eviction once the first is replaced")
+    wait_spread(installed)
+
+
+def evict(testbed: Testbed, name: str) -> None:
+    """Evict a pod of the operator as ``kubectl drain`` does."""
+    about = {"name": name, "namespace": NAMESPACE}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about}
+    testbed.api().create(f"{PODS}/{name}/eviction", eviction)
+
+
+def test_a_cordoned_host_leaves_no_pod_pending(installed: Testbed) -> None:
+    cordon, other = two_hosts(installed)
+    wait_spread(installed)
+    with cordoned(installed, cordon):
+        delete_pod_on(installed, cordon)
+        eventually(lambda: hosts_of(installed) == [other, other], what="both pods on the other host")
+    delete_pod_on(installed, other)
+    wait_spread(installed)
+
+
+def two_hosts(testbed: Testbed) -> list[str]:
+    """Return the names of the nodes for the operator."""
+    return names(testbed, f"kubernetes.io/os=linux,!{POOL_LABEL}")
+
+
+def hosts_of(testbed: Testbed) -> list[str]:
+    """Return the node of each pod that runs, is Ready and does not end."""
+    return sorted(
+        pod["spec"]["nodeName"]
+        for pod in pods(testbed)
+        if "deletionTimestamp" not in pod["metadata"]
+        for condition in pod["status"].get("conditions", [])
+        if (condition["type"], condition["status"]) == ("Ready", "True")
+    )
+
+
+def wait_spread(testbed: Testbed) -> None:
+    """Return when there are two pods, one on each host."""
+    hosts = two_hosts(testbed)
+    eventually(
+        lambda: len(pods(testbed)) == 2 and hosts_of(testbed) == hosts, what="a pod on each host", seconds=120
+    )
+
+
+def delete_pod_on(testbed: Testbed, host: str) -> None:
+    name = next(pod["metadata"]["name"] for pod in pods(testbed) if pod["spec"]["nodeName"] == host)
+    testbed.api().delete(f"{PODS}/{name}")
+
+
+@contextmanager
+def cordoned(testbed: Testbed, *hosts: str) -> Iterator[None]:
+    """Cordon hosts for a time; the scheduler goes by the taint that a controller adds to them."""
+
+    def tainted() -> list[str]:
+        items = testbed.api().get("/api/v1/nodes")["items"]
+        keys = {each["metadata"]["name"]: each["spec"].get("taints", []) for each in items}
+        return [host for host in hosts if UNSCHEDULABLE in {taint["key"] for taint in keys[host]}]
+
+    testbed.kubectl("cordon", *hosts)
+    try:
+        eventually(lambda: len(tainted()) == len(hosts), what="the taint of a cordoned host")
+        yield
+    finally:
+        testbed.kubectl("uncordon", *hosts)
+        eventually(lambda: not tainted(), what="the taint of a cordoned host gone")
 
 
 # Overlays.
@@ -357,12 +465,11 @@ def own_kustomization() -> str:
 @pytest.mark.parametrize(
     ("method", "path", "schema"),
     [
-        pytest.param(
-            "GET",
-            f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/winpool",
-            "winpool-lease",
-            id="lease",
-        ),
+        pytest.param("GET", f"{LEASES}/winpool", "winpool-lease", id="get lease"),
+        pytest.param("PATCH", f"{LEASES}/winpool", "winpool-lease", id="patch lease"),
+        pytest.param("POST", LEASES, "winpool-lease", id="create lease"),
+        pytest.param("GET", f"{LEASES}?limit=1", "winpool-lease", id="list leases"),
+        pytest.param("GET", f"{LEASES}?watch=1&timeoutSeconds=1", "winpool-lease", id="watch leases"),
         pytest.param("PATCH", "/api/v1/nodes/nobody", "winpool-writes", id="node"),
         pytest.param("PATCH", "/api/v1/nodes/nobody/status", "winpool-writes", id="node status"),
         pytest.param(
@@ -386,6 +493,59 @@ def test_requests_of_the_operator_have_their_level(
     eventually(lambda: flow_of(installed, method, path) == uid, what=f"{path} to belong to {schema}")
     dangling = [each for each in wanted["status"]["conditions"] if each["type"] == "Dangling"]
     assert [each["status"] for each in dangling] == ["False"]
+
+
+def test_the_requests_of_a_running_operator_have_their_levels(installed: Testbed, tmp_path: Path) -> None:
+    """No request for a Lease and no write to a node or a pool has come under another FlowSchema."""
+    before, start = dispatched(installed), datetime.now(UTC)
+    operator = Operator(
+        kubeconfig=installed.kubeconfig("winpool"), log_file=tmp_path / "operator.log", environment=ELECTING
+    )
+    pool = a_pool("dispatched")
+    try:
+        operator.start()
+        wait_leading(operator)
+        installed.api().create(POOLS, pool)
+        eventually(lambda: len(names(installed, f"{POOL_LABEL}=dispatched")) == 2, what="both nodes labelled")
+        installed.api().delete(f"{POOLS}/dispatched")
+        eventually(lambda: not installed.api().get(POOLS)["items"], what="the pool gone")
+        assert operator.stop() == 0
+    finally:
+        operator.close()
+    installed.settle_audit()
+    asked = installed.audit.requests(user=USER, since=start)
+    after = dispatched(installed)
+    leases = [each for each in asked if each.resource == "leases"]
+    writes = [each for each in asked if each.writes and each.resource in {"nodes", "windowsnodepools"}]
+    assert {"get", "list"} & {each.verb for each in leases}
+    assert "patch" in {each.verb for each in leases}
+    assert {each.resource for each in writes} == {"nodes", "windowsnodepools"}
+    assert after["winpool-lease"] - before["winpool-lease"] >= len(leases)
+    assert after["winpool-writes"] - before["winpool-writes"] >= len(writes)
+
+
+def a_pool(name: str) -> Object:
+    """Return a pool of all Windows nodes."""
+    return {
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": "WindowsNodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeSelector": {"matchLabels": {"kubernetes.io/os": "windows"}},
+            "os": {"version": "2022"},
+        },
+    }
+
+
+def dispatched(testbed: Testbed) -> Counter[str]:
+    """Return how many requests the API server has begun to work on, by FlowSchema."""
+    text = testbed.kubectl("get", "--raw", "/metrics").stdout
+    found: Counter[str] = Counter()
+    for labels, value in re.findall(
+        r"^apiserver_flowcontrol_dispatched_requests_total\{(.*)\} (\S+)$", text, re.MULTILINE
+    ):
+        found[dict(re.findall(r'(\w+)="([^"]*)"', labels))["flow_schema"]] += int(float(value))
+    return found
 
 
 def flow_of(testbed: Testbed, method: str, path: str) -> str | None:
