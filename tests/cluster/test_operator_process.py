@@ -347,7 +347,7 @@ def run(*arguments: str, kubeconfig: Path, log_format: str) -> subprocess.Comple
     return subprocess.run(
         [sys.executable, "-m", "winpool", *arguments],
         env={
-            "PATH": os.environ["PATH"],
+            **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
             "WINPOOL_KUBECONFIG": str(kubeconfig),
             "WINPOOL_HOST": "127.0.0.1",
             "WINPOOL_PORT": "0",
