@@ -404,9 +404,10 @@ def test_the_prometheus_operator_reads_by_tls_with_a_token_that_may_do_nothing_e
             "ca": {"secret": {"name": volume["secretName"], "key": "ca.crt"}},
         },
     }
-    # The Deployment is left as it is: there is no certificate in this cluster.
-    for key in further:
-        installed.kubectl("apply", "-f", "-", stdin=json.dumps(found[key]))
+    # The Deployment is left as it is: there is no certificate in this cluster. In the order of kubectl: a
+    # Secret for an account that is not there yet is deleted by the controller of tokens.
+    for kind in ("ServiceAccount", "Secret", "ClusterRoleBinding"):
+        installed.kubectl("apply", "-f", "-", stdin=json.dumps(found[kind, scraper]))
 
     def token() -> str:
         secret = installed.api().get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{scraper}")
