@@ -234,7 +234,7 @@ def as_kubelet(site: Site, *, url: str) -> None:
     api.merge(f"{PODS}/{TEST_POD}/status", {"status": {"phase": phase}})
 
 
-def tested(site: Site, *, url: str) -> tuple[int, str]:
+def outcome_of_test_at(site: Site, *, url: str) -> tuple[int, str]:
     """Return the exit code of ``helm test`` and what it prints."""
     assert f"helm test {RELEASE} {' '.join(HERE)}\n" in PAGE
     with subprocess.Popen(
@@ -256,8 +256,8 @@ def test_helm_test_succeeds_with_a_ready_operator_and_fails_without(site: Site, 
     site.install()
     site.testbed.renew_token()
     operator.start()
-    code, said = tested(site, url=f"http://127.0.0.1:{operator._port()}/readyz")
+    code, said = outcome_of_test_at(site, url=f"http://127.0.0.1:{operator._port()}/readyz")
     assert (code, "Phase:          Succeeded" in said) == (0, True), said
     operator.stop()
-    code, said = tested(site, url="http://127.0.0.1:9/readyz")
+    code, said = outcome_of_test_at(site, url="http://127.0.0.1:9/readyz")
     assert (code != 0, "Phase:          Failed" in said) == (True, True), said
