@@ -19,8 +19,21 @@ SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "creation
 
 def old_and_new(name: str, path: str) -> tuple[dict[str, str], ...]:
     """Return the variables ``name`` and ``oldName``: what is at ``path``, sent and before."""
-    old = f"old{name[0].upper()}{name[1:]}"
-    return named(name, f"dyn(object).{path}"), named(old, f"dyn(oldObject).{path}")
+    return named(name, f"dyn(object).{path}"), named(_old(name), f"dyn(oldObject).{path}")
+
+
+def _old(name: str) -> str:
+    return f"old{name[0].upper()}{name[1:]}"
+
+
+def _now_and_before(name: str) -> tuple[str, str]:
+    return f"variables.{name}", f"variables.{_old(name)}"
+
+
+def unchanged(name: str) -> str:
+    """Return that a variable is what it was before."""
+    now, before = _now_and_before(name)
+    return f"{now} == {before}"
 
 
 def rule(expression: str, message: str) -> dict[str, str]:
@@ -43,9 +56,9 @@ def same_but(part: str, *, but: tuple[str, ...]) -> dict[str, str]:
 
 def only_open_entries(name: str, is_open: str) -> str:
     """Return that two maps differ only in keys for which ``is_open`` holds, which names ``key``."""
-    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
+    now, before = _now_and_before(name)
     return (
-        f"{now} == {before}"
+        f"{unchanged(name)}"
         f" || ({now}.all(key, {now}[?key] == {before}[?key] || {is_open})"
         f" && {before}.all(key, key in {now} || {is_open}))"
     )
@@ -53,7 +66,7 @@ def only_open_entries(name: str, is_open: str) -> str:
 
 def only_open_items(name: str, item: str, is_open: str) -> str:
     """Return that two lists differ only in items for which ``is_open`` holds, which names ``item``."""
-    now, before = f"variables.{name}", f"variables.old{name[0].upper()}{name[1:]}"
+    now, before = _now_and_before(name)
     return (
         f"{now}.all({item}, {item} in {before} || {is_open})"
         f" && {before}.all({item}, {item} in {now} || {is_open})"
@@ -65,7 +78,7 @@ def no_new_entries(name: str, may_change: str) -> str:
 
     ``may_change`` names ``key``.
     """
-    now, before = f"variables.{name}", f"variables.old{name.capitalize()}"
+    now, before = _now_and_before(name)
     return f"{now}.all(key, key in {before} && ({now}[?key] == {before}[?key] || {may_change}))"
 
 

@@ -32,6 +32,7 @@ from winpool.api.comparison import (
     only_open_items,
     rule,
     same_but,
+    unchanged,
 )
 from winpool.api.fields import under
 from winpool.api.keys import (
@@ -141,7 +142,7 @@ def _off_windows() -> Iterator[dict[str, str]]:
     which value that is, and an expression cannot read it.
     """
     fields = ("labels", "annotations", "taints", "unschedulable", "conditions")
-    unchanged = " && ".join(f"variables.{each} == variables.old{each.capitalize()}" for each in fields)
+    same = " && ".join(map(unchanged, fields))
     same_taint = "old.key == taint.key && old.effect == taint.effect"
     yield rule(
         "variables.isWindows || ("
@@ -155,7 +156,7 @@ def _off_windows() -> Iterator[dict[str, str]]:
         " and changes no key of its own",
     )
     yield rule(
-        f"variables.isWindows || '{POOL_LABEL}' in variables.oldLabels || ({unchanged})",
+        f"variables.isWindows || '{POOL_LABEL}' in variables.oldLabels || ({same})",
         f"on a node without the labels {OS_LABEL}=windows and {POOL_LABEL} the operator changes nothing",
     )
 
