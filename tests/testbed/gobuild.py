@@ -106,6 +106,16 @@ def ensure_program(program: Program, *, cache: Path | None = None, report: Repor
     return binary
 
 
+def print_path(ensure: Callable[[], Path], *, name: str) -> int:
+    """Print where the binary of ``name`` is; return the exit code of a command that does this."""
+    try:
+        print(ensure())
+    except TestbedError as error:
+        say(f"{name}: {error}")
+        return 1
+    return 0
+
+
 def _build(binary: Path, program: Program, *, cache: Path, report: Report) -> None:
     go = find_go(cache=cache, report=report)
     environment = environment_for(go)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed.errors import TestbedError
-from testbed.gobuild import Program, ensure_program
+from testbed.gobuild import Program, ensure_program, print_path
 from testbed.progress import Report, say
 
 MODULE_DIRECTORY: Final = Path(__file__).parent / "helm"
@@ -76,15 +76,5 @@ def ensure_helm(*, cache: Path | None = None, report: Report = say) -> Path:
     return ensure_program(program(), cache=cache, report=report)
 
 
-def main() -> int:
-    """Entry point: prints where the binary is; returns the exit code."""
-    try:
-        print(ensure_helm())
-    except TestbedError as error:
-        say(f"helm: {error}")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_path(ensure_helm, name="helm"))
