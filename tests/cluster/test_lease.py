@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -143,12 +144,19 @@ def test_a_leader_that_was_frozen_for_longer_than_the_lease_writes_nothing_and_e
     assert "the task 'Lease' ended, so the process ends: it was not renewed in time" in str(said[0])
 
 
-def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
+@contextmanager
+def first_behind_a_proxy(world: World) -> Iterator[tuple[FaultProxy, Pair, list[str]]]:
+    """Yield two operators, of which the first reaches the API server through the proxy, and three nodes."""
     names = world.fleet(windows=3)
     with FaultProxy(world.testbed) as proxy:
         pair = Pair(world, first_kubeconfig=proxy.kubeconfig("winpool"))
         pair.start()
         world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+        yield proxy, pair, names
+
+
+def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
+    with first_behind_a_proxy(world) as (proxy, pair, names):
         start = world.now()
         proxy.add(on(), stall())
         drift(world, *names)
@@ -160,11 +168,7 @@ def test_a_leader_that_is_cut_off_writes_nothing_and_ends(world: World) -> None:
 
 
 def test_a_leader_whose_renewals_alone_are_lost_writes_to_no_node_after_its_term(world: World) -> None:
-    names = world.fleet(windows=3)
-    with FaultProxy(world.testbed) as proxy:
-        pair = Pair(world, first_kubeconfig=proxy.kubeconfig("winpool"))
-        pair.start()
-        world.wait_up_to_date(world.apply(world.pool(**SPEC)), nodes=3)
+    with first_behind_a_proxy(world) as (proxy, pair, names):
         start = world.now()
         proxy.add(on(resource="leases"), stall())
         # Its way to the nodes stays open, and there is always something to repair.

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.world import World
 from testbed.cluster import Testbed
 from testbed.control import ComponentState
+from winpool.api.keys import CRD_NAME
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,6 +23,23 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
         apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
     ) as running:
         yield running
+
+
+def restore(world: World) -> None:
+    """Install the CRD of this version."""
+    world.kubectl("apply", "-k", str(ROOT / "crds"))
+    world.kubectl("wait", "--for=condition=Established", "crd", CRD_NAME, "--timeout=60s")
+
+
+@pytest.fixture
+def without_crd(fragile: Testbed, tmp_path: Path) -> Iterator[World]:
+    """A world whose test may remove or replace the CRD; afterwards that of this version is there again."""
+    mine = World(fragile, directory=tmp_path)
+    try:
+        yield mine
+    finally:
+        restore(mine)
+        mine.close()
 
 
 @pytest.fixture(autouse=True)

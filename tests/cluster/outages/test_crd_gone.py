@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from cluster.outages.conftest import restore
 from harness.waiting import eventually
 from harness.world import World
-from testbed.cluster import Testbed
 from winpool.api.keys import CRD_NAME
 
-CRDS: Final = Path(__file__).parents[3] / "crds"
 NOTICED_SECONDS: Final = 15.0
 BACK_SECONDS: Final = 15.0
 LABELS: Final[dict[str, Any]] = {"labels": {"example.com/team": "payments"}}
 
 
 @pytest.fixture
-def world(fragile: Testbed, tmp_path: Path) -> Iterator[World]:
-    mine = World(fragile, directory=tmp_path)
-    try:
-        yield mine
-    finally:
-        restore(mine)
-        mine.close()
-
-
-def restore(world: World) -> None:
-    world.kubectl("apply", "-k", str(CRDS))
-    world.kubectl("wait", "--for=condition=Established", "crd", CRD_NAME, "--timeout=60s")
+def world(without_crd: World) -> World:
+    return without_crd
 
 
 def is_unready(world: World) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.outages.test_crd_gone import restore
+from cluster.outages.conftest import restore
 from harness.waiting import eventually
 from harness.world import World
-from testbed.cluster import Testbed
 from winpool.api.crd import definition
 
 TEXT = {"type": "string", "maxLength": 63}
@@ -20,13 +17,8 @@ TEXT = {"type": "string", "maxLength": 63}
 
 
 @pytest.fixture
-def world(fragile: Testbed, tmp_path: Path) -> Iterator[World]:
-    mine = World(fragile, directory=tmp_path)
-    try:
-        yield mine
-    finally:
-        restore(mine)
-        mine.close()
+def world(without_crd: World) -> World:
+    return without_crd
 
 
 def fields_of(crd: dict[str, Any], part: str) -> dict[str, Any]:
