@@ -14,6 +14,7 @@ import pytest
 from harness.scripted_transport import QUIET, ScriptedTransport, Watch
 from harness.virtual_time import in_virtual_time, running
 from winpool.api.crd import definition
+from winpool.api.crd_fields import FieldPath
 from winpool.api.keys import CRD_NAME
 from winpool.cluster.errors import Forbidden, Unavailable
 from winpool.cluster.pool_kind import PoolKind
@@ -62,6 +63,9 @@ class Told:
             on_fields=lambda: self.fields.append(server.time),
             monotonic=asyncio.get_running_loop().time,
         )
+
+    def lacking(self) -> tuple[FieldPath, ...] | None:
+        return self.kind.lacking_fields
 
 
 @asynccontextmanager
@@ -122,7 +126,7 @@ async def test_where_it_may_not_be_watched_any_more_nothing_is_said_of_it() -> N
 
 
 OLDER: Final = listed(crd(5, without=["taints", "labels"]), version=10)
-REPLACED: Final = [5.0, event("MODIFIED", crd(11))]
+REPLACED: Final[Watch] = [5.0, event("MODIFIED", crd(11))]
 LABELS, TAINTS = ("spec", "labels"), ("spec", "taints")
 
 
@@ -135,18 +139,19 @@ async def test_what_an_older_crd_lacks_is_logged_once_and_until_it_is_replaced(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    still = [1.0, event("MODIFIED", crd(11, without=["labels", "taints"])), *REPLACED[:1]]
-    server = ScriptedTransport(lists=[OLDER], watches=[[*still, event("MODIFIED", crd(12))]])
+    still = event("MODIFIED", crd(11, without=["labels", "taints"]))
+    watch: Watch = [1.0, still, 5.0, event("MODIFIED", crd(12))]
+    server = ScriptedTransport(lists=[OLDER], watches=[watch])
     async with watching(server) as told:
-        assert told.kind.lacking_fields is None, "it was not read yet"
+        assert told.lacking() is None, "it was not read yet"
         await asyncio.sleep(4)
-        assert (told.kind.lacking_fields, told.fields) == ((LABELS, TAINTS), [0])
+        assert (told.lacking(), told.fields) == ((LABELS, TAINTS), [0])
         [(level, message)] = of_fields(caplog)
         assert level == "WARNING"
         assert "it lacks spec.labels, spec.taints; " in message
         assert message.endswith("kubectl apply -k crds")
         await asyncio.sleep(HOUR)
-        assert (told.kind.lacking_fields, told.fields) == ((), [0, 6])
+        assert (told.lacking(), told.fields) == ((), [0, 6])
     assert of_fields(caplog)[1:] == [("INFO", f"the CRD {CRD_NAME} has all fields of this operator")]
 
 
@@ -156,16 +161,17 @@ async def test_of_a_crd_that_lacks_nothing_nothing_is_logged(caplog: pytest.LogC
     server = ScriptedTransport(lists=[THERE], watches=[REPLACED])
     async with watching(server) as told:
         await asyncio.sleep(HOUR)
-        assert (told.kind.lacking_fields, told.fields) == ((), [0])
+        assert (told.lacking(), told.fields) == ((), [0])
     assert of_fields(caplog) == []
 
 
 @in_virtual_time
 async def test_one_that_gets_older_while_it_is_watched_is_noticed() -> None:
-    server = ScriptedTransport(lists=[THERE], watches=[[5.0, event("MODIFIED", crd(11, without=["labels"]))]])
+    older: Watch = [5.0, event("MODIFIED", crd(11, without=["labels"]))]
+    server = ScriptedTransport(lists=[THERE], watches=[older])
     async with watching(server) as told:
         await asyncio.sleep(6)
-        assert (told.kind.lacking_fields, told.fields, told.changes) == ((LABELS,), [0, 5], [5])
+        assert (told.lacking(), told.fields, told.changes) == ((LABELS,), [0, 5], [5])
 
 
 @in_virtual_time
@@ -173,7 +179,7 @@ async def test_one_that_gets_older_while_it_is_watched_is_noticed() -> None:
 async def test_one_that_cannot_be_read_or_is_not_there_holds_nothing_up(first: Any) -> None:
     async with watching(ScriptedTransport(lists=[first])) as told:
         await asyncio.sleep(1)
-        assert (told.kind.lacking_fields, told.fields) == ((), [0])
+        assert (told.lacking(), told.fields) == ((), [0])
 
 
 @in_virtual_time
@@ -181,11 +187,11 @@ async def test_what_it_lacks_is_not_forgotten_while_it_cannot_be_read() -> None:
     refused = Forbidden("watch customresourcedefinitions: 403", status=403)
     async with watching(ScriptedTransport(lists=[OLDER], watches=[[5.0, DOWN], refused])) as told:
         await asyncio.sleep(HOUR)
-        assert told.kind.lacking_fields == (LABELS, TAINTS)
+        assert told.lacking() == (LABELS, TAINTS)
 
 
 @in_virtual_time
 async def test_one_that_was_deleted_lacks_nothing() -> None:
     async with watching(ScriptedTransport(lists=[OLDER], watches=[GOES])) as told:
         await asyncio.sleep(6)
-        assert (told.kind.lacking_fields, told.fields) == ((), [0, 5])
+        assert (told.lacking(), told.fields) == ((), [0, 5])
