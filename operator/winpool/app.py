@@ -83,7 +83,12 @@ class App:
                 grace_seconds=settings.orphan_grace_seconds, clock=clock, on_doubt=self._pool_doubted
             ),
         )
-        self._pool_kind = PoolKind(transport, on_change=self._pool_kind_changed, monotonic=clock.monotonic)
+        self._pool_kind = PoolKind(
+            transport,
+            on_change=self._pool_kind_changed,
+            on_fields=self._fields_changed,
+            monotonic=clock.monotonic,
+        )
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
         self._nodes = NodeReflector(
             transport,
@@ -189,6 +194,7 @@ class App:
             control_plane=self._control_plane,
             guard=self._guard,
             other_operator=lambda: self._seat.other,
+            lacking_fields=lambda: self._pool_kind.lacking_fields,
             recorder=self._recorder,
             create_task=self._create_task,
             pool_relist_seconds=self._settings.pool_relist_seconds,
@@ -239,6 +245,9 @@ class App:
 
     def _pool_kind_changed(self) -> None:
         self._controller.relister.kind_changed()
+
+    def _fields_changed(self) -> None:
+        self._controller.fields_changed()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._controller.node_changed(old, new)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from winpool.api.crd_fields import FieldPath
     from winpool.objects.issues import KnownIssue
     from winpool.objects.node import Node, NodeCondition
     from winpool.objects.pool import Pool
@@ -29,6 +30,8 @@ class Snapshot:
     ``missing_permission`` says which right the operator lacks according to the API server; empty for none.
     ``other_operator`` is who else writes to nodes and pools; empty for no one. None where that is not known:
     then what the status says of it stays.
+    ``lacking_fields`` are those of spec and status that the CRD in the cluster lacks: no status can have
+    them.
     ``known_issues`` are all that this process has found when it last wrote the status, the worst first.
     """
 
@@ -43,4 +46,5 @@ class Snapshot:
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
     missing_permission: str = ""
     other_operator: str | None = ""
+    lacking_fields: tuple[FieldPath, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()

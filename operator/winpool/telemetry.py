@@ -106,6 +106,7 @@ class Telemetry:
             },
             definitions.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
             definitions.GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
+            definitions.CRD_LACKING_FIELDS: {(): float(len(self._pool_kind.lacking_fields or ()))},
             definitions.EVENTS_POSTED: {(): self._recorder.posted},
             definitions.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
             **of_requests(self._transport.stats),

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
+from winpool.api.crd_fields import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.errors import ApiError, Conflict, NoAnswer, NotFound
@@ -299,13 +300,17 @@ class _Counted:
 
 
 class MemoryOperator:
-    """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news."""
+    """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news.
+
+    ``lacking_fields`` is what is known of the CRD.
+    """
 
     def __init__(self, cluster: MemoryCluster) -> None:
         loop = asyncio.get_running_loop()
         self.cluster = cluster
         self.passes: list[tuple[float, str]] = []
         self.wakes: list[tuple[float, str]] = []
+        self.lacking_fields: tuple[FieldPath, ...] | None = ()
         self._told = _Told()
         self._clock = Clock(now=cluster.now, monotonic=loop.time)
         self._is_alive = True
@@ -358,6 +363,7 @@ class MemoryOperator:
             pods=self.pod_pass,
             looks=self.node_looks,
             bare_since=self._bare_since,
+            lacking_fields=lambda: self.lacking_fields,
             now=cluster.now,
         )
         self._relister = Relister(

@@ -11,6 +11,7 @@ class IssueReason(StrEnum):
 
     GUARD_NOT_IN_FORCE = "GuardNotInForce"
     SECOND_OPERATOR = "SecondOperatorRunning"
+    CRD_OUTDATED = "CRDOutdated"
     OWNERSHIP_RECORD_UNREADABLE = "OwnershipRecordUnreadable"
     WRITE_REFUSED = "WriteRefused"
     INTOLERANT_PODS = "IntolerantPods"
@@ -49,6 +50,9 @@ ISSUES: Final = {
     IssueReason.SECOND_OPERATOR: "About the pool, in every pool: one operator holds the Lease "
     "winpool-system/winpool, and another one runs without `--leader-elect`. Both write to nodes and pools. "
     "The issue goes within 16 minutes after one of them has ended.",
+    IssueReason.CRD_OUTDATED: "About the pool, in every pool: the CRD in the cluster is older than the "
+    "operator. The message names the fields of spec and status that it lacks. The operator writes the status "
+    "without them. The issue goes when the CRD of the operator's version is applied.",
     IssueReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied is damaged, or was. "
     "Existing labels and taints of the pool no longer belong to it, and stay when the pool is deleted. The "
     "message names them, and the fix removes them.",

@@ -82,7 +82,7 @@ RIGHTS: Final = (
         resources=("customresourcedefinitions",),
         names=(CRD_NAME,),
         verbs=("list", "watch"),
-        reason="Notice when the CRD is installed or deleted; no other CRD is read.",
+        reason="Notice when the CRD is installed or deleted, and what it lacks; no other CRD is read.",
         used_by=("feed/registry.py", "cluster/pool_kind.py"),
     ),
     Right(

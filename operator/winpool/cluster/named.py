@@ -15,7 +15,7 @@ import msgspec
 from winpool.api.moments import read_moment
 from winpool.cluster import wire
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
-from winpool.cluster.request import JSON, Request
+from winpool.cluster.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,18 +23,12 @@ if TYPE_CHECKING:
 
 _DEFAULT_ERROR_STATUS: Final = 500
 
-_PARTIAL: Final = f"{JSON};as=PartialObjectMetadata"
-_OF_META: Final = ";g=meta.k8s.io;v=v1"
-"""Asks for metadata only: in a watch of each object, in a list of the whole.
-https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
 
-    ``namespace`` is empty for an object in none. With ``metadata_only`` its spec is not requested, and is
-    empty.
+    ``namespace`` is empty for an object in none.
     """
 
     group: str
@@ -43,11 +37,10 @@ class Target:
     kind: str
     name: str
     namespace: str = ""
-    metadata_only: bool = False
 
     def list_request(self) -> Request:
         """Return the request of the list that holds this object or nothing."""
-        return self._request("list", {}, accept=f"{_PARTIAL}List{_OF_META}")
+        return self._request("list", {})
 
     def watch_request(self, *, position: str, seconds: float) -> Request:
         """Return the request of a watch of it from ``position`` on, which ends after ``seconds``."""
@@ -57,14 +50,14 @@ class Target:
             "resourceVersion": position,
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        return self._request("watch", query, accept=f"{_PARTIAL}{_OF_META}")
+        return self._request("watch", query)
 
     @property
     def list_kind(self) -> str:
         """The kind of the answer to ``list_request``."""
-        return "PartialObjectMetadataList" if self.metadata_only else f"{self.kind}List"
+        return f"{self.kind}List"
 
-    def _request(self, verb: str, more: Mapping[str, str], *, accept: str) -> Request:
+    def _request(self, verb: str, more: Mapping[str, str]) -> Request:
         # RBAC permits list and watch by resourceNames only with exactly this field selector:
         # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
         query = {"fieldSelector": f"metadata.name={self.name}", **more}
@@ -76,7 +69,6 @@ class Target:
             resource=self.resource,
             path=path,
             name=self.name,
-            accept=accept if self.metadata_only else JSON,
         )
 
 
@@ -139,7 +131,7 @@ class _List(_Base):
     kind: str
     metadata: wire.ListMetadata
     items: list[_Object] | None
-    """None is what the API server says of no items where it was asked for metadata only."""
+    """None is an empty list, as Go may write it."""
 
 
 class _Event(_Base):

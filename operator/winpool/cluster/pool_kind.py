@@ -1,4 +1,4 @@
-"""Whether the API server knows the kind WindowsNodePool: by a watch of the CRD's metadata.
+"""Whether the API server knows the kind WindowsNodePool, and which fields of it: by a watch of the CRD.
 
 The watch of pools belongs to Kopf, and ends without a notice to us where the CRD is deleted; the next list of
 pools may come five minutes later. The CRD is listed at the start only: what its watch misses, the list of
@@ -7,8 +7,11 @@ pools shows.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.crd import schema
+from winpool.api.crd_fields import lacking_fields, name_of
 from winpool.api.keys import CRD_NAME
 from winpool.cluster.named import Target
 from winpool.cluster.named_watch import NamedWatch
@@ -16,8 +19,11 @@ from winpool.cluster.named_watch import NamedWatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from winpool.api.crd_fields import FieldPath
     from winpool.cluster.named import NamedObject
     from winpool.cluster.transport import Transport
+
+log = logging.getLogger(__name__)
 
 NOT_INSTALLED: Final = f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds"
 
@@ -27,22 +33,31 @@ _CRD: Final = Target(
     resource="customresourcedefinitions",
     kind="CustomResourceDefinition",
     name=CRD_NAME,
-    metadata_only=True,
 )
 
 
 class PoolKind:
     """What is known of the CRD while ``run`` runs.
 
+    ``lacking_fields`` are the fields of spec and status that this operator knows and the CRD lacks, since it
+    is older. It is None until the CRD was read, or the first try to read it has failed.
+
     ``on_change`` is called, synchronously, when the CRD was changed, created or deleted; not for its state at
-    the start. It must not block and must not raise. Without the right to watch the CRD, nothing is known of
-    it.
+    the start. ``on_fields`` is called, synchronously, when ``lacking_fields`` has changed. Both must not
+    block and must not raise. Without the right to watch the CRD, nothing is known of it.
     """
 
     def __init__(
-        self, transport: Transport, *, on_change: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        on_fields: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
+        self.lacking_fields: tuple[FieldPath, ...] | None = None
         self._on_change = on_change
+        self._on_fields = on_fields
         self._watch = NamedWatch(
             transport, target=_CRD, on_change=self._look, monotonic=monotonic, relist_seconds=float("inf")
         )
@@ -59,9 +74,36 @@ class PoolKind:
         await self._watch.run()
 
     def _look(self) -> None:
+        found = self._watch.found
+        if found is not None and (found != self._found or self.lacking_fields is None):
+            self._compare(found)
+        elif found is None and (self._watch.watched or self._watch.failing is not None):
+            self._set_lacking(())
         if not self._watch.watched:
             return
-        is_news = self._is_seen and self._watch.found != self._found
-        self._is_seen, self._found = True, self._watch.found
+        is_news = self._is_seen and found != self._found
+        self._is_seen, self._found = True, found
         if is_news:
             self._on_change()
+
+    def _compare(self, found: NamedObject) -> None:
+        before, lacking = self.lacking_fields, lacking_fields(found.spec, schema())
+        if lacking == (before or ()):
+            self._set_lacking(lacking)
+            return
+        if lacking:
+            log.warning(
+                "the CRD %s is older than this operator: it lacks %s; no spec can set these fields, and the "
+                "status of pools is written without them: kubectl apply -k crds",
+                CRD_NAME,
+                ", ".join(map(name_of, lacking)),
+            )
+        else:
+            log.info("the CRD %s has all fields of this operator", CRD_NAME)
+        self._set_lacking(lacking)
+
+    def _set_lacking(self, lacking: tuple[FieldPath, ...]) -> None:
+        is_news = lacking != self.lacking_fields
+        self.lacking_fields = lacking
+        if is_news:
+            self._on_fields()

@@ -8,6 +8,7 @@ from winpool.api.v1alpha1 import Mode, SetKeys, WindowsNodePoolStatus
 from winpool.contract.judge import layers_of
 from winpool.report.blind import blind
 from winpool.report.conditions import conditions
+from winpool.report.crd_fields import crd_findings
 from winpool.report.guard import guard_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
@@ -51,6 +52,7 @@ def status(
         *node_findings(nodes.notable),
         *guard_findings(snapshot),
         *other_operator_findings(snapshot),
+        *crd_findings(snapshot),
         *unselected_findings(snapshot, nodes.all),
         *lost_key_findings(nodes.notable),
         *owner_findings(snapshot, nodes.notable),

@@ -245,6 +245,13 @@ SECOND_OPERATOR: Final = Definition(
     "1 while another operator renews the Lease although this one runs without leader election, so that both "
     "write.",
 )
+CRD_LACKING_FIELDS: Final = Definition(
+    "winpool_crd_lacking_fields",
+    "gauge",
+    (),
+    "Fields of spec and status that this operator knows and the CRD in the cluster lacks, because it is "
+    "older. The log and the issue CRDOutdated of each pool name them.",
+)
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
 
@@ -287,6 +294,7 @@ DEFINITIONS: Final = (
     LEADER,
     LEASE_SKEW,
     SECOND_OPERATOR,
+    CRD_LACKING_FIELDS,
     READY,
     BUILD_INFO,
 )

@@ -15,6 +15,10 @@ from winpool.api.crd import definition
 TEXT = {"type": "string", "maxLength": 63}
 """The schema of a field that an operator of the future has."""
 
+OLDER = {"spec": ("reservedMemory", "supportMatrix"), "status": ("misplacedPods", "nodeTemplate")}
+LACKING = tuple(f"{part}.{name}" for part, names in OLDER.items() for name in names)
+"""What the older CRD of these tests lacks."""
+
 
 @pytest.fixture
 def world(without_crd: World) -> World:
@@ -49,10 +53,11 @@ def test_a_newer_crd_works_and_what_it_adds_is_kept(world: World) -> None:
     assert world.get("wnp", pool)["spec"]["future"] == "unknown"
 
 
-def test_an_older_crd_is_named_with_a_field_that_it_lacks_until_it_is_replaced(world: World) -> None:
+def test_all_that_an_older_crd_lacks_is_told_until_it_is_replaced_without_a_restart(world: World) -> None:
     crd = json.loads(json.dumps(definition()))
-    del fields_of(crd, "spec")["reservedMemory"]
-    del fields_of(crd, "status")["nodeTemplate"]
+    for part, names in OLDER.items():
+        for name in names:
+            del fields_of(crd, part)[name]
     install(world, crd)
     world.fleet(windows=2)
     manifest = world.pool(reservedMemory={"systemReserved": "2Gi"})
@@ -65,11 +70,17 @@ def test_an_older_crd_is_named_with_a_field_that_it_lacks_until_it_is_replaced(w
     )
     world.operator.start()
     pool = world.apply(world.pool(labels={"example.com/team": "payments"}))
-    eventually(
-        lambda: ".status.nodeTemplate: field not declared in schema" in world.operator.log_text(),
-        what=f"{pool}: the log names the field",
-    )
-    assert world.operator.ready(), "other pools may still be served"
-    restore(world)
     world.wait_up_to_date(pool, nodes=2, seconds=120)
-    assert world.operator.log_text().count("field not declared in schema") == 1, "it is said once"
+    described = " ".join(world.kubectl("describe", "wnp", pool).split())
+    assert "CRDOutdated" in described
+    assert f"It lacks {', '.join(LACKING)}." in described
+    assert world.operator.log_text().count(f"it lacks {', '.join(LACKING)}; ") == 1, "it is said once"
+    assert "field not declared in schema" not in world.operator.log_text()
+    assert world.operator.metric("winpool_crd_lacking_fields") == len(LACKING)
+    assert world.operator.ready(), "the pools are served"
+    restore(world)
+    eventually(lambda: world.status(pool).keys() >= set(OLDER["status"]), what="the status is whole")
+    assert "CRDOutdated" not in world.kubectl("describe", "wnp", pool)
+    assert world.operator.metric("winpool_crd_lacking_fields") == 0
+    manifest["metadata"]["name"] = pool
+    world.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,19 +42,6 @@ def test_requests_name_the_object_in_the_one_field_that_rbac_looks_at() -> None:
     assert TARGET.watch_request(position="9", seconds=0.5).path == (
         f"{path}winpool-guard&watch=1&allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=1"
     )
-
-
-def test_of_metadata_alone_neither_list_nor_watch_asks_for_more() -> None:
-    target = replace(TARGET, metadata_only=True)
-    asked = target.list_request().accept, target.watch_request(position="9", seconds=1).accept
-    assert asked == (
-        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-    )
-    listed = decode_list(a_list(an_object(), kind="PartialObjectMetadataList"), target=target)
-    assert listed.found is not None
-    with pytest.raises(StreamGarbled):
-        decode_list(a_list(an_object()), target=target)
 
 
 def test_a_list_has_the_object() -> None:

@@ -175,3 +175,65 @@ def test_a_generation_is_not_claimed_by_a_status_that_is_about_something_else() 
         await operator.stop()
 
     run_virtually(play())
+
+
+TEMPLATE = ("status", "nodeTemplate")
+
+
+def test_a_status_is_written_once_without_what_the_crd_lacks_and_whole_when_it_lacks_nothing() -> None:
+    async def play() -> None:
+        cluster, operator = await settled()
+        assert "nodeTemplate" in cluster.bodies["pool"]["status"]
+        begun = cluster.time
+        operator.lacking_fields = (TEMPLATE, ("spec", "taints"))
+        operator.list_everything()
+        await asyncio.sleep(SETTLE_SECONDS)
+        status = cluster.bodies["pool"]["status"]
+        assert "nodeTemplate" not in status
+        assert [issue["reason"] for issue in status["issues"]] == ["CRDOutdated"]
+        operator.list_everything()
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert [write.kind for write in writes_since(cluster, begun)] == ["status"]
+        operator.lacking_fields = ()
+        operator.list_everything()
+        await until(lambda: "nodeTemplate" in cluster.bodies["pool"]["status"])
+        assert cluster.bodies["pool"]["status"]["issues"] == []
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_nothing_is_written_before_it_is_known_what_the_crd_lacks() -> None:
+    async def play() -> None:
+        cluster = MemoryCluster()
+        cluster.put_node(a_node("w1"))
+        cluster.put_pool(a_body())
+        operator = MemoryOperator(cluster)
+        operator.lacking_fields = None
+        operator.start()
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert cluster.writes == []
+        operator.lacking_fields = ()
+        await until(lambda: cluster.bodies["pool"].get("status", {}).get("nodes") == 1)
+        await operator.stop()
+
+    run_virtually(play())
+
+
+def test_a_status_that_cannot_remember_keys_holds_nodes_up_and_is_written_once() -> None:
+    async def play() -> None:
+        cluster = MemoryCluster()
+        cluster.put_node(a_node("w1"))
+        cluster.put_pool({**a_body(), "spec": {**A_SPEC, "labels": {"team": "a"}}})
+        operator = MemoryOperator(cluster)
+        operator.lacking_fields = (("status", "setKeys"),)
+        operator.start()
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert [write.kind for write in cluster.writes if write.kind != "finalizers"] == ["status"]
+        assert teams(cluster) == {None}
+        operator.lacking_fields = ()
+        operator.list_everything()
+        await until(lambda: teams(cluster) == {"a"})
+        await operator.stop()
+
+    run_virtually(play())

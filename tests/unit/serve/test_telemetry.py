@@ -145,7 +145,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
     numbers = Telemetry(
         transport=part(stats=made[RequestStats]),
         pools=part(),
-        pool_kind=part(is_missing=False),
+        pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),
         nodes=part(stats=made[ReflectorStats], last_contact_seconds=0.0),
         recorder=part(posted=0, dropped={}),
         relister=part(),
@@ -155,5 +155,6 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         pod_passes=made[PodPassStats],
         seat=part(leads=True, other="", skew=part(seconds=None)),
     ).numbers()
+    assert numbers[definitions.CRD_LACKING_FIELDS] == {(): 2}
     served = {value for samples in numbers.values() for value in samples.values()}
     assert {name for name, mark in marks.items() if mark not in served} == set()

@@ -35,6 +35,7 @@ from winpool.decide import ROOMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from winpool.api.crd_fields import FieldPath
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.events import EventRecorder
     from winpool.cluster.guard import Guard
@@ -65,6 +66,7 @@ class Controller:
         control_plane: ControlPlane,
         guard: Guard,
         other_operator: Callable[[], str | None],
+        lacking_fields: Callable[[], tuple[FieldPath, ...] | None],
         recorder: EventRecorder,
         create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         pool_relist_seconds: float,
@@ -75,7 +77,8 @@ class Controller:
     ) -> None:
         """Make the loops; ``create_task`` starts that of a pool, with a name, from any context.
 
-        There is no pass before ``begin``. ``other_operator`` is ``Seat.other``.
+        There is no pass before ``begin``. ``other_operator`` is ``Seat.other``, ``lacking_fields`` is
+        ``PoolKind.lacking_fields``.
         """
         self._begun = asyncio.Event()
         self.stats = ControlStats()
@@ -102,6 +105,7 @@ class Controller:
             bare_since=self._bare_since,
             written_conditions=self._lanes.conditions.standing,
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
+            lacking_fields=lacking_fields,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -141,6 +145,10 @@ class Controller:
 
     def other_changed(self) -> None:
         """Ask for a pass of all pools: another operator writes as well, or no longer does."""
+        self._loops.wake_all()
+
+    def fields_changed(self) -> None:
+        """Ask for a pass of all pools: the CRD lacks other fields than before."""
         self._loops.wake_all()
 
     def begin(self) -> None:

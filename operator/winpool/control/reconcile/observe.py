@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from winpool.api.crd_fields import FieldPath
     from winpool.cluster.control_plane import ControlPlane
     from winpool.cluster.guard import Guard
     from winpool.cluster.reflector import NodeReflector
@@ -40,6 +41,10 @@ def _no_other(_pool: Pool) -> str:
     return ""
 
 
+def _none_lacking() -> tuple[FieldPath, ...]:
+    return ()
+
+
 class Observer:
     """Takes snapshots of the nodes in the reflector and the pools in the pool store."""
 
@@ -56,13 +61,16 @@ class Observer:
         now: Callable[[], datetime],
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
         other_operator: Callable[[Pool], str | None] = _no_other,
+        lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
 
-        ``other_operator`` returns what the snapshot of a pool is to say of another operator.
+        ``other_operator`` returns what the snapshot of a pool is to say of another operator,
+        ``lacking_fields`` what the CRD lacks, None where no one has looked yet.
         """
         self._other_operator = other_operator
+        self._lacking_fields = lacking_fields
         self._written_conditions = written_conditions
         self._pools = pools
         self._nodes = nodes
@@ -76,11 +84,16 @@ class Observer:
 
     @property
     def complete(self) -> bool:
-        """Whether all nodes and pools have been listed once and the state of the guard is known.
+        """Whether all nodes and pools have been listed once, and the guard and the CRD were looked at.
 
         A pass before that would guess (P4).
         """
-        return self._pools.synced and self._nodes.synced and self._guard.known
+        return (
+            self._pools.synced
+            and self._nodes.synced
+            and self._guard.known
+            and self._lacking_fields() is not None
+        )
 
     def snapshot(
         self,
@@ -130,6 +143,7 @@ class Observer:
                 is_unknown=self._guard.is_unknown,
             ),
             other_operator=self._other_operator(pool),
+            lacking_fields=self._lacking_fields() or (),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={
                 node.uid: written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from winpool.api.crd_fields import without_fields
 from winpool.api.events import EventReason
 from winpool.api.v1alpha1 import status_and_problem
 from winpool.cluster.access import explain
@@ -48,10 +49,13 @@ class StatusWriter:
     ) -> float | None:
         """Write the status if it has changed; return in how many seconds it may be written, if not now.
 
+        Fields that the CRD lacks are left out: the API server would refuse the whole status for one of them.
         A pool that is about to be gone needs none, except ``even_at_the_end`` where something prevents that.
         """
         pool = snapshot.pool
-        written = decision.status.to_object()
+        written = without_fields({"status": decision.status.to_object()}, snapshot.lacking_fields).get(
+            "status", {}
+        )
         if written == pool.written_status and pool.uid not in self.known_issues:
             self.known_issues = {pool.uid: decision.issues}
         if (
