@@ -58,9 +58,8 @@ class Sweeper:
     """Sweeps until cancelled.
 
     ``list_strays`` asks the API server for them, ``kept_strays`` gets those that are not released,
-    ``rights_over`` returns by what records are believed,
-    ``announce`` emits an event, and ``is_complete`` says whether all that a sweep needs is known: pools,
-    nodes, and the guard.
+    ``rights_over`` returns by what records are believed, ``announce`` emits an event, and ``is_complete``
+    says whether all that a sweep needs is known: pools, nodes, and the guard.
     """
 
     def __init__(

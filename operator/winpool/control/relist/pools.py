@@ -160,10 +160,7 @@ class Pools:
         return self.absences.ask(identity)
 
     def is_deleted(self, uid: str | PoolName) -> bool:
-        """Whether this process has seen that someone deleted the pool with this UID, gone or not.
-
-        Nobody can take a deletion back, so this is certain. Of names nothing is: a new pool may have one.
-        """
+        """Whether someone is known to have deleted the pool with this UID. Of a name that is never certain."""
         if isinstance(uid, str) and (gone := self._gone.get(uid)):
             return gone.was_deleting
         return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
