@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Snapshot:
     """All that a pass of one pool decides on.
 
-    ``nodes`` are all Windows nodes. ``attempts`` is the outcome of earlier writes to nodes,
+    ``nodes`` are all Windows nodes. ``strays`` are those that were in the pool and are none (any more), as of
+    the last list of them; None before the first. ``attempts`` is the outcome of earlier writes to nodes,
     ``written_conditions`` are the conditions that this process last wrote to a node, by its UID.
     ``missing_permission`` says which right the operator lacks according to the API server; empty for none.
     ``other_operator`` is who else writes to nodes and pools; empty for no one. None where that is not known:
@@ -43,6 +44,7 @@ class Snapshot:
     support: Basis = field(default_factory=Basis)
     guard: GuardState = NO_GUARD
     attempts: Attempts = NOTHING_TRIED
+    strays: tuple[Node, ...] | None = ()
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)
     missing_permission: str = ""
     other_operator: str | None = ""

@@ -9,7 +9,7 @@ import os
 import signal
 from typing import Any, Final
 
-from cluster.forging import DEDICATED, NOBODY, a_record, a_taint, await_told, forge, uid_of
+from cluster.forging import DEDICATED, NOBODY, a_record, a_taint, as_kubelet, await_told, forge, uid_of
 from harness.nodes import labels_of, taints_of
 from harness.operator import Operator
 from harness.waiting import eventually, holds
@@ -30,7 +30,7 @@ CLAIM: Final[Object] = {
 
 
 def test_a_linux_node_with_a_forged_record_is_not_touched(unguarded: World) -> None:
-    """Looked for at the start; a genuine stray in the same look is released, so there was one."""
+    """Looked for at the start; a genuine stray in the same look loses a label, so there was one."""
     unguarded.fleet(windows=1)
     (odd,) = unguarded.fleet(windows=1)
     (invented,) = unguarded.fleet(linux=1, windows=0)
@@ -48,15 +48,46 @@ def test_a_linux_node_with_a_forged_record_is_not_touched(unguarded: World) -> N
 
     start = unguarded.now()
     unguarded.operator.start()
-    eventually(lambda: POOL_LABEL not in labels_of(unguarded.node(odd)), what="the genuine stray released")
+    eventually(
+        lambda: "example.com/team" not in labels_of(unguarded.node(odd)), what="the genuine stray written"
+    )
     holds(lambda: unguarded.operator.running, seconds=2)
     after = unguarded.carried()
     assert after[invented] == before[invented]
     assert [each.uri for each in unguarded.node_patches(since=start) if each.name == invented] == []
-    # The pool is known, so its own keys may come off; what it never set may not.
+    assert after[borrowed] == before[borrowed]
+    assert OS_TAINT in taints_of(unguarded.node(odd)), "its kubelet may not remove it"
+    # The pool is known, so its own keys come off with it; what it never set does not.
+    unguarded.delete(pool)
+    eventually(lambda: OS_TAINT not in taints_of(unguarded.node(odd)), what="the genuine stray released")
+    eventually(lambda: POOL_LABEL not in labels_of(unguarded.node(borrowed)), what="the other one swept")
+    after = unguarded.carried()
+    assert after[invented] == before[invented]
     assert without_ours(after[borrowed]) == without_ours(before[borrowed])
-    assert "example.com/team" not in after[odd]["labels"]
-    assert OS_TAINT not in taints_of(unguarded.node(odd))
+
+
+def test_a_kubelet_that_calls_its_node_a_linux_node_is_not_rid_of_its_taints(world: World) -> None:
+    """With the guard in force: it lets a kubelet write the label of the system, as NodeRestriction does."""
+    hostile, honest = world.fleet(windows=2)
+    role = "node-role.kubernetes.io/windows"
+    pool = world.apply(
+        world.pool(labels={"example.com/team": "payments", role: ""}, taints=[a_taint(OS_TAINT)])
+    )
+    world.operator.start()
+    world.wait_up_to_date(pool, nodes=2)
+    as_kubelet(world.testbed, hostile, "label", "node", hostile, f"{OS_LABEL}=linux", "--overwrite")
+    for key in (role, POOL_LABEL, APPLIED_ANNOTATION):
+        await_told(world, pool, node=hostile, key=key)
+    command = await_told(world, pool, node=hostile, key="os:NoSchedule")
+    assert command[:3] == ["taint", "node", hostile]
+    labels = labels_of(world.node(hostile))
+    assert (labels[role], labels[POOL_LABEL]) == ("", pool)
+    assert OS_TAINT in taints_of(world.node(hostile))
+    assert OS_TAINT in taints_of(world.node(honest))
+    world.delete(pool)
+    eventually(lambda: POOL_LABEL not in labels_of(world.node(hostile)), what="the node released")
+    assert role not in labels_of(world.node(hostile))
+    assert taints_of(world.node(hostile)) == set()
 
 
 def test_a_windows_node_with_an_invented_owner_is_left_alone_and_told_and_joins_on_the_command(

@@ -146,7 +146,9 @@ def test_nodes_that_join_get_the_contract_and_counts_follow_those_that_go(world:
     world.wait_up_to_date(pool, nodes=3)
 
 
-def test_a_node_that_is_no_windows_node_any_more_is_released_at_the_next_start(world: World) -> None:
+def test_a_node_that_is_no_windows_node_any_more_is_found_at_the_next_start_and_released_with_its_pool(
+    world: World,
+) -> None:
     odd, other = world.fleet(windows=2)
     before = world.carried()
     pool = world.apply(world.pool(**SPEC))
@@ -156,13 +158,16 @@ def test_a_node_that_is_no_windows_node_any_more_is_released_at_the_next_start(w
     applied = world.carried()[other]
     world.kubectl("label", "node", odd, f"{OS_LABEL}=linux", "--overwrite")
     world.operator.start()
+    eventually(lambda: "example.com/team" not in labels_of(world.node(odd)), what="the node found")
+    world.wait_up_to_date(pool, nodes=1)
+    assert taints_of(world.node(odd)) == taints_of(world.node(other))
+    assert world.carried()[other] == applied
+    assert world.get("wnp", pool)["metadata"]["finalizers"] == [RELEASE_FINALIZER]
+    world.delete(pool)
     # The controller manager makes the old name of the label follow.
     labels = {**before[odd]["labels"], OS_LABEL: "linux", f"beta.{OS_LABEL}": "linux"}
     expected = {**before[odd], "labels": labels}
     eventually(lambda: world.carried()[odd] == expected, what="the node released")
-    world.wait_up_to_date(pool, nodes=1)
-    assert world.carried()[other] == applied
-    assert world.get("wnp", pool)["metadata"]["finalizers"] == [RELEASE_FINALIZER]
 
 
 def zones(world: World, *names: str) -> dict[str, Any]:

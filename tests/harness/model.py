@@ -173,6 +173,11 @@ class Model:
         """Whether no pool has that UID or name, for certain."""
         return self.missing.get(identity, 0) >= LISTS
 
+    def is_let_go(self, identity: str | PoolName) -> bool:
+        """Whether someone has deleted that pool, or there is none."""
+        deleted = any(pool.deleting for pool in self.pools.values() if pool.uid == identity)
+        return deleted or self.is_vanished(identity)
+
     def snapshot(self, name: str, *, held_back: Collection[str] = ()) -> Snapshot:
         """Return what a pass of the pool sees."""
         pool = self.pools[name]
@@ -225,12 +230,12 @@ class Model:
         everything, rights = tuple(self.pools.values()), self.rights
         for node in list(self.nodes.values()):
             if is_windows(node):
-                assert release_stray(node, rights=rights).patch is None
+                assert release_stray(node, is_let_go=self.is_let_go, rights=rights).patch is None
                 patch = release_orphan(
                     node, pools=everything, is_vanished=self.is_vanished, rights=rights
                 ).patch
             else:
-                patch = release_stray(node, rights=rights).patch
+                patch = release_stray(node, is_let_go=self.is_let_go, rights=rights).patch
             if patch is not None:
                 self._write(patch)
 

@@ -14,6 +14,7 @@ from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.cluster.errors import ApiError
 from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
+from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
@@ -58,10 +59,12 @@ class Stage:
         self.listed: list[float] = []
         self.problem: ApiError | None = None
         self.announced: list[Announcement] = []
+        self.woken: list[str] = []
         monotonic = asyncio.get_running_loop().time
         self.absences = Absences(grace_seconds=0, clock=Clock(now=self.cluster.now, monotonic=monotonic))
         self.pools = Pools(on_change=lambda *_, **__: None, absences=self.absences)
         self.known = KnownNodes()
+        self.kept = KeptStrays(pools=self.pools, wake=self.woken.append)
         self.sweeper = Sweeper(
             pools=self.pools,
             nodes=cast(Any, self.known),
@@ -72,6 +75,7 @@ class Stage:
                 monotonic=monotonic,
             ),
             list_strays=self._list,
+            kept_strays=self.kept,
             rights_over=lambda _: Rights(guard=self.guard),
             announce=self.announced.append,
             is_complete=lambda: self.is_complete,

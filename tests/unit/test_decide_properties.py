@@ -168,13 +168,14 @@ def test_a_node_that_is_not_windows_is_never_written(pool: Pool, node: Node) -> 
 
 
 @given(pools(), nodes("w1"), st.sampled_from(("linux", None)))
-def test_a_node_that_is_not_windows_any_more_is_given_back_as_it_was(
+def test_a_node_that_is_not_windows_any_more_is_given_back_as_it_was_once_its_pool_is_deleted(
     pool: Pool, before: Node, os: str | None
 ) -> None:
     pool, after = settled(pool, {"w1": before})
     assume(after["w1"] != before)
     turned = {"w1": relabelled(after["w1"], **{OS_LABEL: os})}
-    _, released = settled(pool, turned)
+    assert nothing_is_written(decide(a_snapshot(pool, turned)))
+    _, released = settled(deleted(pool), turned)
     assert released["w1"] == relabelled(before, **{OS_LABEL: os})
 
 

@@ -20,6 +20,7 @@ class IssueReason(StrEnum):
     FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
     OWNER_UNKNOWN = "OwnerUnknown"
     KEYS_LEFT_ALONE = "KeysLeftAlone"
+    NODE_NOT_WINDOWS = "NodeNotWindows"
     POOL_OVERLAP = "PoolOverlap"
     SELECTOR_OPEN_TO_KUBELETS = "SelectorOpenToKubelets"
     BUILD_UNSUPPORTED = "BuildUnsupported"
@@ -72,6 +73,11 @@ ISSUES: Final = {
     IssueReason.KEYS_LEFT_ALONE: "The ownership record on the nodes was written without the guard, so their "
     "kubelets may have forged it. It names labels or taints that are neither in the spec nor in "
     "`status.setKeys`. They stay. The commands of the fix remove them.",
+    IssueReason.NODE_NOT_WINDOWS: "Nodes of the pool do not have the label `kubernetes.io/os=windows` "
+    "any more. Their kubelets may change this label. So the operator leaves what a kubelet may not remove "
+    "from its own node, until someone deletes the pool: taints, labels under node-restriction.kubernetes.io "
+    "and node-role.kubernetes.io, and all under winpool.dev/. The commands of the fix remove it. The issue "
+    "goes within ten minutes.",
     IssueReason.POOL_OVERLAP: "This pool and another one select the same nodes.",
     IssueReason.SELECTOR_OPEN_TO_KUBELETS: "About the pool: it sets labels that no kubelet may set on its "
     "own node (node-restriction.kubernetes.io, node-role.kubernetes.io), and selects nodes only by labels "

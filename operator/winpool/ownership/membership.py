@@ -98,6 +98,8 @@ def claim(
     """Say which claim ``pool`` has to ``node``; ``found`` is the record on it."""
     owner = found.pool_uid if isinstance(found, Record) else None
     if not is_asked_for(node, by=pool):
+        if node.labels.get(OS_LABEL) != OS_WINDOWS:
+            return Claimed(Claim.NONE)  # a stray: its kubelet can have changed the label (``strays``)
         # The annotation was lost or damaged, the label still names us: what is under winpool.dev/ is ours.
         left = owner == pool.uid or (owner is None and node.labels.get(POOL_LABEL) == pool.name)
         return Claimed(Claim.LEFT if left else Claim.NONE)

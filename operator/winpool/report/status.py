@@ -19,6 +19,7 @@ from winpool.report.owner_unknown import owner_findings
 from winpool.report.plan import plan
 from winpool.report.pods import misplaced_pods, overdue_at, pod_findings
 from winpool.report.reserved_memory import reserved_findings
+from winpool.report.strays import carried_strays, stray_findings
 from winpool.report.tally import tally
 from winpool.report.template import node_template
 from winpool.report.unselected import unselected_findings
@@ -55,13 +56,14 @@ def status(
         *crd_findings(snapshot),
         *unselected_findings(snapshot, nodes.all),
         *lost_key_findings(nodes.notable),
+        *stray_findings(snapshot),
         *owner_findings(snapshot, nodes.notable),
         *judged,
         *pod_findings(snapshot, nodes),
         *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    carried = (*carried_report(snapshot), *carried_issues(snapshot))
+    carried = (*carried_report(snapshot), *carried_strays(snapshot), *carried_issues(snapshot))
     standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
     overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
     view = View(

@@ -12,17 +12,21 @@ from hypothesis import strategies as st
 from harness.builders import GUARDED, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
 from harness.strategies import haunted_nodes, nodes, pools
 from harness.writes import acted, carries_ours, foreign_labels, patched, relabelled
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, PREFIX
+from winpool.api.syntax import is_restricted_label
 from winpool.decide import decide
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
 from winpool.objects.others import PoolName
 from winpool.objects.pool import Pool
+from winpool.ownership.conformity import Conformity
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Owned, Unreadable
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
+RESTRICTED = "shop.node-restriction.kubernetes.io/tenant"
+ROLE = "node-role.kubernetes.io/win"
 NO_WINDOWS = ["linux", "", None]
 
 
@@ -35,6 +39,16 @@ Gone = tuple[str | PoolName, ...]
 
 def gone(*identities: str | PoolName) -> Callable[[str | PoolName], bool]:
     return identities.__contains__
+
+
+def let_go(node: Node) -> Conformity:
+    """Release it as a stray of a pool that someone has deleted."""
+    return release_stray(node, is_let_go=lambda _: True, rights=GUARDED)
+
+
+def kept(node: Node) -> Conformity:
+    """Treat it as a stray of a pool that nobody has deleted."""
+    return release_stray(node, is_let_go=lambda _: False, rights=GUARDED)
 
 
 ALL_GONE: Gone = ("uid-of-pool", PoolName("pool"))
@@ -53,32 +67,67 @@ OWNED = conformed(BEFORE, a_pool(labels=LABELS, taints=["os=windows:NoSchedule"]
 
 
 @pytest.mark.parametrize("os", NO_WINDOWS)
-def test_a_node_that_is_not_windows_any_more_is_given_back_as_it_was(os: str | None) -> None:
+def test_a_stray_of_a_deleted_pool_is_given_back_as_it_was(os: str | None) -> None:
     stray = relabelled(OWNED, **{OS_LABEL: os})
-    assert patched(stray, release_stray(stray, rights=GUARDED).patch) == relabelled(BEFORE, **{OS_LABEL: os})
+    assert patched(stray, let_go(stray).patch) == relabelled(BEFORE, **{OS_LABEL: os})
 
 
 def test_a_windows_node_is_no_stray() -> None:
-    assert release_stray(OWNED, rights=GUARDED).patch is None
+    assert let_go(OWNED).patch is None
 
 
 @pytest.mark.parametrize("os", NO_WINDOWS)
 def test_a_node_with_nothing_of_ours_is_no_stray(os: str | None) -> None:
-    assert release_stray(a_node(os=os, labels={"team": "a"}), rights=GUARDED).patch is None
+    assert let_go(a_node(os=os, labels={"team": "a"})).patch is None
 
 
 def test_what_others_changed_on_a_stray_is_left() -> None:
     stray = relabelled(OWNED, team="theirs", **{OS_LABEL: "linux"})
-    assert patched(stray, release_stray(stray, rights=GUARDED).patch).labels["team"] == "theirs"
+    assert patched(stray, let_go(stray).patch).labels["team"] == "theirs"
 
 
 @pytest.mark.parametrize("record", ["{", '{"v":2,"pool":"uid-of-pool","labels":{"team":{"set":"a"}}}'])
 def test_a_stray_with_an_unreadable_record_loses_our_own_keys_alone(record: str) -> None:
     labels = {"team": "a", POOL_LABEL: "pool"}
     stray = a_node(os="linux", labels=labels, annotations={APPLIED_ANNOTATION: record})
-    node = patched(stray, release_stray(stray, rights=GUARDED).patch)
+    node = patched(stray, let_go(stray).patch)
     assert foreign_labels(node) == foreign_labels(stray)
     assert not carries_ours(node)
+
+
+@pytest.mark.parametrize("os", NO_WINDOWS)
+def test_a_stray_of_a_pool_that_nobody_deleted_keeps_what_its_kubelet_may_not_remove(os: str | None) -> None:
+    """P3: a kubelet may change the label of its system, and would be rid of its taints by that."""
+    pool = a_pool(
+        labels={"team": "a", RESTRICTED: "shop", ROLE: ""}, taints=["os=windows:NoSchedule", "gpu:NoExecute"]
+    )
+    owned = conformed(BEFORE, pool)
+    stray = relabelled(owned, **{OS_LABEL: os})
+    after = patched(stray, kept(stray).patch)
+    assert after.taints == stray.taints
+    assert after.labels == {**stray.labels, "team": "x"}, "a kubelet could give itself this one back"
+    assert kept(after).patch is None
+    given_back = patched(after, let_go(after).patch)
+    assert (given_back.labels, given_back.taints) == (
+        relabelled(BEFORE, **{OS_LABEL: os}).labels,
+        BEFORE.taints,
+    )
+
+
+def test_a_stray_that_is_a_windows_node_again_becomes_what_it_was() -> None:
+    pool = a_pool(labels=LABELS, taints=["os=windows:NoSchedule"])
+    stray = relabelled(OWNED, **{OS_LABEL: "linux"})
+    back = relabelled(patched(stray, kept(stray).patch), **{OS_LABEL: "windows"})
+    again = conformed(back, pool)
+    assert (again.labels, again.taints, again.annotations) == (OWNED.labels, OWNED.taints, OWNED.annotations)
+
+
+def test_a_stray_without_a_readable_record_stays_as_it_is_until_its_pool_is_deleted() -> None:
+    taint = a_taint("winpool.dev/reserved-memory-mismatch:NoSchedule")
+    labels = {"team": "a", POOL_LABEL: "pool"}
+    stray = a_node(os="linux", labels=labels, taints=[taint], annotations={APPLIED_ANNOTATION: "{"})
+    assert kept(stray).patch is None
+    assert patched(stray, let_go(stray).patch).taints == ()
 
 
 # Orphans
@@ -137,7 +186,7 @@ def test_a_release_by_record_is_what_the_pool_would_have_done(
     by_pool = acted(decide(a_snapshot(deleted(pool), [owned])), {"w1": owned})["w1"]
     assert patched(owned, orphan_of(owned)) == by_pool == before
     stray = relabelled(owned, **{OS_LABEL: os})
-    assert patched(stray, release_stray(stray, rights=GUARDED).patch) == relabelled(before, **{OS_LABEL: os})
+    assert patched(stray, let_go(stray).patch) == relabelled(before, **{OS_LABEL: os})
 
 
 @given(haunted_nodes(), GONE, st.sampled_from(("windows", *NO_WINDOWS)))
@@ -145,7 +194,7 @@ def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
     haunted: Node, gone_: Gone, os: str | None
 ) -> None:
     node = relabelled(haunted, **{OS_LABEL: os})
-    patch = orphan_of(node, gone_=gone_) if os == "windows" else release_stray(node, rights=GUARDED).patch
+    patch = orphan_of(node, gone_=gone_) if os == "windows" else let_go(node).patch
     after = patched(node, patch)
     free = ("zone", "agentpool", "team", "example.com/tier", "node-role.kubernetes.io/win")
     kept = {key: value for key, value in foreign_labels(node).items() if key not in free}
@@ -154,14 +203,28 @@ def test_no_record_can_make_the_sweep_touch_what_no_pool_may_set(
         assert (foreign_labels(after), after.taints) == (foreign_labels(node), node.taints)
 
 
+@given(haunted_nodes(), st.sampled_from(NO_WINDOWS))
+def test_nothing_on_a_node_makes_the_sweep_do_what_its_kubelet_may_not(haunted: Node, os: str | None) -> None:
+    """P3: as long as nobody has deleted the pool, whatever the record says."""
+    stray = relabelled(haunted, **{OS_LABEL: os})
+    after = patched(stray, kept(stray).patch)
+    assert after.taints == stray.taints
+    assert restricted(after) == restricted(stray)
+    assert kept(after).patch is None
+
+
+def restricted(node: Node) -> dict[str, str]:
+    """Return the labels that its kubelet may not write."""
+    return {
+        key: value for key, value in node.labels.items() if is_restricted_label(key) or key.startswith(PREFIX)
+    }
+
+
 @given(haunted_nodes(), GONE)
 def test_sweeping_twice_writes_once(node: Node, gone_: Gone) -> None:
     assert orphan_of(patched(node, orphan_of(node, gone_=gone_)), gone_=gone_) is None
     stray = relabelled(node, **{OS_LABEL: "linux"})
-    assert (
-        release_stray(patched(stray, release_stray(stray, rights=GUARDED).patch), rights=GUARDED).patch
-        is None
-    )
+    assert let_go(patched(stray, let_go(stray).patch)).patch is None
 
 
 def test_a_reserved_taint_in_the_record_of_an_orphan_stays() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.builders import GUARD, a_body, a_node
+from harness.builders import GUARD, a_body, a_node, a_record, a_taint
 from harness.stage import until
 from harness.sweeping import Stage, a_stray, an_orphan, pauses_between, played
 from winpool.api.keys import POOL_LABEL
 from winpool.control.leftovers.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
+from winpool.objects.node import Node
+from winpool.ownership.record import Owned
 
 
 def test_nothing_is_looked_for_before_pools_nodes_and_the_guard_are_known() -> None:
@@ -23,7 +25,7 @@ def test_nothing_is_looked_for_before_pools_nodes_and_the_guard_are_known() -> N
         stage.guard, stage.is_complete = GUARD, True
         await asyncio.sleep(1)
         labels = stage.cluster.nodes["s1"].labels
-        assert (labels["team"], POOL_LABEL in labels) == ("b", False)
+        assert (labels["team"], POOL_LABEL in labels) == ("b", True)
 
     played(scene)
 
@@ -104,6 +106,56 @@ def test_a_node_that_a_pool_has_or_selects_is_no_orphan(body: dict[str, Any]) ->
         assert stage.cluster.writes == []
 
     played(scene)
+
+
+def test_a_stray_keeps_its_taints_until_someone_deletes_its_pool() -> None:
+    """P3: its kubelet can have changed the label of the system, and may not remove a taint."""
+
+    async def scene(stage: Stage) -> None:
+        stage.list_pools(a_body("pool"))
+        stage.put(a_tainted_stray())
+        await asyncio.sleep(STRAYS_SECONDS / 2)
+        pool = stage.pools.get("pool")
+        assert pool
+        assert [node.name for node in stage.kept.of(pool) or ()] == ["s1"]
+        assert stage.woken == ["pool"]
+        stage.list_pools(a_body("pool", version=10**6, deletionTimestamp="2026-11-01T13:00:00Z"))
+        await asyncio.sleep(STRAYS_PAUSE_SECONDS)
+        assert (stage.cluster.nodes["s1"].taints, stage.kept.of(pool)) == ((), ())
+
+    played(scene)
+
+
+def test_a_stray_is_released_where_its_pool_was_deleted_and_is_gone_before_strays_are_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.is_complete = False
+        stage.put(a_tainted_stray())
+        stage.pools.accept(a_body("pool", deletionTimestamp="2026-11-01T13:00:00Z"))
+        stage.pools.forget(name="pool", uid="uid-of-pool", version="2")
+        stage.is_complete = True
+        await until(lambda: not stage.cluster.nodes["s1"].taints, seconds=1)
+
+    played(scene)
+
+
+def test_a_stray_of_a_pool_whose_deletion_nobody_saw_waits_for_two_lists_without_it() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.put(a_tainted_stray())
+        await asyncio.sleep(1)
+        stage.list_pools()
+        await asyncio.sleep(STRAYS_SECONDS / 2)
+        assert stage.cluster.nodes["s1"].taints
+        stage.list_pools()
+        await until(lambda: not stage.cluster.nodes["s1"].taints, seconds=STRAYS_PAUSE_SECONDS)
+
+    played(scene)
+
+
+def a_tainted_stray() -> Node:
+    taint = a_taint("os=windows:NoSchedule")
+    record = a_record(taints={taint.identity: Owned(taint.value)})
+    labels = {POOL_LABEL: "pool", "team": "a"}
+    return a_node("s1", os="linux", labels=labels, taints=[taint], annotations=record)
 
 
 def test_a_record_that_may_be_forged_is_left_alone_and_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import Unavailable
 from winpool.control.act.lane import Outcome
 from winpool.control.act.patches import PatchLane
+from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
 from winpool.control.relist.absences import Absences
@@ -48,14 +49,21 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
         return outcome
 
     async def scene() -> None:
-        sweeper = Sweeper(
-            pools=cast(
-                Any,
-                SimpleNamespace(all=tuple, is_vanished=lambda _: True, absences=Absences(grace_seconds=0)),
+        pools = cast(
+            Any,
+            SimpleNamespace(
+                all=tuple,
+                is_vanished=lambda _: True,
+                is_deleted=lambda _: False,
+                absences=Absences(grace_seconds=0),
             ),
+        )
+        sweeper = Sweeper(
+            pools=pools,
             nodes=cast(Any, SimpleNamespace(nodes=nodes)),
             patch_lane=cast(PatchLane, SimpleNamespace(run=write)),
             list_strays=no_strays,
+            kept_strays=KeptStrays(pools=pools, wake=lambda _: None),
             rights_over=lambda _: Rights(guard=GUARD),
             announce=lambda _: None,
             is_complete=lambda: True,

@@ -1,12 +1,13 @@
 """Removes what no pool removes any more: see ``ownership/leftovers``.
 
-It lists strays at start, every ten minutes, and when a node with our label was deleted or is not a Windows
-node any more. It checks for orphans whenever a pool is gone, and whenever all pools have been listed, since
-such a list can show that one is gone. A node that refuses is tried again after longer and longer pauses, and
-delays no other node.
+It lists strays at start, every ten minutes, when a node with our label was deleted or is not a Windows node
+any more, and when the pool of a stray was deleted. It checks for orphans whenever a pool is gone, and
+whenever all pools have been listed, since such a list can show that one is gone. A node that refuses is tried
+again after longer and longer pauses, and delays no other node.
 
-No status reports such a node, since its pool is gone or does not see it any more. The log does, see
-``refusals``, and an event does where a pool left the node behind, see ``gone_pools``.
+The status of a pool reports its strays, see ``kept_strays``. No status reports a node whose pool is gone, or
+the refusal of a release. The log does, see ``refusals``, and an event does where a pool left the node behind,
+see ``gone_pools``.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ from winpool.control.leftovers.refusals import Refusals
 from winpool.control.loops.wake import Wake
 from winpool.control.patience.writes import Advice
 from winpool.ownership.leftovers import release_orphan, release_stray
+from winpool.ownership.strays import owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.act.patches import PatchLane
+    from winpool.control.leftovers.kept_strays import KeptStrays
     from winpool.control.relist.pools import Pools
     from winpool.objects.acts import NodePatch
     from winpool.objects.node import Node
+    from winpool.objects.others import PoolName
     from winpool.ownership.rights import Rights
     from winpool.report.announce import Announcement
 
@@ -53,9 +57,9 @@ STRAYS_PAUSE_SECONDS: Final = 1.0
 class Sweeper:
     """Sweeps until cancelled.
 
-    ``list_strays`` asks the API server for them, ``rights_over`` returns by what records are believed,
-    ``announce`` emits an event, and ``is_complete`` says whether all that a sweep needs is known: pools,
-    nodes, and the guard.
+    ``list_strays`` asks the API server for them, ``kept_strays`` gets those that are not released,
+    ``rights_over`` returns by what records are believed, ``announce`` emits an event, and ``is_complete``
+    says whether all that a sweep needs is known: pools, nodes, and the guard.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Sweeper:
         nodes: NodeReflector,
         patch_lane: PatchLane,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
+        kept_strays: KeptStrays,
         rights_over: Callable[[Iterable[Node]], Rights],
         announce: Callable[[Announcement], None],
         is_complete: Callable[[], bool],
@@ -74,6 +79,7 @@ class Sweeper:
         self._nodes = nodes
         self._patch_lane = patch_lane
         self._list_strays = list_strays
+        self._kept_strays = kept_strays
         self._rights_over = rights_over
         self._is_complete = is_complete
         self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
@@ -99,7 +105,7 @@ class Sweeper:
         self._wake.set()
 
     def pool_gone(self) -> None:
-        """Note that a pool is gone. Usually it has left nothing behind."""
+        """Note that a pool was deleted, or is gone. Usually it has left nothing behind."""
         self._wake.set()
 
     def pools_listed(self) -> None:
@@ -142,7 +148,7 @@ class Sweeper:
         return to_strays if to_refused is None else min(to_strays, to_refused)
 
     async def _sweep(self) -> None:
-        if self._due(self._strays):
+        if self._due(self._strays) or any(map(self._is_let_go, self._kept_strays.owners)):
             self._look_for_strays_soon()
         releases: list[NodePatch] = []
         if self._strays_due <= self._monotonic():
@@ -161,9 +167,19 @@ class Sweeper:
             self._strays_due = float("-inf")
             raise
         rights = self._rights_over(strays)
-        found = [(stray, release_stray(stray, rights=rights)) for stray in strays]
+        found = [(stray, release_stray(stray, is_let_go=self._is_let_go, rights=rights)) for stray in strays]
         self._strays = tuple(state.patch for _, state in found if state.patch)
         self._doubted_strays.tell(found)
+        self._kept_strays.note(
+            tuple(
+                stray
+                for stray, state in found
+                if not state.is_doubted and (owner := owner_of(stray)) and not self._is_let_go(owner)
+            )
+        )
+
+    def _is_let_go(self, owner: str | PoolName) -> bool:
+        return self._pools.is_deleted(owner) or self._pools.is_vanished(owner)
 
     def _orphans(self) -> Iterator[NodePatch]:
         nodes = tuple(self._nodes.nodes.values())

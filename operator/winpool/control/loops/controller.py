@@ -17,6 +17,7 @@ from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
 from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
+from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
@@ -95,6 +96,7 @@ class Controller:
         self._writer = Writer(transport)
         self._create_task = create_task
         self._lanes = self._make_lanes()
+        self._kept_strays = KeptStrays(pools=pools, wake=self._wake_pool)
         self._observer = Observer(
             pools=pools,
             nodes=nodes,
@@ -104,6 +106,7 @@ class Controller:
             looks=self.node_looks,
             bare_since=self._bare_since,
             written_conditions=self._lanes.conditions.standing,
+            strays_of=self._kept_strays.of,
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
             lacking_fields=lacking_fields,
             now=clock.now,
@@ -124,7 +127,8 @@ class Controller:
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
-        if self._pools.get(name) is None:
+        pool = self._pools.get(name)
+        if pool is None or (pool.deleting and for_rivals):
             self.sweeper.pool_gone()
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -240,6 +244,7 @@ class Controller:
             nodes=self._nodes,
             patch_lane=self._lanes.patches,
             list_strays=lambda: list_strays(self._transport),
+            kept_strays=self._kept_strays,
             rights_over=self._observer.rights_over,
             announce=self._announce,
             is_complete=lambda: self._observer.complete,

@@ -37,6 +37,10 @@ def _none_written(_uid: str) -> None:
     return None
 
 
+def _no_strays(_pool: Pool) -> tuple[Node, ...]:
+    return ()
+
+
 def _no_other(_pool: Pool) -> str:
     return ""
 
@@ -60,18 +64,21 @@ class Observer:
         bare_since: BareSince,
         now: Callable[[], datetime],
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
+        strays_of: Callable[[Pool], tuple[Node, ...] | None] = _no_strays,
         other_operator: Callable[[Pool], str | None] = _no_other,
         lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
 
+        ``strays_of`` returns what is known of strays of a pool, None before they were listed.
         ``other_operator`` returns what the snapshot of a pool is to say of another operator,
         ``lacking_fields`` what the CRD lacks, None where no one has looked yet.
         """
         self._other_operator = other_operator
         self._lacking_fields = lacking_fields
         self._written_conditions = written_conditions
+        self._strays_of = strays_of
         self._pools = pools
         self._nodes = nodes
         self._control_plane = control_plane
@@ -144,6 +151,7 @@ class Observer:
             ),
             other_operator=self._other_operator(pool),
             lacking_fields=self._lacking_fields() or (),
+            strays=self._strays(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={
                 node.uid: written
@@ -153,6 +161,11 @@ class Observer:
             missing_permission=missing_permission,
             known_issues=(known_issues or {}).get(pool.uid, ()),
         )
+
+    def _strays(self, pool: Pool) -> tuple[Node, ...] | None:
+        """Return the strays of the pool, without those that have become Windows nodes since the list."""
+        strays, known = self._strays_of(pool), self._nodes.nodes
+        return strays and tuple(node for node in strays if node.name not in known)
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:
         """Return the rights that decide which records on ``nodes`` are believed."""

@@ -87,11 +87,12 @@ def _unread(body: Mapping[str, Any], error: Exception) -> Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """Which pool is gone, at which version, and what it had set as far as was known."""
+    """Which pool is gone, at which version, what it had set, and whether its deletion was seen before."""
 
     name: str
     version: str
     keys: Keys
+    was_deleting: bool
 
 
 class ChangeHandler(Protocol):
@@ -158,6 +159,12 @@ class Pools:
             return False
         return self.absences.ask(identity)
 
+    def is_deleted(self, uid: str | PoolName) -> bool:
+        """Whether someone is known to have deleted the pool with this UID. Of a name that is never certain."""
+        if isinstance(uid, str) and (gone := self._gone.get(uid)):
+            return gone.was_deleting
+        return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
+
     def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
         """Store an object that was read, watched, or returned by a write of ours.
 
@@ -187,7 +194,8 @@ class Pools:
         held = self._pools.get(name)
         known = self._gone.pop(uid, None)
         keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
-        self._gone[uid] = _Gone(name, version, keys)
+        was_deleting = held.deleting if held and held.uid == uid else bool(known and known.was_deleting)
+        self._gone[uid] = _Gone(name, version, keys, was_deleting)
         if len(self._gone) > _GONE_KEPT:
             del self._gone[next(iter(self._gone))]
         if held and held.uid == uid:
