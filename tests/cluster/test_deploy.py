@@ -23,6 +23,7 @@ import yaml
 from cluster.forging import NOBODY, a_record
 from harness.documents import ROOT
 from harness.election import ELECTING, wait_leading
+from harness.identity import Caller
 from harness.manifests import (
     DEPLOY,
     OVERLAYS,
@@ -38,6 +39,7 @@ from release.install import FILE, kustomized, render, require_version
 from release.install import main as publish
 from testbed.api import ApiError
 from testbed.cluster import Testbed
+from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.settings import Settings
 
@@ -144,6 +146,33 @@ def test_a_second_apply_changes_nothing_and_neither_does_one_by_the_server(insta
     assert [each["spec"] for each in after] == [each["spec"] for each in before]
     generations = [[each["metadata"]["generation"] for each in found] for found in (before, after)]
     assert generations[0] == generations[1]
+
+
+@pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client", "server"])
+def test_noexecute_taints_that_an_admin_has_forbidden_stay_so_when_deploy_is_applied_again(
+    installed: Testbed, how: tuple[str, ...]
+) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PARAMETERS}"
+    assert "data" not in installed.api().get(path)
+    node = f"/api/v1/nodes/{names(installed, 'kubernetes.io/os=windows')[0]}?dryRun=All"
+    taint = {"spec": {"taints": [{"key": "os", "value": "windows", "effect": "NoExecute"}]}}
+    with Caller.named(installed, USER, "system:authenticated") as operator:
+
+        def status() -> int:
+            return operator.patch(node, taint)[0]
+
+        eventually(lambda: status() == HTTPStatus.OK, what="NoExecute taints are allowed without the key")
+        try:
+            installed.api().merge(path, {"data": {ALLOW_NO_EXECUTE: "false"}})
+            eventually(lambda: status() == HTTPStatus.FORBIDDEN, what="NoExecute taints are refused")
+            for _ in range(2):
+                installed.kubectl("apply", *how, "-k", str(DEPLOY))
+                assert installed.api().get(path)["data"] == {ALLOW_NO_EXECUTE: "false"}
+            assert installed.kubectl("diff", "-k", str(DEPLOY)).stdout == ""
+            assert status() == HTTPStatus.FORBIDDEN
+        finally:
+            installed.api().merge(path, {"data": None})
+        eventually(lambda: status() == HTTPStatus.OK, what="NoExecute taints are allowed again")
 
 
 @every_way
