@@ -154,9 +154,9 @@ $(LINTER)/.installed: requirements/manifests.txt
 	@touch $@
 
 .PHONY: lint-manifests release
-lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check the manifests with checkov; each exception has its reason in the manifest
+lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overlays with checkov; each exception has its reason in the manifest
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m release.install $(RESULTS)/manifests
+	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
 	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
 
 release: $(INSTALLED) ## Write dist/install.yaml: all that kubectl apply -k deploy applies, as one file

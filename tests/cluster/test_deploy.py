@@ -37,6 +37,7 @@ from harness.operator import USER, Operator
 from harness.waiting import eventually
 from release.install import FILE, kustomized, render, require_version
 from release.install import main as publish
+from release.rendered import main as write_rendered
 from testbed.api import ApiError
 from testbed.cluster import Testbed
 from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS
@@ -189,6 +190,15 @@ def test_the_api_server_takes_every_object(installed: Testbed, folder: Path) -> 
 def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
     by_kubectl = {key_of(each): without_checkov(each) for each in rendered(DEPLOY)}
     assert by_kubectl == {key_of(each): without_checkov(each) for each in objects_of(DEPLOY)}
+
+
+def test_deploy_and_every_overlay_are_written_for_checkov_and_nothing_from_before_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "an-overlay-that-is-gone.yaml").touch()
+    assert write_rendered([str(tmp_path)]) == 0
+    found = {path.name: [*yaml.safe_load_all(path.read_text())] for path in tmp_path.iterdir()}
+    assert found == {f"{folder.name}.yaml": rendered(folder) for folder in EVERY}
 
 
 def test_one_file_for_a_release_is_what_k_applies(installed: Testbed) -> None:
