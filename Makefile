@@ -141,7 +141,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches, test-image, test-chart; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.
@@ -154,9 +154,9 @@ $(LINTER)/.installed: requirements/manifests.txt
 	@touch $@
 
 .PHONY: lint-manifests release
-lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check the manifests with checkov; each exception has its reason in the manifest
+lint-manifests: $(INSTALLED) $(LINTER)/.installed ## Check deploy and its overlays with checkov; each exception has its reason in the manifest
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m release.install $(RESULTS)/manifests
+	@$(BIN)/python -m release.rendered $(RESULTS)/manifests
 	@$(LINTER)/bin/checkov --directory $(RESULTS)/manifests --framework kubernetes --quiet --compact --skip-download
 
 release: $(INSTALLED) ## Write dist/install.yaml: all that kubectl apply -k deploy applies, as one file

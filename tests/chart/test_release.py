@@ -81,32 +81,43 @@ def test_an_upgrade_that_changes_nothing_writes_nothing_but_the_record(site: Sit
 
 
 def test_values_of_an_upgrade_reach_the_cluster_and_a_rollback_takes_them_back(site: Site) -> None:
-    def settings() -> tuple[int, bool, str]:
+    def settings() -> tuple[int, bool, str | None]:
         by_key = {key_of(each)[1::2]: each for each in site.live()}
         return (
             by_key["Deployment", "winpool"]["spec"]["replicas"],
             ("PodDisruptionBudget", "winpool") in by_key,
-            by_key["ConfigMap", "winpool-fence"]["data"]["allowNoExecute"],
+            by_key["ConfigMap", "winpool-fence"].get("data", {}).get("allowNoExecute"),
         )
 
     site.install()
-    assert settings() == (2, True, "true")
+    assert settings() == (2, True, None)
     site.upgrade("--set", "replicas=1", "--set", "fence.allowNoExecute=false")
     assert settings() == (1, False, "false")
     assert site.kubectl("-n", NAMESPACE, "get", "poddisruptionbudget", "winpool").returncode != 0
     site.helm.run("rollback", RELEASE, "1", *HERE)
-    assert settings() == (2, True, "true")
-    forbid = (
-        "patch",
-        "configmap",
-        "winpool-fence",
-        "--type=merge",
-        "-p",
-        '{"data":{"allowNoExecute":"false"}}',
-    )
-    site.testbed.kubectl(*forbid, *HERE)
-    site.upgrade("--reset-then-reuse-values")
-    assert settings() == (2, True, "true"), "the page says that values overrule what was patched by hand"
+    assert settings() == (2, True, None)
+
+
+def test_an_upgrade_keeps_what_an_admin_has_set_in_the_fence_unless_the_values_forbid(site: Site) -> None:
+    def allowed() -> str | None:
+        found = site.kubectl("get", "configmap", "winpool-fence", "-o", "json", *HERE)
+        value: str | None = json.loads(found.stdout).get("data", {}).get("allowNoExecute")
+        return value
+
+    def patch(value: str) -> None:
+        data = json.dumps({"data": {"allowNoExecute": value}})
+        site.testbed.kubectl("patch", "configmap", "winpool-fence", "--type=merge", "-p", data, *HERE)
+
+    site.install()
+    patch("false")
+    site.upgrade("--set", "fence.allowNoExecute=true")
+    assert allowed() == "false"
+    site.upgrade("--set", "fence.allowNoExecute=false")
+    patch("true")
+    site.upgrade("--set", "fence.allowNoExecute=false")
+    assert allowed() == "false", "the page says that this value overrules what was patched by hand"
+    site.upgrade("--set", "fence.allowNoExecute=true")
+    assert allowed() is None
 
 
 def test_the_crd_stays_when_the_chart_no_longer_has_it(site: Site) -> None:

@@ -23,6 +23,7 @@ import yaml
 from cluster.forging import NOBODY, a_record
 from harness.documents import ROOT
 from harness.election import ELECTING, wait_leading
+from harness.identity import Caller
 from harness.manifests import (
     DEPLOY,
     OVERLAYS,
@@ -36,8 +37,10 @@ from harness.operator import USER, Operator
 from harness.waiting import eventually
 from release.install import FILE, kustomized, render, require_version
 from release.install import main as publish
+from release.rendered import main as write_rendered
 from testbed.api import ApiError
 from testbed.cluster import Testbed
+from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.settings import Settings
 
@@ -146,6 +149,33 @@ def test_a_second_apply_changes_nothing_and_neither_does_one_by_the_server(insta
     assert generations[0] == generations[1]
 
 
+@pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client", "server"])
+def test_noexecute_taints_that_an_admin_has_forbidden_stay_so_when_deploy_is_applied_again(
+    installed: Testbed, how: tuple[str, ...]
+) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{PARAMETERS}"
+    assert "data" not in installed.api().get(path)
+    node = f"/api/v1/nodes/{names(installed, 'kubernetes.io/os=windows')[0]}?dryRun=All"
+    taint = {"spec": {"taints": [{"key": "os", "value": "windows", "effect": "NoExecute"}]}}
+    with Caller.named(installed, USER, "system:authenticated") as operator:
+
+        def status() -> int:
+            return operator.patch(node, taint)[0]
+
+        eventually(lambda: status() == HTTPStatus.OK, what="NoExecute taints are allowed without the key")
+        try:
+            installed.api().merge(path, {"data": {ALLOW_NO_EXECUTE: "false"}})
+            eventually(lambda: status() == HTTPStatus.FORBIDDEN, what="NoExecute taints are refused")
+            for _ in range(2):
+                installed.kubectl("apply", *how, "-k", str(DEPLOY))
+                assert installed.api().get(path)["data"] == {ALLOW_NO_EXECUTE: "false"}
+            assert installed.kubectl("diff", "-k", str(DEPLOY)).stdout == ""
+            assert status() == HTTPStatus.FORBIDDEN
+        finally:
+            installed.api().merge(path, {"data": None})
+        eventually(lambda: status() == HTTPStatus.OK, what="NoExecute taints are allowed again")
+
+
 @every_way
 def test_the_api_server_takes_every_object(installed: Testbed, folder: Path) -> None:
     count = len(rendered(folder))
@@ -160,6 +190,15 @@ def test_the_api_server_takes_every_object(installed: Testbed, folder: Path) -> 
 def test_the_files_read_without_kubectl_are_what_it_renders() -> None:
     by_kubectl = {key_of(each): without_checkov(each) for each in rendered(DEPLOY)}
     assert by_kubectl == {key_of(each): without_checkov(each) for each in objects_of(DEPLOY)}
+
+
+def test_deploy_and_every_overlay_are_written_for_checkov_and_nothing_from_before_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "an-overlay-that-is-gone.yaml").touch()
+    assert write_rendered([str(tmp_path)]) == 0
+    found = {path.name: [*yaml.safe_load_all(path.read_text())] for path in tmp_path.iterdir()}
+    assert found == {f"{folder.name}.yaml": rendered(folder) for folder in EVERY}
 
 
 def test_one_file_for_a_release_is_what_k_applies(installed: Testbed) -> None:

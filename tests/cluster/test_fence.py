@@ -287,6 +287,20 @@ def test_without_the_config_map_noexecute_taints_are_allowed(ground: Ground) -> 
         eventually(lambda: ground.send(hard)[0] == HTTPStatus.OK, what="NoExecute taints are allowed")
 
 
+@pytest.mark.parametrize(
+    "patch",
+    [{"data": None}, {"data": {ALLOW_NO_EXECUTE: None, "other": "false"}}],
+    ids=["no data", "another key"],
+)
+def test_without_the_key_noexecute_taints_are_allowed(ground: Ground, patch: Object) -> None:
+    """No expression has failed, which would refuse."""
+    hard = NEEDED["a NoExecute taint"]
+    with forbidden_no_execute(ground):
+        where = ("configmap", PARAMETERS, "-n", "winpool-system")
+        ground.testbed.kubectl("patch", *where, "--type=merge", "-p", json.dumps(patch))
+        eventually(lambda: ground.send(hard)[0] == HTTPStatus.OK, what="NoExecute taints are allowed")
+
+
 def shipped() -> list[Object]:
     """Return the objects of the fence as they are shipped."""
     return list(yaml.safe_load_all((ROOT / "deploy/operator/fence.yaml").read_text()))

@@ -190,7 +190,15 @@ _NETWORK_POLICY: Final = (
 EDITS: Final = {
     "deployment.yaml": _DEPLOYMENT,
     "fence.yaml": (
-        Edit("  allowNoExecute: 'true'\n", "  allowNoExecute: {{ .Values.fence.allowNoExecute | quote }}\n"),
+        _after(
+            "kind: ConfigMap\n"
+            "metadata:\n"
+            "  name: winpool-fence\n"
+            "  namespace: winpool-system\n"
+            "  labels:\n"
+            "    app.kubernetes.io/name: winpool\n",
+            "{{- if not .Values.fence.allowNoExecute }}\ndata:\n  allowNoExecute: 'false'\n{{- end }}\n",
+        ),
     ),
     "networkpolicy.yaml": _NETWORK_POLICY,
     "podmonitor.yaml": (

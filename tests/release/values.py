@@ -40,7 +40,6 @@ def values() -> tuple[Value, ...]:
     (container,) = pod["containers"]
     settings = {each["name"]: each["value"] for each in container["env"]}
     policy = _the("networkpolicy.yaml")["spec"]
-    (fence,) = (each for each in _all("fence.yaml") if each["kind"] == "ConfigMap")
     return (
         *image_values(image["newName"], pull_policy=container["imagePullPolicy"]),
         *pod_values(pod, replicas=deployment["replicas"], resources=container["resources"]),
@@ -61,10 +60,11 @@ def values() -> tuple[Value, ...]:
         *_monitoring(),
         Value(
             path="fence.allowNoExecute",
-            default=fence["data"]["allowNoExecute"] == "true",
+            default=True,
             schema={"type": "boolean"},
             text="Whether the operator may add NoExecute taints, which delete pods. With false, the API "
-            "server refuses them whatever a pool says.",
+            "server refuses them whatever a pool says. With true, the chart writes nothing into the "
+            "ConfigMap winpool-fence, where you may have forbidden them.",
         ),
         Value(
             path="crd.create",
@@ -169,9 +169,5 @@ def _monitoring() -> tuple[Value, ...]:
 
 
 def _the(name: str) -> Object:
-    (document,) = _all(name)
+    document: Object = yaml.safe_load((OPERATOR / name).read_text())
     return document
-
-
-def _all(name: str) -> list[Object]:
-    return [*yaml.safe_load_all((OPERATOR / name).read_text())]

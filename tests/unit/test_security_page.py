@@ -47,7 +47,10 @@ def test_every_mention_of_a_test_is_read() -> None:
 def test_every_attacker_has_what_it_can_and_what_it_cannot_do() -> None:
     found = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     sections: dict[str, str] = dict(found)
-    for heading in (*(f"Hostile {who}" for who in ATTACKERS), "Stolen operator token"):
+    for heading in (
+        *(f"Hostile {who}" for who in ATTACKERS),
+        *("Stolen operator token", "Holder of rights to the Lease"),
+    ):
         assert "### What it cannot do\n" in sections[heading]
         assert "### What it can do\n" in sections[heading]
     assert "- " in sections["Not shown yet"]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from harness.documents import ROOT
+from nightly.__main__ import PARTS
 from testbed import toolchain
 from testbed.netns import refusal
 from testbed.paths import cache_directory
@@ -38,7 +39,9 @@ def caches(workflow: Path) -> list[dict[str, str]]:
     return [step["with"] for step in steps_of(workflow) if step.get("uses", "").startswith("actions/cache@")]
 
 
-@pytest.mark.parametrize(("name", "typed"), [("test.yaml", {"check", "test"}), ("nightly.yaml", {"nightly"})])
+@pytest.mark.parametrize(
+    ("name", "typed"), [("test.yaml", {"check", "test"}), ("nightly.yaml", {"nightly", "audit"})]
+)
 def test_a_workflow_types_the_commands_that_people_type(name: str, typed: set[str]) -> None:
     [workflow] = [path for path in WORKFLOWS if path.name == name]
     found: set[str] = set()
@@ -67,6 +70,22 @@ def test_what_was_built_is_kept_until_something_changes_that_decides_it(workflow
     assert "runner.arch" in built["key"], "a binary is of one kind of machine"
 
 
+def test_every_part_of_the_night_runs_on_github_once() -> None:
+    text = (ROOT / ".github" / "workflows" / "nightly.yaml").read_text()
+    named = re.findall(r'\bmake nightly PARTS="?([a-z ]+)', text)
+    assert sorted(part for parts in named for part in parts.split()) == sorted(PARTS)
+
+
+def test_the_audit_runs_on_a_schedule_in_a_job_of_its_own_and_is_no_part_of_the_night() -> None:
+    [workflow] = [path for path in WORKFLOWS if "make audit" in path.read_text()]
+    found = yaml.safe_load(workflow.read_text())
+    # YAML 1.1 reads the key `on` as true.
+    assert found[True]["schedule"]
+    [job] = [each for each in found["jobs"].values() if "make audit" in str(each)]
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["make audit"]
+    assert "audit" not in PARTS.values()
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_no_workflow_gives_up_what_needs_a_network_namespace(workflow: Path) -> None:
     """GitHub sets CI, which demands it; Ubuntu forbids it by a setting that our own refusal names."""
@@ -74,6 +93,8 @@ def test_no_workflow_gives_up_what_needs_a_network_namespace(workflow: Path) -> 
     assert "WINPOOL_DEMAND_NETNS" not in text
     for job in yaml.safe_load(text)["jobs"].values():
         runs = [step.get("run", "") for step in job["steps"]]
+        if targets_in(" ".join(runs)) == {"audit"}:
+            continue  # it tests nothing
         allowed = runs.index("sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
         assert allowed < next(at for at, run in enumerate(runs) if run.startswith("make "))
 

@@ -62,7 +62,10 @@ NO_EXECUTE_FENCE: Final = "winpool-fence-noexecute"
 PARAMETERS: Final = "winpool-fence"
 """Name of the ConfigMap, in the operator's namespace, that an admin sets the fence by."""
 ALLOW_NO_EXECUTE: Final = "allowNoExecute"
-"""Its key that says whether the operator may add NoExecute taints: anything but "true" means no."""
+"""Its key that says whether the operator may add NoExecute taints: anything but "true" means no.
+
+An absent key means yes.
+"""
 
 ANNOTATIONS: Final = (*OWN_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION, *BORROWED_ANNOTATIONS)
 """What the operator writes of annotations. ``winpool.dev/hold`` is for people: it keeps the operator away."""
@@ -78,7 +81,7 @@ def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
     yield NODE_FENCE, node_policy(), make_binding_spec(NODE_FENCE)
     yield POOL_FENCE, pool_policy(), make_binding_spec(POOL_FENCE)
-    # Where the ConfigMap or its key is missing, nothing is forbidden: its default is yes.
+    # Where the ConfigMap is missing, nothing is forbidden, as where it has no key.
     parameters = {"name": PARAMETERS, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"}
     binding = make_binding_spec(NO_EXECUTE_FENCE) | {"paramRef": parameters}
     yield NO_EXECUTE_FENCE, no_execute_policy(), binding
@@ -187,7 +190,10 @@ def pool_policy() -> dict[str, Any]:
 
 
 def no_execute_policy() -> dict[str, Any]:
-    """Return the policy by which an admin forbids the operator to add NoExecute taints."""
+    """Return the policy by which an admin forbids the operator to add NoExecute taints.
+
+    ConfigMaps without ``data`` or without the key allow them: the shipped one has none (``fence_file``).
+    """
     allowed = f"params.?data.?{ALLOW_NO_EXECUTE}.orValue('true') == 'true'"
     no_new = no_new_taints("taint.effect == 'NoExecute'")
     policy = _policy(

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from winpool.api.admission import manifests_of
-from winpool.api.fence import ALLOW_NO_EXECUTE, PARAMETERS, policies
+from winpool.api.fence import PARAMETERS, policies
 from winpool.api.keys import NAMESPACE
 from winpool.api.manifests import file_of, manifest, text_of
 
@@ -23,12 +23,15 @@ HEADER: Final = f"""\
 
 
 def documents() -> list[dict[str, Any]]:
-    """Return the policies, each with its binding, and the ConfigMap that an admin sets them by."""
+    """Return the policies, each with its binding, and the ConfigMap that an admin sets them by.
+
+    The ConfigMap has no ``data``. An apply, by the client or by the server, changes only fields that the
+    manifest has or had; so it leaves alone what the admin has written there.
+    """
     fences = (manifests_of(name, policy=policy, binding=binding) for name, policy, binding in policies())
-    data = {ALLOW_NO_EXECUTE: "true"}
     return [
         *(each for fence in fences for each in fence),
-        manifest("ConfigMap", api_version="v1", name=PARAMETERS, namespace=NAMESPACE, data=data),
+        manifest("ConfigMap", api_version="v1", name=PARAMETERS, namespace=NAMESPACE),
     ]
 
 

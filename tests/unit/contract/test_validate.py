@@ -25,6 +25,7 @@ from harness.builders import (
 from harness.strategies import extreme_times
 from harness.writes import patched
 from winpool.api.moments import written_moment
+from winpool.api.v1alpha1 import NodeValidation
 from winpool.contract.questions import question_of
 from winpool.decide import Decision, decide
 from winpool.objects.node import Node
@@ -34,6 +35,7 @@ from winpool.snapshot import Snapshot
 
 KEY = "example.com/starting"
 READY_SECONDS = 120
+LONGEST_READY_SECONDS = 3600
 TIMEOUT_SECONDS = 600
 FIT = {"w1": Readiness()}
 
@@ -42,6 +44,8 @@ MORE = {"startupTaints": [{"key": KEY, "effect": "NoSchedule"}]}
 
 
 def a_starting_pool(**validation: Any) -> Pool:
+    """Return a pool with a startup taint; a field of ``validation`` that does not exist would be ignored."""
+    assert validation.keys() <= {field.alias for field in NodeValidation.model_fields.values()}
     return a_pool(more={**MORE, "validation": validation} if validation else MORE)
 
 
@@ -390,7 +394,7 @@ def test_agents_of_another_machine_of_that_name_count_for_nothing() -> None:
 def test_no_time_that_another_writes_keeps_a_pool_from_being_decided_and_asked(
     ready_since: datetime | None, added: datetime | None, created: datetime
 ) -> None:
-    pool = a_starting_pool(secondsReady=READY_SECONDS, timeoutSeconds=TIMEOUT_SECONDS)
+    pool = a_starting_pool(readySeconds=LONGEST_READY_SECONDS, timeoutSeconds=TIMEOUT_SECONDS)
     node = starting(pool, age=10)
     taints = tuple(
         replace(each, time_added=written_moment(added) if added else None) if each.key == KEY else each
@@ -402,11 +406,14 @@ def test_no_time_that_another_writes_keeps_a_pool_from_being_decided_and_asked(
 
 
 def test_a_kubelet_that_is_ready_from_the_last_moment_on_is_not_ready_yet() -> None:
-    pool = a_starting_pool(secondsReady=READY_SECONDS)
+    pool = a_starting_pool(readySeconds=LONGEST_READY_SECONDS)
     node = replace(starting(pool), ready_since=datetime.max.replace(tzinfo=UTC))
-    found, after = step(a_snapshot(pool, [node]))
+    found, after = step(looked(pool, node, readiness=FIT))
     assert carries(after)
     question = question_of(pool, [node], now=NOON)
     assert question is not None
     assert not question.joining
-    assert found.look_again is not None, "the deadline of the taints counts all the same"
+    deadline = NOON + timedelta(seconds=TIMEOUT_SECONDS)
+    assert found.look_again == deadline, "that of the taints"
+    [issue] = step(looked(pool, node, now=deadline, readiness=FIT))[0].status.issues
+    assert f"the kubelet to report Ready for {LONGEST_READY_SECONDS} s" in str(issue)

@@ -26,6 +26,7 @@ from harness.manifests import (
 )
 from release.install import ReleaseError, require_version
 from winpool import __version__
+from winpool.api.fence import PARAMETERS
 from winpool.api.keys import POOL_LABEL
 from winpool.cluster.credentials import SERVICE_ACCOUNT_FOLDER
 from winpool.settings import Settings
@@ -365,6 +366,11 @@ def test_the_page_of_the_operator_says_what_the_object_is_for(each: Object) -> N
     page = (ROOT / "docs" / "operator.md").read_text()
     for said in PAGES_OF.get(each["kind"], (f"`{each['metadata']['name']}`",)):
         assert said in page
+
+
+def test_the_config_map_of_the_fence_has_no_data_so_that_an_apply_keeps_what_an_admin_has_set() -> None:
+    assert the("ConfigMap")["metadata"]["name"] == PARAMETERS
+    assert the("ConfigMap").keys() == {"apiVersion", "kind", "metadata"}
 
 
 @every_object

@@ -35,15 +35,17 @@ def test_every_part_runs_though_the_first_failed(capsys: pytest.CaptureFixture[s
     assert night.main() == 1
     assert [command[-1] for command in night.ran] == list(PARTS.values())
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-8:] == [
-        "PART     OUTCOME            DURATION    LAST LINE",
-        "crash    FAILED (exit 2)    1 min 00 s  1 failed in 60s",
-        "breaks   passed             1 min 00 s  9 passed in 60s",
-        "oldest   passed             1 min 00 s  9 passed in 60s",
-        "explore  passed             1 min 00 s  9 passed in 60s",
-        "benches  FAILED (signal 9)  1 min 00 s  1 failed in 60s",
-        "image    passed             1 min 00 s  9 passed in 60s",
-        "chart    passed             1 min 00 s  9 passed in 60s",
+    assert lines[-10:] == [
+        "PART       OUTCOME            DURATION    LAST LINE",
+        "crash      FAILED (exit 2)    1 min 00 s  1 failed in 60s",
+        "breaks     passed             1 min 00 s  9 passed in 60s",
+        "oldest     passed             1 min 00 s  9 passed in 60s",
+        "explore    passed             1 min 00 s  9 passed in 60s",
+        "benches    FAILED (signal 9)  1 min 00 s  1 failed in 60s",
+        "image      passed             1 min 00 s  9 passed in 60s",
+        "chart      passed             1 min 00 s  9 passed in 60s",
+        "manifests  passed             1 min 00 s  9 passed in 60s",
+        "sbom       passed             1 min 00 s  9 passed in 60s",
     ]
 
 
@@ -96,6 +98,13 @@ def test_durations_as_people_read_them(seconds: float, text: str) -> None:
 def test_a_table_of_nothing_has_a_head() -> None:
     assert table([]) == ["PART  OUTCOME  DURATION  LAST LINE"]
     assert Outcome("x", 0, 1, "").verdict == "passed"
+
+
+def test_the_page_for_contributors_has_a_row_for_each_part() -> None:
+    rows = re.findall(
+        r"^\| `([a-z]+)` \| `make ([a-z-]+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
+    )
+    assert sorted(rows) == sorted(PARTS.items())
 
 
 def test_the_parts_are_targets_of_the_makefile() -> None:
