@@ -116,7 +116,7 @@ async def test_those_who_leave_while_they_wait_their_turn_leave_nothing_behind(
 
 async def test_a_snapshot_is_served_for_a_second_and_not_longer() -> None:
     clock, collector = Seconds(), Counting()
-    server = Server(collector=collector, unready=list, monotonic=clock)
+    server = Server(metrics=collector, unready=list, monotonic=clock)
     port = await server.start(host=HOST, port=0)
     seen = []
     try:
