@@ -106,7 +106,7 @@ async def _in_thread(render: Callable[[], Page]) -> Page:
     found: asyncio.Future[Page] = loop.create_future()
 
     def settle(page: Page | None, error: BaseException | None) -> None:
-        if found.done():  # nobody waits any more
+        if found.done():  # no one waits any more
             return
         if page is not None:
             found.set_result(page)
