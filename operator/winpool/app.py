@@ -29,7 +29,7 @@ from winpool.feed.supervisor import Feed
 from winpool.lease.keeper import LeaseLostError
 from winpool.lease.others import OtherOperator
 from winpool.serve.http import Server
-from winpool.serve.metrics import WinpoolCollector
+from winpool.serve.metrics import WinpoolMetrics
 from winpool.serving import log_who_may_read, make_access
 from winpool.telemetry import Telemetry
 
@@ -124,8 +124,8 @@ class App:
         self._own.watch(loop)
         self._take_signals()
         unready = self._telemetry.unready
-        collector = WinpoolCollector(self._telemetry, is_ready=lambda: not unready())
-        server = Server(collector=collector, unready=unready, access=self._access, tls=self._tls)
+        metrics = WinpoolMetrics(self._telemetry, is_ready=lambda: not unready())
+        server = Server(metrics=metrics, unready=unready, access=self._access, tls=self._tls)
         if not await self._serve(server):
             await self._shut_down([], server)
             return 1

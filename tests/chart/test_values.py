@@ -17,6 +17,10 @@ from release.values import values
 Object = dict[str, Any]
 
 ALSO: Final = {
+    "metrics.auth": {
+        ("ClusterRole", "winpool-metrics-auth"),
+        ("ClusterRoleBinding", "winpool-metrics-auth"),
+    },
     "priorityClassName": {("ResourceQuota", "winpool-critical-pods")},
     "replicas": {("ResourceQuota", "winpool-critical-pods")},
 }

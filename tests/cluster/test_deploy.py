@@ -396,8 +396,11 @@ def test_the_prometheus_operator_gets_its_two_objects(installed: Testbed) -> Non
         assert read(installed, plural)["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
 
 
-def test_metrics_by_tls_changes_nothing_but_the_deployment() -> None:
-    assert difference("metrics-tls") == set()
+REVIEWING: Final = {("ClusterRole", "winpool-metrics-auth"), ("ClusterRoleBinding", "winpool-metrics-auth")}
+
+
+def test_metrics_by_tls_changes_the_deployment_and_adds_the_right_to_review_tokens() -> None:
+    assert difference("metrics-tls") == REVIEWING
     mine, theirs = ({key_of(each): each for each in rendered(folder)} for folder in (DEPLOY, TLS))
     assert [key[1] for key in mine if mine[key] != theirs[key]] == ["Deployment"]
 
@@ -424,7 +427,8 @@ def test_the_prometheus_operator_reads_by_tls_with_a_token_that_may_do_nothing_e
     overlay = DEPLOY / "overlays" / "prometheus-operator-tls"
     scraper = "winpool-metrics-scraper"
     further = {("ServiceAccount", scraper), ("Secret", scraper), ("ClusterRoleBinding", scraper)}
-    assert difference(overlay.name) == {*further, ("PodMonitor", "winpool"), ("PrometheusRule", "winpool")}
+    monitoring = {("PodMonitor", "winpool"), ("PrometheusRule", "winpool")}
+    assert difference(overlay.name) == {*further, *monitoring, *REVIEWING}
     found = {(each["kind"], each["metadata"]["name"]): each for each in rendered(overlay)}
     (endpoint,) = found["PodMonitor", "winpool"]["spec"]["podMetricsEndpoints"]
     service = found["Service", "winpool-metrics"]["metadata"]

@@ -21,9 +21,11 @@ import pytest
 from cluster.door import a_transport
 from harness.certificates import a_mount
 from harness.clock import Seconds
-from harness.operator import Operator
+from harness.manifests import DEPLOY
+from harness.operator import USER, Operator
 from harness.waiting import eventually
 from harness.world import World
+from testbed.cluster import Testbed
 from testbed.pki import VALIDITY
 from winpool.cluster.reviews import OF_ADDRESS_BURST, OF_ADDRESS_PER_SECOND, Reviews
 from winpool.serve.access import PERMITTED_SECONDS, Access
@@ -31,6 +33,27 @@ from winpool.serve.access import PERMITTED_SECONDS, Access
 READER = "winpool-metrics-reader"
 """The ClusterRole of deploy/operator."""
 SPACE = "default"
+
+
+REVIEWS = DEPLOY / "components" / "metrics-tls" / "metrics-auth.yaml"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reviewing(testbed: Testbed) -> Iterator[None]:
+    """Give the operator the right to review tokens, as the component does that makes it ask for them."""
+
+    def may() -> bool:
+        resource = "tokenreviews.authentication.k8s.io"
+        asked = testbed.kubectl("auth", "can-i", "create", resource, "--as", USER, check=False)
+        return asked.stdout.strip().endswith("yes")
+
+    testbed.kubectl("apply", "-f", str(REVIEWS))
+    try:
+        eventually(may, what="the right is known")
+        yield
+    finally:
+        testbed.kubectl("delete", "-f", str(REVIEWS))
+        eventually(lambda: not may(), what="the right is gone")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.rbac import CLUSTER, EVENTS, RIGHTS, Right, rights_of
+from winpool.api.rbac import CLUSTER, EVENTS, INSTALLED, Right, rights_of
 
 Object = dict[str, Any]
 Rule = tuple[str, str, str, str]
@@ -66,6 +66,9 @@ OTHER_PATHS: Final = (
     "/statusz",
     "/flagz",
 )
+
+HELD: Final = tuple(right for role in INSTALLED for right in rights_of(role))
+"""The rows of an installation whose metrics ask for no token, as the one of these tests."""
 
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*")
 """Those of requests; the last is that of a rule for every verb, also one of a later Kubernetes."""
@@ -204,7 +207,7 @@ def verbs_of(rights: Iterable[Right]) -> set[tuple[str, str]]:
 
 def rights_in(namespace: str) -> set[Rule]:
     """Return what the table gives in a namespace; what is for the whole cluster is for each of them."""
-    return granted(each for each in RIGHTS if each.role.namespace in ("", namespace))
+    return granted(each for each in HELD if each.role.namespace in ("", namespace))
 
 
 def discovered(admin: Caller) -> dict[tuple[str, str], bool]:
@@ -225,7 +228,7 @@ def discovered(admin: Caller) -> dict[tuple[str, str], bool]:
     }
 
 
-NAMESPACES: Final = sorted({each.role.namespace for each in RIGHTS if each.role.namespace} | {"kube-system"})
+NAMESPACES: Final = sorted({each.role.namespace for each in HELD if each.role.namespace} | {"kube-system"})
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -271,7 +274,7 @@ def test_no_verb_on_any_resource_is_allowed_that_has_no_row(ground: Ground) -> N
 
 @pytest.mark.parametrize(
     "right",
-    [each for each in RIGHTS if each.names],
+    [each for each in HELD if each.names],
     ids=lambda right: f"{right.verbs[0]} {right.resources[0]}",
 )
 def test_a_right_to_one_object_is_for_no_other(ground: Ground, right: Right) -> None:
@@ -340,6 +343,6 @@ def test_a_pool_from_its_creation_to_its_end_uses_every_right_to_nodes_and_pools
     used = {
         (each.verb, "/".join(filter(None, (each.resource, each.subresource)))): each.uri for each in asked
     }
-    assert used.keys() - verbs_of(RIGHTS) == set(), used
+    assert used.keys() - verbs_of(HELD) == set(), used
     assert verbs_of((*rights_of(CLUSTER), *rights_of(EVENTS))) - used.keys() <= MAY_BE_ABSENT
     assert [each.uri for each in asked if each.code == HTTPStatus.FORBIDDEN] == []

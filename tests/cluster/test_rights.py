@@ -41,6 +41,8 @@ OTHERS = [
     ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
     ("create", "serviceaccounts/token"),
     ("impersonate", "users"),
+    ("create", "tokenreviews.authentication.k8s.io"),
+    ("create", "subjectaccessreviews.authorization.k8s.io"),
 ]
 
 

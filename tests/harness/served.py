@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from winpool.serve.access import Access
+from winpool.serve.exposition import Source
 from winpool.serve.http import Server
 from winpool.serve.tls import ServingTls
 
@@ -29,6 +30,9 @@ class Counting(Collector):
     samples: int = 1
     padding: str = ""
     unready: list[str] = field(default_factory=list)
+
+    def snapshot(self) -> Counting:
+        return self
 
     def collect(self) -> Iterator[Metric]:
         self.renders += 1
@@ -68,10 +72,14 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    *, access: Access | None = None, tls: ServingTls | None = None, health_port: int | None = None
+    metrics: Source | None = None,
+    *,
+    access: Access | None = None,
+    tls: ServingTls | None = None,
+    health_port: int | None = None,
 ) -> AsyncIterator[Served]:
     collector = Counting()
-    server = Server(collector=collector, unready=lambda: collector.unready, access=access, tls=tls)
+    server = Server(metrics=metrics or collector, unready=lambda: collector.unready, access=access, tls=tls)
     port = await server.start(host=HOST, port=0, health_port=health_port)
     try:
         async with asyncio.timeout(GUARD_SECONDS):

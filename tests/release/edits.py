@@ -20,6 +20,7 @@ NO_TEMPLATE: Final = {"namespace.yaml"}
 
 WRAPPED: Final = {
     "windowsnodepools.winpool.dev.yaml": ".Values.crd.create",
+    "metrics-auth.yaml": 'ne .Values.metrics.auth "none"',
     "networkpolicy.yaml": ".Values.networkPolicy.create",
     "poddisruptionbudget.yaml": "gt (int .Values.replicas) 1",
     "podmonitor.yaml": ".Values.monitoring.prometheusOperator",

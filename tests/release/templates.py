@@ -20,6 +20,7 @@ DEPLOY: Final = ROOT / "deploy"
 OPERATOR: Final = DEPLOY / "operator"
 ALWAYS: Final = (
     ROOT / "crds" / "windowsnodepools.winpool.dev.yaml",
+    DEPLOY / "components" / "metrics-tls" / "metrics-auth.yaml",
     DEPLOY / "components" / "prometheus-operator" / "podmonitor.yaml",
     DEPLOY / "alerts" / "prometheusrule.yaml",
 )

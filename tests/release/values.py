@@ -99,7 +99,8 @@ def _metrics() -> tuple[Value, ...]:
             schema=choice("none", "token"),
             text="Who may read /metrics. none: everyone who reaches the port. token: a client whose bearer "
             "token is of a user who may get the nonResourceURL /metrics (ClusterRole "
-            "winpool-metrics-reader). Set metrics.tlsSecretName too.",
+            "winpool-metrics-reader). The operator then has the right to review tokens. Set "
+            "metrics.tlsSecretName too.",
         ),
         Value(
             path="metrics.tlsSecretName",

@@ -1,4 +1,4 @@
-"""Every right of the operator, with its reason: one table for the manifest, for its page and for the tests.
+"""Every right of the operator, with its reason: one table for the manifests, for its page and for the tests.
 
 A new right is one row here, reviewed with its reason. There is no wildcard, nothing about Secrets, and no
 ``get`` of pools, nodes or pods: what the operator knows it learns by list and watch. What of a node or a pool
@@ -55,9 +55,11 @@ CLUSTER: Final = Role("winpool")
 EVENTS: Final = Role("winpool-events", namespace=EVENTS_NAMESPACE)
 LEADER: Final = Role("winpool-lease", namespace=NAMESPACE)
 METRICS: Final = Role("winpool-metrics-auth")
-"""Apart from the others, so that who serves the metrics without ``--metrics-auth`` can leave it out."""
+"""For ``--metrics-auth`` only. It comes with what turns that on: an operator that asks for no token does not
+need the right to review tokens, with which a thief of its own token could try others."""
 
-ROLES: Final = (CLUSTER, EVENTS, LEADER, METRICS)
+INSTALLED: Final = (CLUSTER, EVENTS, LEADER)
+"""What every installation has."""
 
 RIGHTS: Final = (
     Right(
@@ -152,7 +154,7 @@ RIGHTS: Final = (
         group="authentication.k8s.io",
         resources=("tokenreviews",),
         verbs=("create",),
-        reason="Authenticate who reads the metrics; needed only with `--metrics-auth`.",
+        reason="Authenticate who reads the metrics; only with `--metrics-auth=token`.",
         used_by=("cluster/reviews.py",),
     ),
     Right(
@@ -160,7 +162,7 @@ RIGHTS: Final = (
         group="authorization.k8s.io",
         resources=("subjectaccessreviews",),
         verbs=("create",),
-        reason="Authorize who reads the metrics; needed only with `--metrics-auth`.",
+        reason="Authorize who reads the metrics; only with `--metrics-auth=token`.",
         used_by=("cluster/reviews.py",),
     ),
 )

@@ -1,6 +1,7 @@
-"""The file that gives the operator its rights: ``python -m winpool.api.rbac_file``.
+"""The files that give the operator its rights: ``python -m winpool.api.rbac_file``.
 
-``deploy/operator`` holds what this prints; a test compares them.
+``deploy/operator`` holds what this prints, and the component that turns on ``--metrics-auth`` what it prints
+with the argument ``metrics-auth``. A test compares them.
 """
 
 import sys
@@ -9,10 +10,10 @@ from typing import Any, Final
 
 from winpool.api.keys import NAMESPACE, SERVICE_ACCOUNT
 from winpool.api.manifests import file_of, manifest, text_of
-from winpool.api.rbac import ROLES, Right, Role, rights_of
+from winpool.api.rbac import INSTALLED, METRICS, Right, Role, rights_of
 
 FILE: Final = "deploy/operator/rbac.yaml"
-"""Where the result is, from the root of the repository."""
+"""Where the rights of every installation are, from the root of the repository."""
 
 COMMAND: Final = f"python -m winpool.api.rbac_file > {FILE}"
 
@@ -21,15 +22,28 @@ HEADER: Final = f"""\
 # Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND}
 """
 
+METRICS_ARGUMENT: Final = "metrics-auth"
+
+METRICS_FILE: Final = "deploy/components/metrics-tls/metrics-auth.yaml"
+"""Where the rights for ``--metrics-auth`` are, from the root of the repository."""
+
+METRICS_COMMAND: Final = f"python -m winpool.api.rbac_file {METRICS_ARGUMENT} > {METRICS_FILE}"
+
+METRICS_HEADER: Final = f"""\
+# What an operator with --metrics-auth=token may do in addition: ask the API server whose a token is.
+# Generated from operator/winpool/api/rbac.py. Do not edit; run:
+# {METRICS_COMMAND}
+"""
+
 GROUP: Final = "rbac.authorization.k8s.io"
 
 _COMMENT: Final = "# "
 _WIDTH: Final = 110
 
 
-def documents() -> list[dict[str, Any]]:
+def documents(*roles: Role) -> list[dict[str, Any]]:
     """Return the roles, each with its binding."""
-    return [document for role in ROLES for document in (role_of(role), binding_of(role))]
+    return [document for role in roles for document in (role_of(role), binding_of(role))]
 
 
 def role_of(role: Role) -> dict[str, Any]:
@@ -61,7 +75,16 @@ def rule_of(right: Right) -> dict[str, Any]:
 
 def render() -> str:
     """Return the file: YAML with a header that says where it comes from, and the reason beside each rule."""
-    return file_of(HEADER, (text for role in ROLES for text in (_role_text(role), text_of(binding_of(role)))))
+    return _file(HEADER, *INSTALLED)
+
+
+def render_metrics() -> str:
+    """Return the file of the rights for ``--metrics-auth``, as ``render`` does."""
+    return _file(METRICS_HEADER, METRICS)
+
+
+def _file(header: str, *roles: Role) -> str:
+    return file_of(header, (text for role in roles for text in (_role_text(role), text_of(binding_of(role)))))
 
 
 def _manifest(kind: str, role: Role, **parts: Any) -> dict[str, Any]:
@@ -79,8 +102,8 @@ def _comment(reason: str) -> str:
 
 
 def main() -> None:
-    """Print the file."""
-    sys.stdout.write(render())
+    """Print the file, or with the argument ``metrics-auth`` that one."""
+    sys.stdout.write(render_metrics() if sys.argv[1:] == [METRICS_ARGUMENT] else render())
 
 
 if __name__ == "__main__":

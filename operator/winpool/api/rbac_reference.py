@@ -9,6 +9,7 @@ from typing import Final
 from winpool.api.keys import NAMESPACE, SERVICE_ACCOUNT
 from winpool.api.markdown import table
 from winpool.api.rbac import METRICS, RIGHTS, Right, Role
+from winpool.api.rbac_file import METRICS_FILE
 
 FILE: Final = "docs/reference/rbac.md"
 """Where the result is, from the root of the repository."""
@@ -20,7 +21,8 @@ HEAD: Final = f"""\
 # Rights of the operator
 
 [deploy/operator/rbac.yaml](../../deploy/operator/rbac.yaml) gives these rights, and no others, to the
-operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`. There is no wildcard, no right to read
+operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of the ClusterRole
+`{METRICS.name}` only with `--metrics-auth=token`. There is no wildcard, no right to read
 Secrets or ConfigMaps, and no right to create, change, delete or evict a pod.
 
 """
@@ -28,7 +30,9 @@ Secrets or ConfigMaps, and no right to create, change, delete or evict a pod.
 FOOT: Final = f"""
 *Used by* names the modules below `operator/winpool` that make these requests.
 
-If you serve the metrics without `--metrics-auth`, leave out the ClusterRole `{METRICS.name}` and its binding.
+The ClusterRole `{METRICS.name}` and its binding come with what turns on `--metrics-auth=token`: the component
+`deploy/components/metrics-tls`, or `metrics.auth=token` in the chart. If you set the flag in another way, run
+`kubectl apply -f {METRICS_FILE}`.
 
 RBAC cannot say which fields of a node or of a pool the operator may change.
 [The fence](../fence.md) does, for the same account.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from winpool.cluster.named_watch import NamedWatch
 from winpool.lease.door import Door
+from winpool.lease.paced import HOLDER_SECONDS, Paced
 from winpool.lease.terms import (
     RETRY_SECONDS,
     Move,
@@ -74,7 +75,7 @@ class Candidate:
         self._now = now
         self._news = asyncio.Event()
         self._sighting: Sighting | None = None
-        self._told = ""
+        self._lines = Paced(HOLDER_SECONDS, clock=clock)
         self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
 
     async def win(self) -> Won:
@@ -150,7 +151,7 @@ class Candidate:
         return self._sighting
 
     def _tell(self) -> None:
-        """Log for whom this process waits, once for each."""
+        """Log for whom this process waits, once for each, and not more often than HOLDER_SECONDS say."""
         record = None if self._sighting is None else self._sighting.record
         if record is None:
             why = "someone deleted it, and its holder may not know yet"
@@ -158,6 +159,5 @@ class Candidate:
             why = f"{record.shown} holds it"
         else:
             why = "someone emptied it, and its holder may not know yet"
-        if why != self._told:
-            self._told = why
-            log.info("Lease: %s; this operator (%s) stands by", why, self._identity)
+        if (suffix := self._lines.suffix(why)) is not None:
+            log.info("Lease: %s; this operator (%s) stands by%s", why, self._identity, suffix)

@@ -53,7 +53,7 @@ class Keeper:
         clock: Callable[[], float] = running_on,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self.skew = Skew()
+        self.skew = Skew(clock=clock)
         self._identity = identity
         self._clock = clock
         self._now = now

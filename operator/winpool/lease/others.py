@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.named_watch import NamedWatch
 from winpool.lease.clock import running_on, utc_now
+from winpool.lease.paced import HOLDER_SECONDS, Paced
 from winpool.lease.skew import Skew
 from winpool.lease.terms import Record, Sighting, sighted
 from winpool.lease.wire import TARGET, record_in
@@ -38,14 +39,14 @@ class OtherOperator:
         clock: Callable[[], float] = running_on,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self.skew = Skew()
+        self.skew = Skew(clock=clock)
         self._clock = clock
         self._now = now
         self._sighting: Sighting | None = None
         # The holder that was seen to renew the Lease, and until when its lease lasts.
         self._holder = ""
         self._holds_until = float("-inf")
-        self._told = ""
+        self._lines = Paced(HOLDER_SECONDS, clock=clock)
         self._news = asyncio.Event()
         self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
 
@@ -109,11 +110,11 @@ class OtherOperator:
         if before.record.holder != record.holder:
             return
         self._holder, self._holds_until = record.shown, after.free_at
-        if self._told != record.holder:
-            self._told = record.holder
+        if (suffix := self._lines.suffix(record.holder)) is not None:
             log.warning(
                 "a second operator is running in this cluster: %s renews the Lease winpool-system/winpool,"
                 " and this operator runs without --leader-elect. Both write to nodes and pools. Stop one,"
-                " or start both with --leader-elect",
+                " or start both with --leader-elect%s",
                 record.shown,
+                suffix,
             )

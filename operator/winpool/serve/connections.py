@@ -98,6 +98,8 @@ class _Connection:
 class BoundedServer(web.Server):
     """Answers GET and HEAD by ``routes``, from path to answer. Make it inside a running event loop.
 
+    It refuses everything else, one request at each turn of ``refusals``.
+
     With ``tls``, which returns the context for a new connection, it speaks HTTPS. A connection has its place
     and its limits from its beginning, before and during the handshake.
 
@@ -111,6 +113,7 @@ class BoundedServer(web.Server):
         self,
         routes: dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]],
         *,
+        refusals: Turns,
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         super().__init__(
@@ -127,6 +130,7 @@ class BoundedServer(web.Server):
             max_headers=MAX_FIELDS,
         )
         self._routes = routes
+        self._refusals = refusals
         self._tls = tls
         self._handshakes = Turns(HANDSHAKE_TURN_SECONDS)
         # In the order in which they came or last sent a request: the longest quiet first.
@@ -202,16 +206,12 @@ class BoundedServer(web.Server):
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         self._put_off_end(request)
-        if request.body_exists:
-            response = web.Response(status=_CONTENT_TOO_LARGE, text="a body is not taken here\n")
-            response.force_close()
-            return response
-        if request.method not in _METHODS:
-            return web.Response(status=_METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(_METHODS)})
-        route = self._routes.get(request.path)
-        if route is None:
-            return web.Response(status=_NOT_FOUND, text="not found\n")
-        return await route(request)
+        is_read = request.method in _METHODS and not request.body_exists
+        route = self._routes.get(request.path) if is_read else None
+        if route is not None:
+            return await route(request)
+        await self._refusals.take()
+        return _refusal_of(request)
 
     def _put_off_end(self, request: web.BaseRequest) -> None:
         connection = self._open.pop(request.protocol, None)
@@ -220,3 +220,13 @@ class BoundedServer(web.Server):
         connection.end.cancel()
         connection.end = asyncio.get_running_loop().call_later(EXCHANGE_SECONDS, connection.transport.abort)
         self._open[request.protocol] = connection  # the last of all, again
+
+
+def _refusal_of(request: web.BaseRequest) -> web.Response:
+    if request.body_exists:
+        response = web.Response(status=_CONTENT_TOO_LARGE, text="a body is not taken here\n")
+        response.force_close()
+        return response
+    if request.method not in _METHODS:
+        return web.Response(status=_METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(_METHODS)})
+    return web.Response(status=_NOT_FOUND, text="not found\n")

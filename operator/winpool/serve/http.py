@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from winpool.serve.connections import MAX_CONNECTIONS, BoundedServer, Turns
 from winpool.serve.exposition import CONTENT_TYPE, Exposition
@@ -20,9 +19,8 @@ from winpool.serve.exposition import CONTENT_TYPE, Exposition
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from prometheus_client.registry import Collector
-
     from winpool.serve.access import Access
+    from winpool.serve.exposition import Source
     from winpool.serve.tls import ServingTls
 
     Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
@@ -37,9 +35,10 @@ HEALTH_TURN_SECONDS: Final = 0.01
 """Between two answers of /healthz and /readyz. If MAX_CONNECTIONS wait for their turn, the last one waits a
 third of a second, and probes wait a second by default."""
 
-REFUSAL_TURN_SECONDS: Final = 0.01
-"""Between two refusals of /metrics. A client that asks again and again without a token delays only others
-like it: those who are permitted do not take this turn."""
+REFUSAL_TURN_SECONDS: Final = METRICS_TURN_SECONDS
+"""Between two refusals: of /metrics without permission, of an unknown path, of another method than GET and
+HEAD, and of a body. So refusals cost no more than answers. A client that is refused again and again delays
+only others like it: those who are permitted do not take this turn."""
 
 _NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 _SERVICE_UNAVAILABLE: Final = 503
@@ -56,7 +55,7 @@ class Server:
     def __init__(
         self,
         *,
-        collector: Collector,
+        metrics: Source,
         unready: Callable[[], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
         access: Access | None = None,
@@ -66,11 +65,7 @@ class Server:
         self._access = access
         self._tls = tls
         self._unready = unready
-        registry = CollectorRegistry()
-        registry.register(collector)
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        self._exposition = Exposition(registry, monotonic=monotonic)
+        self._exposition = Exposition(metrics, monotonic=monotonic)
         self._metrics_turns = Turns(METRICS_TURN_SECONDS)
         self._health_turns = Turns(HEALTH_TURN_SECONDS)
         self._refusal_turns = Turns(REFUSAL_TURN_SECONDS)
@@ -94,12 +89,13 @@ class Server:
         """Stop listening and close all connections."""
         for runner in self._runners:
             await runner.cleanup()
+        await self._exposition.close()
         if self._access is not None:
             await self._access.close()
 
     async def _listen(self, routes: Routes, *, host: str, port: int, tls: ServingTls | None) -> int:
         # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
-        server = BoundedServer(routes, tls=None if tls is None else tls.context)
+        server = BoundedServer(routes, refusals=self._refusal_turns, tls=None if tls is None else tls.context)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         self._runners.append(runner)
         await runner.setup()
@@ -113,11 +109,12 @@ class Server:
             await self._refusal_turns.take()
             return refusal
         await self._metrics_turns.take()
+        page = await self._exposition.page()
         headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.VARY: hdrs.ACCEPT_ENCODING}
         if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             headers[hdrs.CONTENT_ENCODING] = "gzip"
-            return web.Response(body=self._exposition.gzipped(), headers=headers)
-        return web.Response(body=self._exposition.plain(), headers=headers)
+            return web.Response(body=page.gzipped, headers=headers)
+        return web.Response(body=page.plain, headers=headers)
 
     async def _healthz(self, _: web.BaseRequest) -> web.Response:
         await self._health_turns.take()

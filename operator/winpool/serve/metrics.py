@@ -7,6 +7,7 @@ any more, and so leaves no series.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -62,23 +63,42 @@ class Sources(Protocol):
         """Return what the last passes have found, by the name of the pool."""
 
     def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
-        """Return the operator's own numbers, by metric and label values."""
+        """Return the operator's own numbers, by metric and label values, copied: they are read later."""
 
 
-class WinpoolCollector(Collector):
-    """Gives Prometheus what ``sources`` have at the moment of the scrape."""
+class WinpoolMetrics:
+    """The metrics of the table, from what ``sources`` have at the moment of the scrape."""
 
     def __init__(self, sources: Sources, *, is_ready: Callable[[], bool]) -> None:
         self._sources = sources
         self._is_ready = is_ready
 
+    def snapshot(self) -> WinpoolCollector:
+        """Return a collector of what is known now, which no change reaches any more."""
+        return WinpoolCollector(
+            pools=tuple(self._sources.pools()),
+            figures={**self._sources.figures()},
+            numbers={
+                **self._sources.numbers(),
+                definitions.READY: {(): float(self._is_ready())},
+                definitions.BUILD_INFO: {(__version__,): 1.0},
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # a registry finds collectors by identity
+class WinpoolCollector(Collector):
+    """Gives Prometheus what was known at one moment, in any thread: pools and figures are frozen."""
+
+    pools: tuple[Pool, ...]
+    figures: Mapping[str, Figures]
+    numbers: Mapping[Definition, Mapping[Labels, float]]
+
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of the table, those without a sample too."""
         samples: dict[Definition, Mapping[Labels, float]] = {
-            **self._sources.numbers(),
-            **of_pools(self._sources.pools(), figures=self._sources.figures()),
-            definitions.READY: {(): float(self._is_ready())},
-            definitions.BUILD_INFO: {(__version__,): 1.0},
+            **self.numbers,
+            **of_pools(self.pools, figures=self.figures),
         }
         for definition in DEFINITIONS:
             family = _family(definition)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from winpool.api import crd, fence_file, guard_file, rbac_file, rbac_reference, reference
+from winpool.api.rbac import INSTALLED, METRICS
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parents[3]
         pytest.param(fence_file.FILE, fence_file.COMMAND, fence_file.render, id="fence"),
         pytest.param(guard_file.FILE, guard_file.COMMAND, guard_file.render, id="guard"),
         pytest.param(rbac_file.FILE, rbac_file.COMMAND, rbac_file.render, id="rbac"),
+        pytest.param(
+            rbac_file.METRICS_FILE, rbac_file.METRICS_COMMAND, rbac_file.render_metrics, id="rbac of metrics"
+        ),
         pytest.param(rbac_reference.FILE, rbac_reference.COMMAND, rbac_reference.render, id="rbac page"),
         pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
     ],
@@ -38,7 +42,8 @@ def test_yaml_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(crd.render()) == crd.definition()
     assert list(yaml.safe_load_all(guard_file.render())) == guard_file.documents()
     assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
-    assert list(yaml.safe_load_all(rbac_file.render())) == rbac_file.documents()
+    assert list(yaml.safe_load_all(rbac_file.render())) == rbac_file.documents(*INSTALLED)
+    assert list(yaml.safe_load_all(rbac_file.render_metrics())) == rbac_file.documents(METRICS)
 
 
 GUARDED_ANNOTATIONS = {"applied", "upgrade", "memory"}

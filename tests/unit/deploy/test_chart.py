@@ -42,7 +42,7 @@ def test_every_file_of_the_operator_is_a_template_but_the_namespace() -> None:
     assert applied >= NO_TEMPLATE
     assert {path.name for path in FILES if path.parent == TEMPLATES} == {
         *(applied - NO_TEMPLATE),
-        *("crd.yaml", "podmonitor.yaml", "prometheusrule.yaml"),
+        *("crd.yaml", "metrics-auth.yaml", "podmonitor.yaml", "prometheusrule.yaml"),
     }
 
 

@@ -348,6 +348,27 @@ def test_each_component_has_an_overlay_of_its_name_with_all_of_winpool() -> None
         assert f"kubectl apply -k deploy/overlays/{overlay.name}\n" in text_of(overlay)
 
 
+def test_the_operator_may_review_tokens_only_where_its_metrics_ask_for_them() -> None:
+    assert not [each for each in of_kind("ClusterRole") if reviews(each)]
+    assert "WINPOOL_METRICS_AUTH" not in {each["name"] for each in OPERATOR["env"]}
+    asking = {each for each in COMPONENTS if "WINPOOL_METRICS_AUTH" in text_of(each)}
+    permitting = {
+        component
+        for component in COMPONENTS
+        for name in kustomization_of(component).get("resources", ())
+        if (component / name).is_file()
+        for each in yaml.safe_load_all((component / name).read_text())
+        if each["kind"] == "ClusterRole" and reviews(each)
+    }
+    assert asking == permitting == {DEPLOY / "components" / "metrics-tls"}
+
+
+def reviews(role: Object) -> bool:
+    """Whether a role permits to ask whose a token is, or what its user may do."""
+    named = {resource for rule in role.get("rules", ()) for resource in rule.get("resources", ())}
+    return bool(named & {"tokenreviews", "subjectaccessreviews"})
+
+
 def text_of(folder: Path) -> str:
     return (folder / "kustomization.yaml").read_text()
 

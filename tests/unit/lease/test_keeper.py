@@ -413,3 +413,55 @@ async def test_without_election_a_second_operator_that_releases_the_lease_is_gon
         await asyncio.sleep(1)
         assert seen == ["a", ""]
         task.cancel()
+
+
+# Someone who may patch the Lease does so as fast as they can
+
+
+def fake(server: LeaseServer, *, number: int, renewal: int = 0) -> None:
+    """Write a holder that does not exist, or renew the Lease in its name."""
+    server.put({"holderIdentity": f"invented-{number}", "renewTime": f"2001-01-01T00:00:0{renewal}.000000Z"})
+
+
+@in_virtual_time
+async def test_a_lease_that_is_patched_without_a_pause_makes_six_lines_a_minute_of_one_who_stands_by(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with places("a", "b") as [first, second]:
+        await first.kill()
+        caplog.clear()
+        for number in range(600):
+            fake(first.server, number=number)
+            await asyncio.sleep(0.1)
+        assert second.begun == []
+        told = [each for each in caplog.messages if "stands by" in each]
+        assert 5 <= len(told) <= 7
+        assert "changes before were not logged" in told[-1]
+        skewed = [each for each in caplog.messages if "synchronize the clocks" in each]
+        assert len(skewed) <= 1
+        assert len(caplog.messages) <= len(told) + len(skewed) + 2
+
+
+@in_virtual_time
+async def test_a_lease_that_is_patched_without_a_pause_makes_six_warnings_a_minute_of_a_second_operator(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with places("a") as [first]:
+        await first.kill()
+        loop = asyncio.get_running_loop()
+        other = OtherOperator(
+            cast("Transport", LeaseTransport(first.server)), clock=loop.time, now=first.wall
+        )
+        task = asyncio.create_task(other.run(lambda: None, lambda: None))
+        await asyncio.sleep(1)
+        caplog.clear()
+        for number in range(300):
+            for renewal in range(2):
+                fake(first.server, number=number, renewal=renewal)
+                await asyncio.sleep(0.1)
+        told = [each for each in caplog.messages if "a second operator is running" in each]
+        assert 5 <= len(told) <= 7
+        assert "changes before were not logged" in told[-1]
+        assert len(caplog.messages) <= len(told) + 1
+        task.cancel()

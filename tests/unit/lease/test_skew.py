@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.clock import Seconds
+from winpool.lease import paced
 from winpool.lease.skew import Skew
 from winpool.lease.terms import claim, read_record, renewal, sighted
 
@@ -25,7 +27,7 @@ def note(skew: Skew, *, seconds: float) -> None:
 def test_clocks_that_are_less_than_five_seconds_apart_are_not_worth_a_line(
     seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    skew = Skew()
+    skew = Skew(clock=Seconds())
     note(skew, seconds=seconds)
     assert skew.seconds == pytest.approx(seconds)
     assert caplog.messages == []
@@ -35,8 +37,10 @@ def test_clocks_that_are_less_than_five_seconds_apart_are_not_worth_a_line(
 def test_from_five_seconds_on_a_warning_says_whose_clock_is_ahead_once(
     seconds: float, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    skew = Skew()
+    clock = Seconds()
+    skew = Skew(clock=clock)
     for _ in range(3):
+        clock.now += paced.SKEW_SECONDS
         note(skew, seconds=seconds)
     [line] = caplog.records
     assert line.levelno == logging.WARNING
@@ -44,7 +48,20 @@ def test_from_five_seconds_on_a_warning_says_whose_clock_is_ahead_once(
 
 
 def test_it_is_told_again_after_the_clocks_were_together(caplog: pytest.LogCaptureFixture) -> None:
-    skew = Skew()
+    clock = Seconds()
+    skew = Skew(clock=clock)
     for seconds in (6.0, 0.0, 6.0):
+        clock.now += paced.SKEW_SECONDS
         note(skew, seconds=seconds)
     assert len(caplog.messages) == 2
+
+
+def test_clocks_around_the_limit_make_a_line_in_ten_minutes(caplog: pytest.LogCaptureFixture) -> None:
+    """So do times that someone writes into the Lease: each renewal may say another one."""
+    clock = Seconds()
+    skew = Skew(clock=clock)
+    for seconds in 300 * (6.0, 0.0, -6.0, 4.0):
+        note(skew, seconds=seconds)
+        clock.now += 1.0
+    assert len(caplog.messages) == 2
+    assert skew.seconds == pytest.approx(4.0), "the metric has each"

@@ -116,7 +116,7 @@ async def test_those_who_leave_while_they_wait_their_turn_leave_nothing_behind(
 
 async def test_a_snapshot_is_served_for_a_second_and_not_longer() -> None:
     clock, collector = Seconds(), Counting()
-    server = Server(collector=collector, unready=list, monotonic=clock)
+    server = Server(metrics=collector, unready=list, monotonic=clock)
     port = await server.start(host=HOST, port=0)
     seen = []
     try:
@@ -325,6 +325,40 @@ async def test_nothing_but_reading_is_allowed(method: str) -> None:
         session.request(method, served.url("/metrics")) as answer,
     ):
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        pytest.param("GET", "/nothing", None, 404, id="an unknown path"),
+        pytest.param("DELETE", "/metrics", None, 405, id="another method"),
+        pytest.param("POST", "/metrics", b"body", 413, id="a body"),
+    ],
+)
+async def test_refusals_take_turns_and_do_not_delay_those_who_read(
+    method: str, path: str, body: bytes | None, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood of them costs no more than a flood of scrapes."""
+    assert http.REFUSAL_TURN_SECONDS >= http.METRICS_TURN_SECONDS
+    monkeypatch.setattr(http, "REFUSAL_TURN_SECONDS", 3600.0)
+    async with serving() as served:
+
+        async def refused() -> int:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.request(method, served.url(path), data=body) as answer,
+            ):
+                return answer.status
+
+        assert await refused() == status
+        waiting = [asyncio.create_task(refused()) for _ in range(5)]
+        for _ in range(5):
+            assert await served.status("/metrics") == 200
+            assert await served.status("/healthz") == 200
+        assert [task for task in waiting if task.done()] == []
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_garbage_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,7 +49,7 @@ class _Sources:
 def _scrape(*pools: Pool, stats: ControlStats | None = None) -> Served:
     registry = CollectorRegistry()
     sources = _Sources(*pools, stats=stats or ControlStats())
-    registry.register(metrics.WinpoolCollector(sources, is_ready=lambda: True))
+    registry.register(metrics.WinpoolMetrics(sources, is_ready=lambda: True).snapshot())
     return {
         family.name: {
             tuple(sample.labels[label] for label in _LABELS[family.name]): sample.value
