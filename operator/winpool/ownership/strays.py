@@ -50,7 +50,7 @@ def strays_of(pool: Pool, strays: Iterable[Node]) -> tuple[Node, ...]:
 def trim(node: Node, *, rights: Rights) -> Conformity:
     """Return the patch that removes only what the node's own kubelet could remove.
 
-    The record goes on to name the rest: it is removed by it when the pool is deleted.
+    The record continues to name the rest, which is removed by it once the pool is deleted.
     """
     found = record_of(node)
     if not isinstance(found, Record):

@@ -28,11 +28,13 @@ def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
     A pool that is being deleted releases them.
     """
-    if snapshot.pool.deleting:
+    if snapshot.pool.deleting or not snapshot.strays:
         return
-    rights = rights_of(snapshot)
+    rights, windows = rights_of(snapshot), {node.name for node in snapshot.nodes}
     found: dict[Keys, list[str]] = {}
-    for node in snapshot.strays or ():
+    for node in snapshot.strays:
+        if node.name in windows:
+            continue  # again, since the list of strays
         if kept := kept_on(node, rights=rights):
             found.setdefault(kept, []).append(node.name)
     for kept, names in found.items():

@@ -59,6 +59,11 @@ def test_a_pool_that_is_being_deleted_releases_them_and_says_nothing() -> None:
     assert told(deleted(a_pool()), a_stray("s1")) == []
 
 
+def test_a_node_that_is_a_windows_node_again_is_no_stray_whatever_the_last_list_said() -> None:
+    again = replace(a_snapshot(a_pool(), [a_node("s1")]), strays=(a_stray("s1"),))
+    assert "NodeNotWindows" not in {issue.reason for issue in decide(again).status.issues}
+
+
 @pytest.mark.parametrize("strays", [None, ()])
 def test_what_the_status_says_stays_until_they_were_listed(strays: tuple[Node, ...] | None) -> None:
     snapshot = replace(a_snapshot(a_pool()), strays=(a_stray("s1"),))

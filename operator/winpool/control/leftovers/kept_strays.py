@@ -1,4 +1,4 @@
-"""The strays that are not released, since nobody has deleted their pools.
+"""The strays that are not released, since no one has deleted their pools.
 
 The status of these pools reports them.
 """

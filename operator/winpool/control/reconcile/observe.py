@@ -151,7 +151,7 @@ class Observer:
             ),
             other_operator=self._other_operator(pool),
             lacking_fields=self._lacking_fields() or (),
-            strays=self._strays(pool),
+            strays=self._strays_of(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={
                 node.uid: written
@@ -161,11 +161,6 @@ class Observer:
             missing_permission=missing_permission,
             known_issues=(known_issues or {}).get(pool.uid, ()),
         )
-
-    def _strays(self, pool: Pool) -> tuple[Node, ...] | None:
-        """Return the strays of the pool, without those that have become Windows nodes since the list."""
-        strays, known = self._strays_of(pool), self._nodes.nodes
-        return strays and tuple(node for node in strays if node.name not in known)
 
     def rights_over(self, nodes: Iterable[Node]) -> Rights:
         """Return the rights that decide which records on ``nodes`` are believed."""

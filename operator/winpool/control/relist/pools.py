@@ -160,7 +160,7 @@ class Pools:
         return self.absences.ask(identity)
 
     def is_deleted(self, uid: str | PoolName) -> bool:
-        """Whether someone is known to have deleted the pool with this UID. Of a name that is never certain."""
+        """Whether someone is known to have deleted the pool with this UID; never certain of a name."""
         if isinstance(uid, str) and (gone := self._gone.get(uid)):
             return gone.was_deleting
         return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
