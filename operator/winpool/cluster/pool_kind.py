@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 NOT_INSTALLED: Final = f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds"
 
+OLDER: Final = f"the CRD {CRD_NAME} is older than this operator: it lacks"
+
 _CRD: Final = Target(
     group="apiextensions.k8s.io",
     version="v1",
@@ -93,9 +95,8 @@ class PoolKind:
             return
         if lacking:
             log.warning(
-                "the CRD %s is older than this operator: it lacks %s; no spec can set these fields, and the "
-                "status of pools is written without them: kubectl apply -k crds",
-                CRD_NAME,
+                f"{OLDER} %s; no spec can set these fields, and the status of pools is written without "
+                "them: kubectl apply -k crds",
                 ", ".join(map(name_of, lacking)),
             )
         else:

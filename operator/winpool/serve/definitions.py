@@ -249,8 +249,7 @@ CRD_LACKING_FIELDS: Final = Definition(
     "winpool_crd_lacking_fields",
     "gauge",
     (),
-    "Fields of spec and status that this operator knows and the CRD in the cluster lacks, because it is "
-    "older. The log and the issue CRDOutdated of each pool name them.",
+    "Fields that the CRD in the cluster lacks, as it is older. The issue CRDOutdated names them.",
 )
 READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
 BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")

@@ -15,7 +15,7 @@ from winpool.api.crd import definition
 TEXT = {"type": "string", "maxLength": 63}
 """The schema of a field that an operator of the future has."""
 
-OLDER = {"spec": ("reservedMemory", "supportMatrix"), "status": ("misplacedPods", "nodeTemplate")}
+OLDER = {"spec": ("reservedMemory", "validation"), "status": ("misplacedPods", "nodeTemplate")}
 LACKING = tuple(f"{part}.{name}" for part, names in OLDER.items() for name in names)
 """What the older CRD of these tests lacks."""
 

@@ -53,9 +53,8 @@ class StatusWriter:
         A pool that is about to be gone needs none, except ``even_at_the_end`` where something prevents that.
         """
         pool = snapshot.pool
-        written = without_fields({"status": decision.status.to_object()}, snapshot.lacking_fields).get(
-            "status", {}
-        )
+        whole = {"status": decision.status.to_object()}
+        written = without_fields(whole, snapshot.lacking_fields).get("status", {})
         if written == pool.written_status and pool.uid not in self.known_issues:
             self.known_issues = {pool.uid: decision.issues}
         if (
