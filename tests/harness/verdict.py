@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from harness.model import Model, mode_of
-from harness.others import SHARED_KEYS, owned_on, owner_of, value_on
+from harness.others import SHARED_KEYS, is_windows, owned_on, owner_of, value_on
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, RESERVED_LABELS, RESERVED_TAINTS
 from harness.writes import carries_ours
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
+from winpool.api.syntax import is_restricted_label
 from winpool.api.v1alpha1 import Mode
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
@@ -33,6 +34,8 @@ def check_settled(model: Model) -> None:
         owner = next((pool for pool in model.pools.values() if pool.uid == owner_of(node)), None)
         if owner is None:
             _check_free(model, node)
+        elif not is_windows(node):
+            _check_stray(model, node)
         elif mode_of(owner) is Mode.ACTIVE:
             _check_contract(model, node, owner)
         _check_rest(model, node)
@@ -46,8 +49,17 @@ def _check_free(model: Model, node: Node) -> None:
     named = model.pools.get(node.labels.get(POOL_LABEL, ""))
     if any(mode_of(pool) is not Mode.ACTIVE for pool in (*selecting, *([named] if named else []))):
         return
+    if named and not is_windows(node):
+        return  # a stray without a readable record stays as it is until its pool is deleted
     assert not selecting, f"{node.name} is not taken by {[pool.name for pool in selecting]}"
     assert is_clean(model, node), f"left behind on {node.name}"
+
+
+def _check_stray(model: Model, node: Node) -> None:
+    """A stray of a pool that exists has lost what its kubelet could remove; the record names the rest."""
+    record = record_of(node)
+    if isinstance(record, Record) and model.rights.is_guarded(record):
+        assert all(map(is_restricted_label, record.labels)), f"{node.name} keeps {record.labels}"
 
 
 def is_clean(model: Model, node: Node) -> bool:
