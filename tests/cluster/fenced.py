@@ -202,7 +202,6 @@ HARMS: Final = {
         annotation(SCALE_DOWN_DISABLED, None), "not ours", on="plane"
     ),
     "claim a stray for another pool": Write(label(POOL_LABEL, "other"), "linux", on="stray"),
-    "rewrite the record of a stray": Write(annotation(APPLIED_ANNOTATION, "{}"), "linux", on="stray"),
     "change our taint on a stray": Write(other_value(RESERVED_MEMORY_TAINT), "linux", on="stray"),
     "change our condition on a stray": Write(
         condition(DRAINED, "False"), "linux", on="stray", subresource="/status"
@@ -250,6 +249,7 @@ NEEDED: Final = {
     "our condition off a stray": Write(condition(DRAINED, None), on="stray", subresource="/status"),
     "an uncordon of a stray": Write(field("spec", "unschedulable", None), on="stray"),
     "our label off a stray": Write(label(POOL_LABEL, None), on="stray"),
+    "the rest of the record of a stray": Write(annotation(APPLIED_ANNOTATION, "{}"), on="stray"),
     "the record off a stray": Write(annotation(APPLIED_ANNOTATION, None), on="stray"),
     "our finalizer": Write(field("metadata", "finalizers", [THEIRS, RELEASE_FINALIZER]), on="pool"),
     "a status": Write(field("status", "nodes", 3), on="pool", subresource="/status"),

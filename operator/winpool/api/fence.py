@@ -36,6 +36,7 @@ from winpool.api.comparison import (
 )
 from winpool.api.fields import under
 from winpool.api.keys import (
+    APPLIED_ANNOTATION,
     GROUP,
     NAMESPACE,
     OPERATOR_USER,
@@ -75,6 +76,8 @@ _ALLOWED_DOMAINS: Final = (
     f"^{syntax.NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((syntax.NODE_RESTRICTION_DOMAIN,))}"
 )
 _TAINT_KEYS: Final = tuple(sorted({key for key, _ in OWN_TAINTS}))
+_CHANGED_ON_STRAYS: Final = (APPLIED_ANNOTATION, *BORROWED_ANNOTATIONS)
+"""Annotations that get another value where a node that is no Windows node any more is released, or a part."""
 
 
 def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -142,7 +145,8 @@ def _off_windows() -> Iterator[dict[str, str]]:
 
     The operator releases such a node where it has the label of a pool: it was a Windows node. A release
     removes, or restores the value from before in a key that pools share with others; only the record says
-    which value that is, and an expression cannot read it.
+    which value that is, and an expression cannot read it. While the pool exists, only a part is released, and
+    the record goes on to name the rest.
     """
     fields = ("labels", "annotations", "taints", "unschedulable", "conditions")
     same = " && ".join(map(unchanged, fields))
@@ -150,13 +154,13 @@ def _off_windows() -> Iterator[dict[str, str]]:
     yield rule(
         "variables.isWindows || ("
         f"{no_new_entries('labels', f'!(key in {cel_list(OWN_LABELS)})')}"
-        f" && {no_new_entries('annotations', f'key in {cel_list(BORROWED_ANNOTATIONS)}')}"
+        f" && {no_new_entries('annotations', f'key in {cel_list(_CHANGED_ON_STRAYS)}')}"
         " && variables.taints.all(taint, taint in variables.oldTaints"
         f" || (!(taint.key in {cel_list(_TAINT_KEYS)}) && variables.oldTaints.exists(old, {same_taint})))"
         " && (!variables.unschedulable || variables.oldUnschedulable)"
         " && variables.conditions.all(condition, condition in variables.oldConditions))",
         f"on a node without the label {OS_LABEL}=windows the operator adds nothing,"
-        " and changes no key of its own",
+        " and changes no key of its own but the ownership record",
     )
     yield rule(
         f"variables.isWindows || '{POOL_LABEL}' in variables.oldLabels || ({same})",
