@@ -4,9 +4,9 @@ A kubelet that cannot read its counters answers with the old values and their ol
 is gone leaves its last values in Prometheus. So an answer is no evidence, and the age of a sample runs from
 the arrival of the first one that had its time.
 
-The first sample of a source, or the first after two minutes without a fresh one, cannot show that: it only
-sets the time from which the next one has to advance. So does one whose time is before that of the last, since
-the node's clock was set back.
+The first sample of a source cannot show that: it only sets the time from which the next one has to advance.
+So does one whose time is before that of the last, since the node's clock was set back; and one after two
+minutes of silence whose time has advanced by less than ours, since its source stopped in between.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Arrival(Enum):
 
     FRESH = "fresh"
     FROZEN = "frozen"
-    """It is the last one once more."""
+    """It is the last one once more, or arrived with it."""
     FIRST = "first"
     """There is nothing to compare its time with."""
     UNKNOWN = "unknown"
@@ -54,9 +54,11 @@ def arrival(known: SourceState | None, sample: MemorySample) -> Arrival:
         return Arrival.UNKNOWN
     if known is None or sample.taken_at < known.taken_at:
         return Arrival.FIRST
-    if sample.taken_at == known.taken_at:
+    if sample.taken_at == known.taken_at or sample.arrived_at == known.arrived_at:
         return Arrival.FROZEN
-    return Arrival.FIRST if sample.arrived_at - known.arrived_at > FRESH_SECONDS else Arrival.FRESH
+    silence = sample.arrived_at - known.arrived_at
+    lag = silence - (sample.taken_at - known.taken_at)
+    return Arrival.FIRST if silence > FRESH_SECONDS and lag > fresh_seconds(sample) else Arrival.FRESH
 
 
 def fresh_seconds(sample: MemorySample) -> float:

@@ -169,11 +169,26 @@ def test_a_gap_stops_the_grace_and_a_long_one_begins_it_again() -> None:
     node.poll(**SOFT)
     assert node.hold() is None
     node.poll(after=121, **SOFT)
-    assert node.commit() is None
-    node.polls(9, **SOFT)
+    assert node.commit() is Level.SOFT
+    assert node.hold() is Hold.GRACE
+    node.polls(8, **SOFT)
     assert node.hold() is Hold.GRACE
     node.poll(**SOFT)
     assert node.hold() is None
+
+
+@pytest.mark.parametrize(("advance", "level"), [(1, None), (270, None), (275, Level.HARD), (400, Level.HARD)])
+def test_after_a_silence_a_sample_is_fresh_if_its_time_has_advanced_as_much_as_ours(
+    advance: float, level: Level | None
+) -> None:
+    """Otherwise its source has stopped in between, and it may be as old as that."""
+    node = Watched()
+    node.polls(3, **HARD)
+    own = node.now + advance
+    node.poll(after=300, taken_at=own, **HARD)
+    assert node.commit() is level
+    node.poll(taken_at=own + 10, **HARD)
+    assert node.commit() is Level.HARD
 
 
 def test_a_restart_begins_the_grace_with_the_first_fresh_sample() -> None:
