@@ -39,15 +39,11 @@ class Guard(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How much was committed at one time, and how much of it outside pods, in bytes.
-
-    ``whole`` is the ceiling, None where it is unknown.
-    """
+    """How much was committed at one time, and how much of it outside pods, in bytes."""
 
     at: float
     total: float
     outside: float
-    whole: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +51,12 @@ class Growth:
     """The splits of the last ten minutes, all of one source.
 
     ``is_of_pods``: they come from the commit of pods. Otherwise ``outside`` is the non-paged pool alone.
+    ``whole`` is the ceiling at the last one, None where it is unknown.
     """
 
     source: str = ""
     is_of_pods: bool = False
+    whole: float | None = None
     splits: tuple[Split, ...] = ()
 
 
@@ -85,13 +83,13 @@ def grown(growth: Growth, sample: MemorySample, page_file: PageFile) -> Growth:
         outside = sample.pool_nonpaged
     else:
         return growth
-    split = Split(sample.arrived_at, sample.commit_total, outside, ceiling(sample, page_file))
+    split = Split(sample.arrived_at, sample.commit_total, outside)
     is_same = growth.source == sample.source and growth.is_of_pods == is_of_pods
     splits = growth.splits if is_same else ()
-    if len(splits) > 1 and split.at - splits[-2].at < GROWTH_SPACING_SECONDS:
+    if len(splits) > 1 and splits[-1].at - splits[-2].at < GROWTH_SPACING_SECONDS:
         splits = splits[:-1]
     recent = tuple(each for each in splits if split.at - each.at <= GROWTH_SECONDS)
-    return Growth(sample.source, is_of_pods, (*recent, split))
+    return Growth(sample.source, is_of_pods, ceiling(sample, page_file), (*recent, split))
 
 
 def guard_of(growth: Growth, *, now: float) -> Guard | None:
@@ -102,7 +100,7 @@ def guard_of(growth: Growth, *, now: float) -> Guard | None:
     if not growth.splits or now - growth.splits[-1].at > GROWTH_SECONDS:
         return None
     first, last = growth.splits[0], growth.splits[-1]
-    if last.whole is not None and last.outside > OUTSIDE_SHARE * last.whole:
+    if growth.whole is not None and last.outside > OUTSIDE_SHARE * growth.whole:
         return Guard.OUTSIDE_SHARE
     increase = last.total - first.total
     is_growing = increase > GROWTH_FLOOR * last.total

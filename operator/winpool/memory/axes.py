@@ -34,11 +34,6 @@ class Reading:
         """What is used of it, in bytes."""
         return self.whole - self.left
 
-    @property
-    def used_percent(self) -> float:
-        """What is used of it, in percent."""
-        return 100 * self.used / self.whole
-
 
 def read(axis: Axis, sample: MemorySample, *, page_file: PageFile, overhead: float) -> Reading | None:
     """Return what ``sample`` says of ``axis``; None where it does not say how much is left.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from winpool.memory import evictions
 from winpool.memory.attribution import attributing, grown
 from winpool.memory.evictions import NO_EVICTIONS, Eviction
-from winpool.memory.hysteresis import hold_seconds, interrupted, latched, tick
+from winpool.memory.hysteresis import all_latched, hold_seconds, interrupted, tick
 from winpool.memory.levels import Axis, Level, judged
 from winpool.memory.samples import cleaned, is_time
 from winpool.memory.settings import CALM_SECONDS, PROXY_LEARNING
@@ -62,12 +62,8 @@ def eviction_begun(state: DetectorState, *, uid: str, share: float | None) -> De
 
 
 def eviction_gone(state: DetectorState, *, uid: str, at: float) -> DetectorState:
-    """Return what is known once the pod is gone. What was measured before is no evidence for another one."""
-    return replace(
-        state,
-        evictions=evictions.gone(state.evictions, uid=uid, at=at),
-        axes={axis: _interrupted(each) for axis, each in state.axes.items()},
-    )
+    """Return what is known once the pod is gone."""
+    return replace(state, evictions=evictions.gone(state.evictions, uid=uid, at=at))
 
 
 def eviction_refused(state: DetectorState, *, uid: str) -> DetectorState:
@@ -79,11 +75,13 @@ def _advanced(state: DetectorState, sample: MemorySample, settings: DetectorSett
     now = sample.arrived_at
     state = _remembering(state, sample, settings, is_fresh=True)
     fresh = fresh_samples(state.sources, now=now, settings=settings)
-    overhead = _overhead(state, sample, fresh)
     axes = {
-        axis: _axis_after(axis, state.axes[axis], sample, fresh, overhead=overhead, settings=settings)
+        axis: _axis_after(axis, state.axes[axis], sample, fresh, overhead=state.overhead, settings=settings)
         for axis in Axis
     }
+    overhead = state.overhead
+    if axes[Axis.PHYSICAL].held is Level.NORMAL:
+        overhead = _learnt(overhead, sample, fresh)
     growth = state.growth
     if attributing(fresh) is sample:
         growth = grown(growth, sample, settings.page_file)
@@ -96,8 +94,11 @@ def _followed_up(state: DetectorState, now: float, settings: DetectorSettings) -
     """Return ``state`` with what follows from an axis that moved: the signal, the effect of evictions."""
     signal = signalled(state.signal, state.axes.values(), at=now, hold=hold_seconds(settings))
     commit = state.axes[Axis.COMMIT]
-    committed = commit.reading.used if commit.reading is not None and commit.at == now else None
-    made = evictions.settled(state.evictions, at=now, commit_now=committed)
+    made = state.evictions
+    if commit.at == now and commit.reading is not None:
+        made = evictions.settled(made, at=now, commit_now=commit.reading.used)
+    elif commit.at is None or now - commit.at > commit.fresh_seconds:
+        made = evictions.settled(made, at=now, commit_now=None)
     if not made.running and signal.calm_seconds >= CALM_SECONDS:
         made = NO_EVICTIONS
     return replace(state, signal=signal, evictions=made)
@@ -123,26 +124,24 @@ def _moved(
     before: AxisState, reading: Reading, sample: MemorySample, settings: DetectorSettings
 ) -> AxisState:
     now = sample.arrived_at
-    was_estimate = before.reading is not None and before.reading.is_estimate
-    is_same = before.source == sample.source and was_estimate == reading.is_estimate
+    is_same = before.source == sample.source
     passed = tick(before=before.at, at=now, fresh_seconds=before.fresh_seconds, is_same_source=is_same)
     continues = is_same and passed.counted is not None
     point = Point(now, reading.left, reading.used, reading.repurposed_per_second)
     points = with_point(before.points if continues else (), point)
-    left = seconds_left(points)
+    left = seconds_left(points) if reading.axis is Axis.COMMIT else None
     verdict = judged(
         reading,
         seconds_left=left,
         is_repurposed_faster=is_repurposed_faster(points),
         settings=settings,
     )
-    hold = hold_seconds(settings)
-    latches = {
-        level: interrupted(latch)
-        if reading.is_estimate and level is not Level.PROXY_ONLY
-        else latched(latch, passed, is_over=level in verdict.over, is_clear=level in verdict.clear, hold=hold)
-        for level, latch in before.latches.items()
-    }
+    latches = all_latched(
+        before.latches,
+        verdict,
+        passed,
+        hold=hold_seconds(settings),
+    )
     return AxisState(sample.source, now, fresh_seconds(sample), reading, points, left, latches)
 
 
@@ -170,14 +169,13 @@ def _restarted(axis: AxisState) -> AxisState:
     return replace(_interrupted(axis), at=None, points=(), seconds_left=None)
 
 
-def _overhead(state: DetectorState, sample: MemorySample, fresh: tuple[MemorySample, ...]) -> float:
-    """Return what the proxy does not count: learnt from each measurement while memory is not short.
+def _learnt(overhead: float, sample: MemorySample, fresh: tuple[MemorySample, ...]) -> float:
+    """Return what the proxy does not count, with what a measurement shows of it.
 
-    When it is short, private working sets are trimmed, and the proxy shows more than usual.
+    Nothing is learnt while memory is short: private working sets are trimmed then.
     """
     proxy = next((each.proxy_available for each in fresh if each.proxy_available is not None), None)
-    is_short = state.axes[Axis.PHYSICAL].held is not Level.NORMAL
-    if sample.physical_available is None or proxy is None or is_short:
-        return state.overhead
+    if sample.physical_available is None or proxy is None:
+        return overhead
     shown = max(0.0, proxy - sample.physical_available)
-    return state.overhead + PROXY_LEARNING * (shown - state.overhead)
+    return overhead + PROXY_LEARNING * (shown - overhead)

@@ -7,11 +7,16 @@ them back. What is reached stays until the axis was clear of the line, by a marg
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from winpool.memory.levels import RAISED, Level
 from winpool.memory.settings import FLIP_SECONDS, FRESH_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.memory.levels import Verdict
     from winpool.memory.settings import DetectorSettings
 
 
@@ -31,6 +36,8 @@ class Latch:
 
 
 UNLATCHED: Final = Latch()
+NOTHING_LATCHED: Final[Mapping[Level, Latch]] = MappingProxyType(dict.fromkeys(RAISED, UNLATCHED))
+"""The lines of an axis that is over none of them: one object for all healthy nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,19 @@ def latched(latch: Latch, passed: Tick, *, is_over: bool, is_clear: bool, hold: 
         return Latch(since=latch.since)
     seconds = _longer(latch.clear_seconds, passed)
     return UNLATCHED if seconds >= hold else Latch(since=latch.since, clear_seconds=seconds)
+
+
+def all_latched(
+    latches: Mapping[Level, Latch], verdict: Verdict, passed: Tick, *, hold: float
+) -> Mapping[Level, Latch]:
+    """Return the lines of an axis after a reading."""
+    moved = {
+        level: latched(
+            latch, passed, is_over=level in verdict.over, is_clear=level in verdict.clear, hold=hold
+        )
+        for level, latch in latches.items()
+    }
+    return moved if any(latch is not UNLATCHED for latch in moved.values()) else NOTHING_LATCHED
 
 
 def interrupted(latch: Latch) -> Latch:

@@ -66,16 +66,12 @@ RAISED: Final = (Level.WARNING, Level.PROXY_ONLY, Level.SOFT, Level.HARD)
 class Verdict:
     """What one reading says: the levels whose lines it is over, and those of which it is clear.
 
-    A level that is in neither, since the reading is between the two or does not show it, stays as it is.
+    A level in both is one that the trend leads to: it is over that. One in neither stays as it is: the
+    reading is between the two, or does not show it.
     """
 
     over: frozenset[Level]
     clear: frozenset[Level]
-
-    @property
-    def level(self) -> Level:
-        """The highest level that it is over."""
-        return max(self.over, default=Level.NORMAL)
 
 
 def lines(axis: Axis, whole: float, settings: DetectorSettings) -> Mapping[Level, float]:
@@ -132,15 +128,11 @@ def judged(
     else:
         level = _physical(reading, at, settings.physical, is_repurposed_faster=is_repurposed_faster)
         shown = RAISED
-    is_measured = not reading.is_estimate
-    over = frozenset(each for each in shown if each <= level and not (is_measured and each in _ESTIMATED))
     gap = margin(axis, reading.whole)
-    clear = frozenset(each for each in shown if each not in over and left > at.get(each, 0.0) + gap)
-    return Verdict(over, clear)
-
-
-_ESTIMATED: Final = frozenset({Level.PROXY_ONLY})
-"""A measurement is never over them."""
+    return Verdict(
+        over=frozenset(each for each in shown if each <= level),
+        clear=frozenset(each for each in shown if left > at.get(each, 0.0) + gap),
+    )
 
 
 def _commit(left: float, at: Mapping[Level, float], seconds_left: float | None, commit: CommitLines) -> Level:

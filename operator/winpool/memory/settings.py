@@ -80,8 +80,9 @@ node, and the scheduler acts on it."""
 
 GROWTH_SECONDS: Final = 600.0
 """Growth is that of the last ten minutes."""
-GROWTH_SPACING_SECONDS: Final = 30.0
-"""The points of it are so far apart at least, which bounds their number (P7)."""
+GROWTH_SPACING_SECONDS: Final = 120.0
+"""The points of it are so far apart at least: six for each node of a large cluster, not sixty (P7). So the
+oldest is at least eight minutes old."""
 GROWTH_FLOOR: Final = 0.01
 """A smaller share of what is committed is no growth: what is half of a noise says nothing."""
 OUTSIDE_GROWTH_SHARE: Final = 0.5
@@ -89,7 +90,8 @@ OUTSIDE_GROWTH_SHARE: Final = 0.5
 OUTSIDE_SHARE: Final = 0.35
 """Windows and its agents commit 2 to 4 GiB. More than this share of the ceiling outside pods is a leak."""
 SETTLE_SECONDS: Final = 60.0
-"""After a pod is gone so long, and two samples, until its memory counts as returned."""
+"""After a pod is gone so long, and two samples, until its memory counts as returned. It is longer than
+``EVIDENCE_SECONDS``, so what was measured before is no evidence for the next eviction."""
 SETTLE_SAMPLES: Final = 2
 EFFECTIVE_SHARE: Final = 0.5
 """An eviction was effective if commit fell by this share of what the pod had."""

@@ -47,11 +47,14 @@ def with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
 
 
 def slope_of(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the median slope of pairs (seconds, amount), per second; None where they are too few."""
+    """Return the median slope of pairs (seconds, amount), per second; None where they are too few.
+
+    The seconds are in ascending order, no two of them equal.
+    """
     if len(points) < SLOPE_MIN_SAMPLES:
         return None
-    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x2 > x1]
-    return median(slopes) if slopes else None
+    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2)]
+    return median(slopes)
 
 
 def seconds_left(points: Sequence[Point]) -> float | None:
@@ -68,11 +71,11 @@ def seconds_left(points: Sequence[Point]) -> float | None:
 
 def is_repurposed_faster(points: Sequence[Point]) -> bool:
     """Whether the standby list is consumed faster than at the beginning of the trend."""
+    if points[-1].repurposed_per_second is None:
+        return False
     known = [
         (each.at, each.repurposed_per_second) for each in points if each.repurposed_per_second is not None
     ]
-    if not known or points[-1].repurposed_per_second is None:
-        return False
     slope = slope_of(known)
     return slope is not None and slope * (known[-1][0] - known[0][0]) > REPURPOSED_RISE_PER_SECOND
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.memory.attribution import Growth
 from winpool.memory.evictions import NO_EVICTIONS, Evictions
-from winpool.memory.hysteresis import Latch
-from winpool.memory.levels import RAISED, Axis, Level
+from winpool.memory.hysteresis import NOTHING_LATCHED
+from winpool.memory.levels import Axis, Level
 from winpool.memory.settings import PROXY_OVERHEAD_BYTES
 from winpool.memory.signals import Signal
 
@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.memory.axes import Reading
+    from winpool.memory.hysteresis import Latch
     from winpool.memory.slope import Point
     from winpool.memory.sources import SourceState
-
-
-def _unlatched() -> dict[Level, Latch]:
-    return {level: Latch() for level in RAISED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class AxisState:
 
     ``reading`` is the last one, of ``source``, at the time ``at``, and fresh for ``fresh_seconds``. ``at`` is
     None before the first one, and after the clock of a node was set back. ``points`` are the trend of that
-    source, ``seconds_left`` is where it leads.
+    source, ``seconds_left`` is where it leads on COMMIT.
     """
 
     source: str = ""
@@ -43,7 +40,7 @@ class AxisState:
     reading: Reading | None = None
     points: tuple[Point, ...] = ()
     seconds_left: float | None = None
-    latches: Mapping[Level, Latch] = field(default_factory=_unlatched)
+    latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
 
     @property
     def held(self) -> Level:

@@ -60,12 +60,12 @@ def test_growth_that_is_more_than_half_outside_pods_is_not_theirs(pods: float, g
     assert node.view().guard is guard
 
 
-def test_growth_is_that_of_the_last_ten_minutes() -> None:
+def test_growth_is_that_of_the_last_eight_to_ten_minutes() -> None:
     node = Watched()
     node.polls(10, **split(20.5, 15.0))
-    node.polls(59, **split(23.5, 15.5))
+    node.polls(48, **split(23.5, 15.5))
     assert node.view().guard is Guard.OUTSIDE_GROWTH
-    node.polls(10, **split(23.5, 15.5))
+    node.polls(13, **split(23.5, 15.5))
     assert node.view().guard is None
 
 
@@ -112,6 +112,16 @@ def test_the_source_that_knows_pods_attributes_what_another_measures() -> None:
         node.poll(**split(23.5, None, pool_nonpaged=GIB))
         node.poll(source=PROMETHEUS, **split(23.5, 10.0))
     assert node.view().guard is Guard.OUTSIDE_SHARE
+
+
+def test_another_source_has_a_split_of_its_own() -> None:
+    """Each counts other pods, so the difference between two sources is no growth."""
+    node = Watched(BOTH)
+    for _ in range(3):
+        node.poll(**split(21.0, None))
+        node.poll(source=PROMETHEUS, **split(21.0, 18.0))
+    node.polls(10, **split(23.5, 16.0))
+    assert node.hold() is None
 
 
 def test_what_was_seen_of_the_split_counts_when_its_source_is_silent() -> None:
@@ -188,6 +198,24 @@ def test_two_evictions_that_bring_less_than_half_back_are_the_last(back: float, 
         assert node.view().guard is (guard if number else None)
         node.polls(3, **split(23.9, 16.0))
     assert node.view().guard is guard
+
+
+def test_the_effect_is_measured_on_commit_also_where_another_source_has_the_last_sample() -> None:
+    node = Watched(BOTH, interval=5)
+    hard = split(23.9, 16.0)
+
+    def both(count: int) -> None:
+        for _ in range(count):
+            node.poll(**hard)
+            node.poll(source=PROMETHEUS, **available(3.0))
+
+    both(3)
+    for number in range(2):
+        node.state = eviction_begun(node.state, uid=f"uid-{number}", share=2 * GIB)
+        node.state = eviction_gone(node.state, uid=f"uid-{number}", at=node.now)
+        node.poll(source=PROMETHEUS, after=3, **available(3.0))
+        both(7)
+    assert node.view().guard is Guard.INEFFECTIVE
 
 
 def test_of_a_pod_whose_share_was_unknown_nothing_is_concluded() -> None:

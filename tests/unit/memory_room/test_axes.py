@@ -70,11 +70,13 @@ def test_on_a_large_machine_hard_begins_at_three_percent() -> None:
         (0.7, None, 500, Level.WARNING),
         (1.5, 400, None, Level.WARNING),
         (3.0, 5000, 5000, Level.NORMAL),
+        (16.0, 0, 0, Level.NORMAL),
+        (16.1, 0, 0, None),
     ],
     ids=str,
 )
 def test_physical_needs_paging_as_well_as_little_memory(
-    free: float, reads: float | None, written: float | None, level: Level
+    free: float, reads: float | None, written: float | None, level: Level | None
 ) -> None:
     values = available(free, hard_reads_per_second=reads, write_out_per_second=written)
     assert level_of(Axis.PHYSICAL, EXPORTER_ONLY, PROMETHEUS, **values) is level
@@ -146,6 +148,16 @@ def test_the_estimate_is_corrected_by_what_an_exporter_has_shown() -> None:
     for _ in range(5):
         node.poll(**kubelet | {"proxy_available": 3.2 * GIB})
     assert node.physical() is Level.PROXY_ONLY
+
+
+def test_nothing_is_learnt_of_the_estimate_while_memory_is_short() -> None:
+    node = Watched(BOTH)
+    before = node.state.overhead
+    for _ in range(10):
+        node.poll(physical_total=RAM, proxy_available=12 * GIB)
+        node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
+    assert node.physical() is Level.HARD
+    assert node.state.overhead == before
 
 
 def test_an_estimate_does_not_end_what_was_measured() -> None:

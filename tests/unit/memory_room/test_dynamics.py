@@ -10,6 +10,7 @@ import pytest
 from harness.memory import (
     EXPORTER_ONLY,
     GIB,
+    KUBELET,
     KUBELET_ONLY,
     PAGING,
     PROMETHEUS,
@@ -54,6 +55,18 @@ def test_one_sample_in_between_that_is_not_hard_begins_the_count_again() -> None
     node.poll(**committed(22.9))
     node.poll(**HARD)
     assert node.hold() is Hold.GRACE
+    node.poll(**HARD)
+    assert node.hold() is None
+
+
+@pytest.mark.parametrize(("gap", "hold"), [(25, None), (26, Hold.GRACE), (45, Hold.GRACE)])
+def test_after_a_gap_the_earlier_sample_no_longer_counts(gap: float, hold: Hold | None) -> None:
+    """It was not fresh any more when the later one came."""
+    node = Watched()
+    node.polls(2, **HARD)
+    node.poll(after=gap, **HARD)
+    assert node.hold() is hold
+    assert node.view().is_signalled is (True if hold is None else None)
     node.poll(**HARD)
     assert node.hold() is None
 
@@ -144,6 +157,18 @@ def test_the_evidence_ends_45_seconds_after_the_earlier_sample() -> None:
     assert node.hold() is None
     node.now += 1
     assert node.hold() is Hold.AGE
+
+
+def test_after_a_sample_without_a_time_two_more_are_needed() -> None:
+    node = Watched()
+    node.polls(3, **HARD)
+    node.state = step(node.state, replace(a_sample(node.now + 1, **HARD), taken_at=None), KUBELET_ONLY)
+    assert node.commit() is Level.HARD
+    assert node.hold() is Hold.GRACE
+    node.poll(**HARD)
+    assert node.hold() is Hold.GRACE
+    node.poll(**HARD)
+    assert node.hold() is None
 
 
 def test_a_clock_that_is_set_back_begins_again() -> None:
@@ -247,6 +272,15 @@ def test_the_five_minutes_begin_again_with_a_sample_that_is_not_clear() -> None:
     assert node.poll(**CALM).level is Level.NORMAL
 
 
+def test_a_signal_that_has_ended_does_not_begin_again_within_a_minute() -> None:
+    node = Watched(replace(KUBELET_ONLY, clear_after_seconds=60))
+    node.polls(8, **SOFT)
+    assert node.polls(7, **CALM).is_signalled is False
+    assert node.polls(5, **HARD).is_signalled is False
+    assert node.view().level is Level.HARD
+    assert node.poll(**HARD).is_signalled is True
+
+
 def test_physical_is_left_five_points_above_its_line() -> None:
     node = Watched(EXPORTER_ONLY, PROMETHEUS)
     node.polls(5, **available(1.2, **PAGING))
@@ -282,6 +316,15 @@ def test_a_sample_that_says_nothing_changes_no_axis(sample: MemorySample) -> Non
         axis: each.reading for axis, each in node.state.axes.items()
     }
     assert state.axes[Axis.COMMIT].at == node.now
+
+
+def test_a_source_that_is_no_longer_read_is_forgotten() -> None:
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    node.polls(3, **CALM)
+    node.settings = KUBELET_ONLY
+    node.polls(3, source=KUBELET, **CALM)
+    assert set(node.state.sources) == {KUBELET}
+    assert node.commit() is Level.NORMAL
 
 
 def test_what_is_not_sampled_is_unknown() -> None:

@@ -369,5 +369,5 @@ def test_no_number_makes_it_raise(
 def test_what_is_remembered_of_a_node_is_bounded(steps: list[Step]) -> None:
     state = after(samples_of([replace(each, own_gap=10) for each in steps]), BOTH)
     assert all(len(axis.points) <= 32 for axis in state.axes.values())
-    assert len(state.growth.splits) <= 22
+    assert len(state.growth.splits) <= 7
     assert set(state.sources) <= {KUBELET, PROMETHEUS}
