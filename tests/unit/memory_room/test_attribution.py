@@ -170,6 +170,20 @@ def test_it_waits_for_two_samples_that_are_younger_than_the_end_of_the_pod() -> 
     assert node.hold() is None
 
 
+def test_samples_that_do_not_measure_commit_show_no_effect() -> None:
+    node = Watched(BOTH, interval=60)
+    for _ in range(3):
+        node.poll(after=58, **HARD)
+        node.poll(after=2, source=PROMETHEUS, **available(10))
+    node.state = eviction_begun(node.state, uid="uid-1", share=GIB)
+    node.state = eviction_gone(node.state, uid="uid-1", at=node.now)
+    node.poll(after=61, **HARD)
+    node.poll(after=1, source=PROMETHEUS, **available(10))
+    assert node.hold() is Hold.SETTLING
+    node.poll(after=59, **HARD)
+    assert node.state.evictions.settled == 1
+
+
 def test_an_eviction_that_is_refused_is_none() -> None:
     node = Watched()
     node.polls(3, **HARD)

@@ -171,6 +171,28 @@ def test_after_a_sample_without_a_time_two_more_are_needed() -> None:
     assert node.hold() is None
 
 
+def test_samples_that_arrive_together_are_one() -> None:
+    node = Watched()
+    node.polls(2, **HARD)
+    for number in range(1, 5):
+        node.poll(after=0, taken_at=node.now + number, **HARD)
+    assert node.hold() is Hold.GRACE
+    node.poll(**HARD)
+    assert node.hold() is None
+
+
+def test_the_same_holds_after_the_grace_of_soft() -> None:
+    node = Watched()
+    node.polls(12, **SOFT)
+    assert node.hold() is None
+    node.poll()
+    assert node.hold() is Hold.GRACE
+    node.poll(**SOFT)
+    assert node.hold() is Hold.GRACE
+    node.poll(**SOFT)
+    assert node.hold() is None
+
+
 def test_a_clock_that_is_set_back_begins_again() -> None:
     node = Watched()
     node.polls(12, **SOFT)
@@ -232,6 +254,12 @@ def test_after_a_restart_a_signal_stays_as_it_is_until_a_whole_hold_has_passed()
     node.start(**CALM)
     assert node.polls(30, **CALM).is_signalled is None
     assert node.poll(**CALM).is_signalled is False
+
+
+def test_samples_that_say_nothing_end_no_signal() -> None:
+    node = Watched()
+    node.polls(2, **CALM)
+    assert node.polls(60).is_signalled is None
 
 
 def test_soft_is_signalled_after_half_a_minute() -> None:

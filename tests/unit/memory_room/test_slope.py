@@ -82,6 +82,15 @@ def test_above_soft_two_minutes_to_the_end_are_hard() -> None:
     assert node.commit() is Level.HARD
 
 
+def test_below_soft_they_are_a_warning() -> None:
+    """A burst of 1.2 GiB in ten seconds may be all that a process needs."""
+    node = Watched()
+    for number in range(8):
+        node.poll(**committed(12 + 1.2 * number))
+    assert node.axis(Axis.COMMIT).seconds_left == pytest.approx((24 - 12 - 1.2 * 7) / 0.12, rel=0.01)
+    assert node.commit() is Level.WARNING
+
+
 def test_a_page_file_that_is_extended_is_no_trend() -> None:
     node = Watched()
     for number in range(8):
