@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from hypothesis import assume, given
+import pytest
+from hypothesis import Phase as HypothesisPhase
+from hypothesis import assume, find, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from harness.memory import (
-    BOTH,
-    CEILING,
-    GIB,
-    KUBELET,
-    KUBELET_ONLY,
-    MIB,
-    PROMETHEUS,
-    RAM,
+from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, MIB, PROMETHEUS, RAM
+from harness.memory_histories import (
+    GARBAGE,
+    MEASURED,
+    History,
+    Step,
+    after,
+    histories,
+    measuring,
+    samples_of,
+    seen,
+    settings,
 )
 from winpool.memory.detector import eviction_begun, eviction_gone, step
 from winpool.memory.levels import Axis, Level
 from winpool.memory.samples import MemorySample
-from winpool.memory.settings import DetectorSettings, PageFile, PageFilePolicy
-from winpool.memory.state import NOTHING_KNOWN, DetectorState
+from winpool.memory.settings import DetectorSettings
+from winpool.memory.state import NOTHING_KNOWN
 from winpool.memory.view import NodeView, view_of
 
 EVIDENCE_SECONDS: Final = 45
@@ -35,101 +40,41 @@ MARGIN: Final = 512 * MIB
 """Two percent of the ceiling are less."""
 LINES: Final = {Level.WARNING: 0.2 * CEILING, Level.SOFT: 0.1 * CEILING, Level.HARD: 1 * GIB}
 
-GARBAGE: Final = (math.nan, math.inf, -math.inf, 2**63, 2**64 - 1, -1, 10**400, None)
-
 amounts = st.integers(0, 25 * 8).map(lambda eighths: eighths * GIB / 8)
-high_amounts = st.integers(21 * 8, 24 * 8).map(lambda eighths: eighths * GIB / 8)
-low_amounts = st.integers(0, 12).map(lambda eighths: eighths * GIB / 8)
 rates = st.sampled_from([0, 50, 200, 400, 2000, 5000])
-gaps = st.sampled_from([1, 5, 10, 10, 10, 10, 20, 30, 60, 130])
-own_gaps = st.sampled_from([10, 10, 10, 10, 10, 0, -5, 1])
-measuring = st.sampled_from([KUBELET_ONLY, BOTH, replace(BOTH, soft_grace_seconds=20)])
-"""Those in which the ceiling is the measured limit."""
-settings = st.one_of(
-    measuring,
-    st.sampled_from(
-        [
-            replace(BOTH, page_file=PageFile(PageFilePolicy.FIXED, 8 * GIB)),
-            replace(BOTH, page_file=PageFile(PageFilePolicy.SYSTEM_MANAGED, 12 * GIB), soft_grace_seconds=20),
-            replace(BOTH, clear_after_seconds=0),
-        ]
-    ),
+
+
+def evicts_for(axis: Axis) -> Callable[[History], bool]:
+    return lambda history: any(each.axis is axis for each in seen(history.samples, BOTH).evictable)
+
+
+def lowers_a_level(history: History) -> bool:
+    state, held = NOTHING_KNOWN, Level.NORMAL
+    for sample in history.samples:
+        state = step(state, sample, KUBELET_ONLY)
+        before, held = held, state.axes[Axis.COMMIT].held
+        if held < before:
+            return True
+    return False
+
+
+def ends_a_signal(history: History) -> bool:
+    state, was_on = NOTHING_KNOWN, False
+    for sample in history.samples:
+        state = step(state, sample, KUBELET_ONLY)
+        was_on = was_on or state.signal.is_on is True
+    return was_on and state.signal.is_on is False
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [evicts_for(Axis.COMMIT), evicts_for(Axis.PHYSICAL), lowers_a_level, ends_a_signal],
+    ids=["evicts-for-commit", "evicts-for-physical", "lowers-a-level", "ends-a-signal"],
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A sample before its times are known."""
-
-    gap: int
-    own_gap: int
-    source: str
-    values: dict[str, float | None]
-    interval: float = 10
-
-
-def values(commit: st.SearchStrategy[float], left: st.SearchStrategy[float]) -> st.SearchStrategy[Step]:
-    return st.builds(
-        lambda gap, own_gap, source, total, available, reads, written, pods: Step(
-            gap,
-            own_gap,
-            source,
-            {
-                "commit_total": total,
-                "commit_limit": CEILING,
-                "physical_total": RAM,
-                "physical_available": available if source == PROMETHEUS else None,
-                "proxy_available": available + GIB,
-                "hard_reads_per_second": reads,
-                "write_out_per_second": written,
-                "pods_commit": pods,
-            },
-        ),
-        gaps,
-        own_gaps,
-        st.sampled_from([KUBELET, KUBELET, PROMETHEUS]),
-        commit,
-        left,
-        rates,
-        rates,
-        st.one_of(st.none(), amounts),
-    )
-
-
-any_step = values(amounts, amounts.map(lambda each: each / 2))
-hard_step = values(high_amounts, low_amounts)
-harmed = st.builds(
-    lambda step, name, value: replace(step, values=step.values | {name: value}),
-    hard_step,
-    st.sampled_from(["commit_total", "commit_limit", "physical_total", "physical_available"]),
-    st.sampled_from(GARBAGE),
-)
-histories = st.one_of(
-    st.lists(hard_step, min_size=3, max_size=15),
-    st.lists(st.one_of(hard_step, hard_step, hard_step, any_step, harmed), min_size=3, max_size=40),
-)
-
-
-def samples_of(steps: Sequence[Step], *, start: float = 1000.0) -> list[MemorySample]:
-    """Return the samples with times: each source has its own clock."""
-    now, own = start, {KUBELET: 5e6, PROMETHEUS: 7e8}
-    found = []
-    for each in steps:
-        now += each.gap
-        own[each.source] += each.own_gap
-        found.append(MemorySample(each.source, now, own[each.source], each.interval, **each.values))
-    return found
-
-
-def after(samples: Sequence[MemorySample], settings: DetectorSettings) -> DetectorState:
-    state = NOTHING_KNOWN
-    for sample in samples:
-        state = step(state, sample, settings)
-    return state
-
-
-def seen(samples: Sequence[MemorySample], settings: DetectorSettings, *, later: float = 0) -> NodeView:
-    return view_of(after(samples, settings), now=samples[-1].arrived_at + later, settings=settings)
+def test_the_histories_reach_what_the_properties_are_about(happens: Callable[[History], bool]) -> None:
+    """A property of evictions says nothing over histories without one."""
+    quick = hypothesis_settings(max_examples=200, phases=[HypothesisPhase.generate])
+    assert happens(find(histories, happens, settings=quick))
 
 
 def advanced(samples: Sequence[MemorySample]) -> list[MemorySample]:
@@ -156,35 +101,30 @@ def says(sample: MemorySample, axis: Axis) -> bool:
 
 @given(histories, measuring, st.sampled_from([0, 1, 20, 26, 50, 121]))
 def test_no_eviction_without_two_fresh_samples(
-    steps: list[Step], settings: DetectorSettings, later: int
+    history: History, settings: DetectorSettings, later: int
 ) -> None:
-    samples = samples_of(steps)
-    now = samples[-1].arrived_at + later
-    for each in seen(samples, settings, later=later).evictable:
-        evidence = [
-            sample
-            for sample in advanced(samples)
-            if sample.source == each.source
-            and says(sample, each.axis)
-            and now - sample.arrived_at <= EVIDENCE_SECONDS
-        ]
-        assert len(evidence) >= 2
-        assert now - evidence[-1].arrived_at <= 25
-
-
-def test_two_fresh_samples_are_enough() -> None:
-    """The property above says something: an eviction does follow from two samples, and not from one."""
-    steps = [Step(10, 10, KUBELET, {"commit_total": 23.5 * GIB, "commit_limit": CEILING})] * 3
-    samples = samples_of(steps)
-    assert [each.axis for each in seen(samples, KUBELET_ONLY).evictable] == [Axis.COMMIT]
-    assert seen(samples[:2], KUBELET_ONLY).evictable == ()
+    samples = history.samples
+    state = NOTHING_KNOWN
+    for count, latest in enumerate(samples, start=1):
+        state = step(state, latest, settings)
+        now = latest.arrived_at + later
+        for each in view_of(state, now=now, settings=settings).evictable:
+            evidence = [
+                sample
+                for sample in advanced(samples[:count])
+                if sample.source == each.source
+                and says(sample, each.axis)
+                and now - sample.arrived_at <= EVIDENCE_SECONDS
+            ]
+            assert len(evidence) >= 2
+            assert now - evidence[-1].arrived_at <= 25
 
 
 @given(histories, settings, st.data())
 def test_more_commit_in_the_last_sample_never_lowers_a_level(
-    steps: list[Step], settings: DetectorSettings, data: st.DataObject
+    history: History, settings: DetectorSettings, data: st.DataObject
 ) -> None:
-    *before, last = samples_of(steps)
+    *before, last = history.samples
     assume(last.commit_total is not None and last.commit_total < CEILING)
     assert last.commit_total is not None
     more = data.draw(amounts)
@@ -196,9 +136,9 @@ def test_more_commit_in_the_last_sample_never_lowers_a_level(
 
 @given(histories, settings, st.data())
 def test_less_memory_and_more_paging_in_the_last_sample_never_lower_a_level(
-    steps: list[Step], settings: DetectorSettings, data: st.DataObject
+    history: History, settings: DetectorSettings, data: st.DataObject
 ) -> None:
-    *before, last = samples_of(steps)
+    *before, last = history.samples
     assume(last.physical_available is not None and 0 <= last.physical_available <= RAM)
     assert last.physical_available is not None
     worse = replace(
@@ -211,11 +151,11 @@ def test_less_memory_and_more_paging_in_the_last_sample_never_lower_a_level(
     assert now.axes[Axis.PHYSICAL].held >= was.axes[Axis.PHYSICAL].held
 
 
-@given(st.lists(any_step, min_size=3, max_size=30), settings, amounts)
+@given(histories, settings, amounts)
 def test_more_commit_in_all_samples_never_lowers_a_level(
-    steps: list[Step], settings: DetectorSettings, more: float
+    history: History, settings: DetectorSettings, more: float
 ) -> None:
-    samples = samples_of(steps)
+    samples = history.samples
     worse = [replace(each, commit_total=(each.commit_total or 0) + more) for each in samples]
     assert max_commit(worse) >= max_commit(samples)
     was, now = seen(samples, settings), seen(worse, settings)
@@ -228,9 +168,9 @@ def max_commit(samples: Sequence[MemorySample]) -> float:
 
 @given(histories, settings, st.integers(-(2**30), 2**30), st.integers(-(2**20), 2**20))
 def test_shifting_all_times_by_a_constant_changes_nothing(
-    steps: list[Step], settings: DetectorSettings, ours: int, theirs: int
+    history: History, settings: DetectorSettings, ours: int, theirs: int
 ) -> None:
-    samples = samples_of(steps)
+    samples = history.samples
     shifted = [
         replace(each, arrived_at=each.arrived_at + ours, taken_at=(each.taken_at or 0) + theirs)
         for each in samples
@@ -255,50 +195,41 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
     assert told(seen(shifted, settings), ours) == told(seen(samples, settings), 0)
 
 
-NOTHING: Final = {
-    "commit_total": None,
-    "commit_limit": None,
-    "physical_total": None,
-    "physical_available": None,
-    "proxy_available": None,
-}
-
-
 @given(histories, settings, st.sampled_from(GARBAGE))
 def test_what_is_unknown_never_evicts(
-    steps: list[Step], settings: DetectorSettings, garbage: float | None
+    history: History, settings: DetectorSettings, garbage: float | None
 ) -> None:
     """After an unknown sample of each source, the samples before it are no evidence any more."""
     samples = samples_of(
-        [*steps, *(Step(1, 1, source, dict.fromkeys(NOTHING, garbage)) for source in settings.sources)]
+        [
+            *history.steps,
+            *(Step(1, 1, source, dict.fromkeys(MEASURED, garbage)) for source in settings.sources),
+        ]
     )
     assert seen(samples, settings).evictable == ()
 
 
 @given(histories, settings, st.sampled_from([each for each in GARBAGE if each != -1]))
 def test_without_its_own_time_a_sample_is_no_evidence(
-    steps: list[Step], settings: DetectorSettings, garbage: float | None
+    history: History, settings: DetectorSettings, garbage: float | None
 ) -> None:
-    samples = [replace(each, taken_at=garbage) for each in samples_of(steps)]
+    samples = [replace(each, taken_at=garbage) for each in history.samples]
     assert after(samples, settings) == replace(NOTHING_KNOWN, seen_at=after(samples, settings).seen_at)
 
 
 @given(histories, settings)
-def test_silence_leads_to_unknown_and_removes_no_signal(
-    steps: list[Step], settings: DetectorSettings
-) -> None:
-    samples = samples_of(steps)
+def test_silence_leads_to_unknown_and_removes_no_signal(history: History, settings: DetectorSettings) -> None:
+    samples = history.samples
     silent = seen(samples, settings, later=121)
     assert silent.level is None
     assert silent.evictable == ()
     assert silent.is_signalled == seen(samples, settings).is_signalled
 
 
-@given(st.lists(st.one_of(any_step, hard_step), min_size=10, max_size=80))
-def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(steps: list[Step]) -> None:
-    steps = [replace(each, own_gap=10, source=KUBELET) for each in steps]
+@given(histories)
+def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(history: History) -> None:
     state, held, clear_since = NOTHING_KNOWN, Level.NORMAL, dict.fromkeys(LINES, 0.0)
-    for sample in samples_of(steps):
+    for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         axis = state.axes[Axis.COMMIT]
         if axis.at != sample.arrived_at or axis.reading is None:
@@ -313,10 +244,10 @@ def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(steps: l
 
 @given(histories, settings)
 def test_the_signal_never_flips_faster_than_once_a_minute(
-    steps: list[Step], settings: DetectorSettings
+    history: History, settings: DetectorSettings
 ) -> None:
     state, flips = NOTHING_KNOWN, list[float]()
-    for sample in samples_of(steps):
+    for sample in history.samples:
         before = state.signal.is_on
         state = step(state, sample, settings)
         if state.signal.is_on is not before:
@@ -350,13 +281,12 @@ any_sample = st.builds(
 )
 
 
-@given(st.lists(st.one_of(any_sample, any_step), max_size=30), settings, st.integers(0, 10**4))
+@given(st.lists(any_sample, max_size=20), histories, settings, st.integers(0, 10**4))
 def test_no_number_makes_it_raise(
-    given_samples: list[MemorySample | Step], settings: DetectorSettings, now: int
+    strange: list[MemorySample], history: History, settings: DetectorSettings, now: int
 ) -> None:
     state = NOTHING_KNOWN
-    for number, each in enumerate(given_samples):
-        sample = samples_of([each])[0] if isinstance(each, Step) else each
+    for number, sample in enumerate([*strange, *history.samples, *strange]):
         state = step(state, sample, settings)
         state = eviction_begun(state, uid=str(number), share=GIB)
         state = eviction_gone(state, uid=str(number), at=now)
@@ -365,9 +295,10 @@ def test_no_number_makes_it_raise(
         assert view.is_hot in {True, False}
 
 
-@given(st.lists(hard_step, min_size=100, max_size=120))
-def test_what_is_remembered_of_a_node_is_bounded(steps: list[Step]) -> None:
-    state = after(samples_of([replace(each, own_gap=10) for each in steps]), BOTH)
+@given(st.lists(histories, min_size=4, max_size=4), st.sampled_from([1, 10, 60]))
+def test_what_is_remembered_of_a_node_is_bounded(parts: list[History], gap: int) -> None:
+    steps = [replace(each, gap=gap, own_gap=2 * gap, interval=gap) for part in parts for each in part.steps]
+    state = after(samples_of(steps), BOTH)
     assert all(len(axis.points) <= 32 for axis in state.axes.values())
     assert len(state.growth.splits) <= 7
     assert set(state.sources) <= {KUBELET, PROMETHEUS}
