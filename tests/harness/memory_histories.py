@@ -35,7 +35,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Phase:
-    """Some samples of the same kind: ``used`` GiB of commit, ``free`` GiB of RAM, ``reads`` a second."""
+    """Some samples of the same kind: ``used`` GiB of commit, ``free`` GiB of RAM, ``reads`` a second.
+
+    One comes each ``interval``, from one source after the other; where it ``is_frozen``, with an old time.
+    """
 
     count: int
     used: float
@@ -43,11 +46,20 @@ class Phase:
     reads: int
     sources: tuple[str, ...] = (KUBELET,)
     knows_pods: bool = True
+    interval: int = 10
+    is_frozen: bool = False
 
     def steps(self) -> list[Step]:
         """Return them, a little uneven."""
+        own_gap = 0 if self.is_frozen else self.interval * len(self.sources)
         return [
-            Step(10, 10 * len(self.sources), self.sources[number % len(self.sources)], self._values(number))
+            Step(
+                self.interval,
+                own_gap,
+                self.sources[number % len(self.sources)],
+                self._values(number),
+                self.interval,
+            )
             for number in range(self.count)
         ]
 
@@ -104,12 +116,14 @@ class History:
 
 phases = st.builds(
     Phase,
-    count=st.sampled_from([1, 2, 3, 11, 40]),
+    count=st.sampled_from([1, 2, 3, 8, 11, 40]),
     used=st.sampled_from([8.0, 12.0, 19.5, 21.3, 22.3, 22.3, 23.5, 23.5]),
     free=st.sampled_from([0.4, 0.5, 1.3, 2.3, 8.0]),
     reads=st.sampled_from([0, 400, 3000, 3000]),
     sources=st.sampled_from([(KUBELET,), (KUBELET,), (PROMETHEUS,), (KUBELET, PROMETHEUS)]),
     knows_pods=st.sampled_from([True, True, False]),
+    interval=st.sampled_from([10, 10, 10, 30]),
+    is_frozen=st.sampled_from([False, False, False, True]),
 )
 faults = st.builds(
     Fault,
@@ -122,8 +136,13 @@ faults = st.builds(
     ),
 )
 recoveries = st.builds(
-    lambda phase, rest: (phase, replace(phase, count=40, used=12.0, free=8.0, reads=0), *rest),
+    lambda phase, used, rest: (
+        replace(phase, is_frozen=False),
+        replace(phase, is_frozen=False, count=40, used=used, free=8.0, reads=0),
+        *rest,
+    ),
     phases,
+    st.sampled_from([12.0, 12.0, 18.9, 21.3]),
     st.lists(phases, max_size=1),
 )
 """Some phase, and a calm one of the same sources that is long enough to leave its level."""

@@ -89,35 +89,31 @@ def advanced(samples: Sequence[MemorySample]) -> list[MemorySample]:
     return found
 
 
-def says(sample: MemorySample, axis: Axis) -> bool:
-    """Whether a sample has what the axis needs."""
-    names = {
-        Axis.COMMIT: ("commit_total", "commit_limit"),
-        Axis.PHYSICAL: ("physical_total", "physical_available"),
-    }
-    found = [getattr(sample, name) for name in names[axis]]
-    return all(each is not None and each == each and 0 <= each < 2**60 for each in found)
+def shows_pressure(sample: MemorySample, axis: Axis) -> bool:
+    """Whether a sample is over the line of Soft, or beyond it."""
+    if axis is Axis.COMMIT:
+        used = sample.commit_total
+        return sample.commit_limit == CEILING and used is not None and 0.9 * CEILING < used < 2**53
+    free = sample.physical_available
+    return sample.physical_total == RAM and free is not None and 0 <= free < 0.1 * RAM
 
 
 @given(histories, measuring, st.sampled_from([0, 1, 20, 26, 50, 121]))
 def test_no_eviction_without_two_fresh_samples(
     history: History, settings: DetectorSettings, later: int
 ) -> None:
+    """The last two of the source whose own time has advanced, both over the line of Soft."""
     samples = history.samples
     state = NOTHING_KNOWN
     for count, latest in enumerate(samples, start=1):
         state = step(state, latest, settings)
         now = latest.arrived_at + later
         for each in view_of(state, now=now, settings=settings).evictable:
-            evidence = [
-                sample
-                for sample in advanced(samples[:count])
-                if sample.source == each.source
-                and says(sample, each.axis)
-                and now - sample.arrived_at <= EVIDENCE_SECONDS
-            ]
-            assert len(evidence) >= 2
-            assert now - evidence[-1].arrived_at <= 25
+            evidence = [sample for sample in advanced(samples[:count]) if sample.source == each.source][-2:]
+            assert len(evidence) == 2
+            assert all(shows_pressure(sample, each.axis) for sample in evidence)
+            assert all(now - sample.arrived_at <= EVIDENCE_SECONDS for sample in evidence)
+            assert now - evidence[-1].arrived_at <= 2.5 * evidence[-1].interval_seconds
 
 
 @given(histories, settings, st.data())
