@@ -48,7 +48,7 @@ class Signal:
 
 def signalled(signal: Signal, axes: Iterable[AxisState], *, at: float, hold: float) -> Signal:
     """Return ``signal`` after a fresh sample; ``hold`` is for how long an unknown one has to be calm."""
-    latches = [(level, axis.latches[level]) for axis in axes for level in SIGNALLED if level in axis.latches]
+    latches = [(level, axis.latches[level]) for axis in axes for level in SIGNALLED]
     calm_since: float | None = None
     if all(latch.since is None for _, latch in latches):
         is_gap = signal.at is None or at - signal.at > FRESH_SECONDS
