@@ -14,7 +14,7 @@ import winpool
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
-PURE = ("api", "contract", "objects", "ownership", "pods", "report", "support")
+PURE = ("api", "contract", "memory", "objects", "ownership", "pods", "report", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `cluster/`, `feed/`, `app.py` and `serve/` know of it."""
 

@@ -24,7 +24,7 @@ A_ROOM_MORE: Final = "from winpool.rooms import RoomResult\n"
 def test_the_rooms_share_one_line_of_the_layers() -> None:
     """Packages on one line, with | between them, may not import each other."""
     [layers] = [each["layers"] for each in CONTRACTS if each["type"] == "layers"]
-    assert PACKAGES in [set(line.split(" | ")) for line in layers]
+    assert any(set(line.split(" | ")) >= PACKAGES for line in layers)
 
 
 def test_each_room_is_among_the_pure_packages() -> None:
@@ -63,7 +63,7 @@ def test_a_room_that_imports_another_is_found(
     path = winpool / importer
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
     # As CONTRIBUTING says a new room has to be written there.
-    listed = CONFIGURATION.replace('  "winpool.contract",\n', '  "winpool.contract | winpool.yours",\n')
+    listed = CONFIGURATION.replace('  "winpool.contract | ', '  "winpool.contract | winpool.yours | ')
     assert listed != CONFIGURATION
     (tmp_path / "pyproject.toml").write_text(listed, encoding="utf-8")
 

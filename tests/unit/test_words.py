@@ -59,6 +59,7 @@ MESSAGES: Final = [
     for place in (
         "report",
         "contract",
+        "memory",
         "support",
         "cli",
         "__main__.py",
@@ -99,7 +100,7 @@ PROGRAMS: Final = [*sorted((ROOT / "demo").glob("*.py")), *sorted((ROOT / "tests
 """What `make up`, `make demo` and `python -m testbed` print."""
 
 PARTS: Final = (
-    *("control", "cluster", "feed", "serve", "ownership", "contract", "support", "objects", "pods"),
+    *("control", "cluster", "feed", "serve", "ownership", "contract", "memory", "support", "objects", "pods"),
     *sorted(path.name for path in SOURCE.glob("*.py")),
 )
 """Packages and modules whose log messages, docstrings and comments are plain."""

@@ -1,0 +1,220 @@
+"""Levels by their numbers: what each axis needs, and what it does not claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.memory import (
+    BOTH,
+    CEILING,
+    EXPORTER_ONLY,
+    GIB,
+    KUBELET,
+    PROMETHEUS,
+    RAM,
+    Watched,
+    available,
+    committed,
+)
+from winpool.memory.levels import Axis, Level
+from winpool.memory.settings import DetectorSettings, PageFile, PageFilePolicy
+
+UNKNOWN_FILE = PageFile()
+FIXED = PageFile(PageFilePolicy.FIXED, 8 * GIB)
+MANAGED = PageFile(PageFilePolicy.SYSTEM_MANAGED, 16 * GIB)
+
+
+def level_of(axis: Axis, settings: DetectorSettings, source: str, **values: Any) -> Level | None:
+    node = Watched(settings, source)
+    node.start(**values)
+    node.poll(**values)
+    return node.axis(axis).level
+
+
+@pytest.mark.parametrize(
+    ("used", "level"),
+    [
+        (19.1, Level.NORMAL),
+        (19.3, Level.WARNING),
+        (21.5, Level.WARNING),
+        (21.7, Level.SOFT),
+        (23.0, Level.SOFT),
+        (23.1, Level.HARD),
+        (24.0, Level.HARD),
+        (25.0, Level.HARD),
+    ],
+)
+def test_commit_goes_by_what_is_left_below_the_ceiling(used: float, level: Level) -> None:
+    assert level_of(Axis.COMMIT, BOTH, KUBELET, **committed(used)) is level
+
+
+def test_on_a_large_machine_hard_begins_at_three_percent() -> None:
+    values = {"commit_limit": 200 * GIB, "commit_total": 195 * GIB}
+    assert level_of(Axis.COMMIT, BOTH, KUBELET, **values) is Level.HARD
+
+
+@pytest.mark.parametrize(
+    ("free", "reads", "written", "level"),
+    [
+        (2.5, 0, 0, Level.NORMAL),
+        (2.3, 0, 0, Level.WARNING),
+        (0.1, 0, 0, Level.WARNING),
+        (1.5, 400, 0, Level.WARNING),
+        (1.5, 200, 500, Level.WARNING),
+        (1.5, 400, 500, Level.SOFT),
+        (1.5, 5000, 500, Level.SOFT),
+        (0.7, 900, 0, Level.WARNING),
+        (0.7, 1100, 0, Level.HARD),
+        (0.7, None, 500, Level.WARNING),
+        (1.5, 400, None, Level.WARNING),
+        (3.0, 5000, 5000, Level.NORMAL),
+        (16.0, 0, 0, Level.NORMAL),
+        (16.1, 0, 0, None),
+    ],
+    ids=str,
+)
+def test_physical_needs_paging_as_well_as_little_memory(
+    free: float, reads: float | None, written: float | None, level: Level | None
+) -> None:
+    values = available(free, hard_reads_per_second=reads, write_out_per_second=written)
+    assert level_of(Axis.PHYSICAL, EXPORTER_ONLY, PROMETHEUS, **values) is level
+
+
+@pytest.mark.parametrize(("rise", "level"), [(10, Level.WARNING), (60, Level.SOFT)])
+def test_a_standby_list_that_is_consumed_faster_counts_as_written_out(rise: int, level: Level) -> None:
+    node = Watched(EXPORTER_ONLY, PROMETHEUS)
+    for number in range(5):
+        values = available(1.5, hard_reads_per_second=400, repurposed_per_second=1000 + rise * number)
+        node.poll(**values)
+    assert node.physical() is level
+
+
+@pytest.mark.parametrize(
+    ("page_file", "limit", "ram", "whole"),
+    [
+        (UNKNOWN_FILE, CEILING, RAM, CEILING),
+        (UNKNOWN_FILE, None, RAM, None),
+        (FIXED, 23 * GIB, RAM, 23 * GIB),
+        (FIXED, None, RAM, 24 * GIB),
+        (FIXED, 23 * GIB, None, 23 * GIB),
+        (FIXED, None, None, None),
+        (MANAGED, CEILING, RAM, 32 * GIB),
+        (MANAGED, 33 * GIB, RAM, 33 * GIB),
+        (MANAGED, None, RAM, 32 * GIB),
+        (MANAGED, CEILING, None, None),
+        (UNKNOWN_FILE, 0, RAM, None),
+    ],
+    ids=str,
+)
+def test_the_ceiling_depends_on_what_is_known_of_the_page_file(
+    page_file: PageFile, limit: float | None, ram: float | None, whole: float | None
+) -> None:
+    node = Watched(DetectorSettings(page_file=page_file))
+    node.polls(2, commit_total=10 * GIB, commit_limit=limit, physical_total=ram)
+    axis = node.axis(Axis.COMMIT)
+    assert (axis.reading.whole if axis.reading else None) == whole
+    assert (axis.level is None) == (whole is None)
+
+
+def test_an_old_kubelet_with_an_unknown_page_file_leaves_commit_unknown() -> None:
+    """Kubelets before 1.31 report what is committed, and no limit."""
+    node = Watched()
+    node.polls(10, commit_total=20 * GIB, physical_total=RAM, proxy_available=10 * GIB)
+    assert node.commit() is None
+    assert node.view().level is Level.NORMAL
+    assert node.view().evictable == ()
+
+
+def test_the_estimate_alone_signals_after_a_minute_and_never_evicts() -> None:
+    node = Watched()
+    values = {"physical_total": RAM, "proxy_available": 1.9 * GIB}
+    node.start(**values)
+    assert node.polls(6, **values).is_signalled is None
+    view = node.poll(**values)
+    assert view.is_signalled is True
+    assert view.level is Level.PROXY_ONLY
+    assert node.polls(60, **values).evictable == ()
+
+
+def test_the_estimate_is_corrected_by_what_an_exporter_has_shown() -> None:
+    """With 3 GiB of the kernel, 3.2 GiB by the kubelet are 0.2; with the operator's own 1.5 they are 1.7."""
+    node = Watched(BOTH)
+    kubelet = {"physical_total": RAM, "proxy_available": 13 * GIB}
+    for _ in range(40):
+        node.poll(**kubelet)
+        node.poll(source=PROMETHEUS, **available(10))
+    for _ in range(5):
+        node.poll(**kubelet | {"proxy_available": 3.2 * GIB})
+    assert node.physical() is Level.PROXY_ONLY
+
+
+def test_nothing_is_learnt_of_the_estimate_while_memory_is_short() -> None:
+    node = Watched(BOTH)
+    before = node.state.overhead
+    for _ in range(10):
+        node.poll(physical_total=RAM, proxy_available=12 * GIB)
+        node.poll(source=PROMETHEUS, **available(0.5, hard_reads_per_second=3000))
+    assert node.physical() is Level.HARD
+    assert node.state.overhead == before
+
+
+def test_an_estimate_does_not_end_what_was_measured() -> None:
+    """Private working sets are trimmed while memory is short, so the kubelet then reports more available."""
+    node = Watched(BOTH)
+    paging = available(0.5, hard_reads_per_second=3000)
+    for _ in range(5):
+        node.poll(source=PROMETHEUS, **paging)
+    assert node.physical() is Level.HARD
+    node.polls(60, physical_total=RAM, proxy_available=12 * GIB)
+    assert node.physical() is None
+    assert node.view().level is None
+    assert node.view().is_signalled is True
+    assert node.view().evictable == ()
+
+
+def test_each_axis_is_read_from_the_first_source_that_has_it() -> None:
+    node = Watched(BOTH)
+    for _ in range(3):
+        node.poll(**committed(10, proxy_available=12 * GIB))
+        node.poll(source=PROMETHEUS, **committed(11), physical_available=10 * GIB)
+    axes = node.view().axes
+    assert {axis: axes[axis].source for axis in Axis} == {Axis.COMMIT: KUBELET, Axis.PHYSICAL: PROMETHEUS}
+    reading = axes[Axis.COMMIT].reading
+    assert reading is not None
+    assert reading.used == 10 * GIB
+
+
+def test_another_source_takes_over_when_the_first_is_no_longer_fresh() -> None:
+    node = Watched(BOTH)
+    for _ in range(3):
+        node.poll(**committed(10))
+        node.poll(source=PROMETHEUS, **committed(11))
+    node.poll(source=PROMETHEUS, **committed(11))
+    assert node.axis(Axis.COMMIT).source == KUBELET
+    node.poll(source=PROMETHEUS, **committed(11))
+    assert node.axis(Axis.COMMIT).source == PROMETHEUS
+    assert node.commit() is Level.NORMAL
+
+
+def test_an_axis_that_is_lost_while_it_was_worse_makes_the_node_unknown() -> None:
+    node = Watched(BOTH)
+    for _ in range(5):
+        node.poll(**committed(22.5))
+        node.poll(source=PROMETHEUS, **available(10))
+    assert node.view().level is Level.SOFT
+    node.polls(13, source=PROMETHEUS, **available(10))
+    assert node.physical() is Level.NORMAL
+    assert node.view().level is None
+    assert node.view().worst is None
+    assert node.view().is_hot
+
+
+@pytest.mark.parametrize(("per_poll", "is_hot"), [(0.0, False), (0.05, False), (0.08, True)])
+def test_a_node_is_hot_half_an_hour_before_it_is_exhausted(per_poll: float, is_hot: bool) -> None:
+    node = Watched()
+    for number in range(6):
+        node.poll(**committed(10 + per_poll * number))
+    assert node.commit() is Level.NORMAL
+    assert node.view().is_hot is is_hot

@@ -1,0 +1,110 @@
+"""The trend: what turns it, what does not, and when memory is exhausted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.memory import BOTH, GIB, PROMETHEUS, Watched, committed
+from winpool.memory.levels import Axis, Level
+from winpool.memory.slope import Point, seconds_left, slope_of, with_point
+
+
+def points_of(*used: float, whole: float = 1000, seconds: float = 10) -> tuple[Point, ...]:
+    return tuple(Point(seconds * number, whole - each, each) for number, each in enumerate(used))
+
+
+@pytest.mark.parametrize(
+    ("used", "slope"),
+    [
+        ((0, 10, 20), None),
+        ((0, 10, 20, 30), 1.0),
+        ((5, 5, 5, 5), 0.0),
+        ((0, 10, 20, 30, 40, 50, 60, 900), 1.0),
+        ((0, 10, 20, 0, 40, 50, 60), 1.0),
+    ],
+    ids=["three-are-too-few", "steady", "flat", "an-outlier-at-the-end", "an-outlier-in-the-middle"],
+)
+def test_a_single_outlier_does_not_turn_the_slope(used: tuple[float, ...], slope: float | None) -> None:
+    found = slope_of([(each.at, each.used) for each in points_of(*used)])
+    assert found == (None if slope is None else pytest.approx(slope, abs=0.2))
+
+
+@pytest.mark.parametrize(
+    ("used", "left"),
+    [((0, 10, 20, 30), 970), ((5, 5, 5, 5), math.inf), ((9, 8, 7, 6), math.inf), ((1, 2), None)],
+)
+def test_memory_is_exhausted_when_the_trend_reaches_the_ceiling(
+    used: tuple[float, ...], left: float | None
+) -> None:
+    assert seconds_left(points_of(*used)) == left
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(10, 19), (60, 5), (1, 32), (45, 5), (40, 5), (30, 7)])
+def test_the_trend_is_of_three_minutes_or_five_samples(seconds: float, kept: int) -> None:
+    points: tuple[Point, ...] = ()
+    for number in range(60):
+        points = with_point(points, Point(seconds * number, 0, 0))
+    assert len(points) == kept
+    assert points[-1].at == seconds * 59
+
+
+@given(st.lists(st.integers(0, 1000), min_size=4, max_size=19), st.integers(0, 1000))
+def test_more_in_the_last_point_never_makes_the_trend_flatter(used: list[int], more: int) -> None:
+    before = slope_of([(each.at, each.used) for each in points_of(*used)])
+    after = slope_of([(each.at, each.used) for each in points_of(*used[:-1], used[-1] + more)])
+    assert before is not None
+    assert after is not None
+    assert after >= before
+
+
+def test_a_leak_is_a_warning_a_quarter_of_an_hour_before_the_end() -> None:
+    node = Watched()
+    for number in range(6):
+        node.poll(**committed(12 + 0.1 * number))
+    assert node.commit() is Level.NORMAL
+    for number in range(6, 12):
+        node.poll(**committed(12 + 0.2 * number))
+    axis = node.axis(Axis.COMMIT)
+    assert axis.level is Level.WARNING
+    assert axis.seconds_left is not None
+    assert axis.seconds_left < 900
+
+
+def test_above_soft_two_minutes_to_the_end_are_hard() -> None:
+    node = Watched()
+    for number in range(8):
+        node.poll(**committed(20 + 0.28 * number))
+    assert node.axis(Axis.COMMIT).seconds_left == pytest.approx((24 - 20 - 0.28 * 7) / 0.028, rel=0.01)
+    assert node.commit() is Level.HARD
+
+
+def test_below_soft_they_are_a_warning() -> None:
+    """A burst of 1.2 GiB in ten seconds may be all that a process needs."""
+    node = Watched()
+    for number in range(8):
+        node.poll(**committed(12 + 1.2 * number))
+    assert node.axis(Axis.COMMIT).seconds_left == pytest.approx((24 - 12 - 1.2 * 7) / 0.12, rel=0.01)
+    assert node.commit() is Level.WARNING
+
+
+def test_a_page_file_that_is_extended_is_no_trend() -> None:
+    node = Watched()
+    for number in range(8):
+        node.poll(**committed(10, commit_limit=(20 + number) * GIB))
+    assert node.axis(Axis.COMMIT).seconds_left == math.inf
+
+
+def test_another_source_has_a_trend_of_its_own() -> None:
+    node = Watched(BOTH)
+    for number in range(6):
+        node.poll(**committed(10 + number / 8))
+    assert node.axis(Axis.COMMIT).seconds_left is not None
+    node.polls(2, source=PROMETHEUS, after=30, interval=30, **committed(10.75))
+    axis = node.axis(Axis.COMMIT)
+    assert axis.source == PROMETHEUS
+    assert axis.seconds_left is None
+    assert len(node.state.axes[Axis.COMMIT].points) == 1

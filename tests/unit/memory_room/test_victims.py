@@ -1,0 +1,190 @@
+"""Which pod goes first, and which never goes."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.memory import GIB, MIB
+from winpool.memory.candidates import Behavior, Candidate, Exclusion, Protection
+from winpool.memory.levels import Axis
+from winpool.memory.victims import Basis, Choice, choose
+
+
+def a_pod(name: str, commit: float | None = 2.0, **more: Any) -> Candidate:
+    """Return a pod that may be evicted, with GiB that it has committed and half of it in RAM."""
+    used = None if commit is None else commit * GIB
+    defaults: dict[str, Any] = {
+        "owner_kind": "ReplicaSet",
+        "age_seconds": 3600,
+        "commit": used,
+        "working_set": None if used is None else used / 2,
+    }
+    return Candidate("default", name, f"uid-{name}", **(defaults | more))
+
+
+def chosen(*pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, **more: Any) -> Choice:
+    return choose(pods, axis=axis, missing=missing * GIB, protection=Protection(**more))
+
+
+def name_of(choice: Choice) -> str | None:
+    return choice.victim.name if choice.victim else None
+
+
+def test_the_smallest_pod_that_suffices_goes_first() -> None:
+    found = chosen(a_pod("hog", 8), a_pod("enough", 2), a_pod("small", 0.5))
+    assert name_of(found) == "enough"
+    assert found.usage == 2 * GIB
+    assert found.reason == (
+        "The pod has committed 2Gi, 2Gi more than it requests. "
+        "It is the smallest such pod whose eviction frees the 1Gi that the node is short of."
+    )
+
+
+def test_where_none_suffices_the_one_furthest_above_its_request_goes() -> None:
+    found = chosen(a_pod("large", 3, requests=2 * GIB), a_pod("greedy", 2), missing=5)
+    assert name_of(found) == "greedy"
+    assert found.reason.endswith(
+        "No such pod alone frees the 5Gi that the node is short of. It uses most above its request."
+    )
+
+
+def test_growth_of_two_minutes_counts_as_use() -> None:
+    assert name_of(chosen(a_pod("steady", 3), a_pod("leak", 2.5, commit_growth=GIB), missing=5)) == "leak"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (a_pod("above", 4), a_pod("within", 2, requests=2 * GIB, priority=-5)),
+        (a_pod("low", 4, priority=-1), a_pod("high", 2)),
+        (a_pod("low", 0.5, priority=-1), a_pod("high", 2)),
+        (a_pod("preferred", 4, behavior=Behavior.PREFER), a_pod("other", 2)),
+        (a_pod("low", 4, priority=-1), a_pod("preferred", 2, behavior=Behavior.PREFER)),
+        (a_pod("cheap", 2, deletion_cost=-1), a_pod("dear", 2)),
+        (a_pod("young", 2, age_seconds=200), a_pod("old", 2)),
+        (a_pod("a", 2), a_pod("b", 2)),
+    ],
+    ids=lambda pod: pod.name,
+)
+def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
+    assert name_of(chosen(first, second)) == first.name
+    assert name_of(chosen(second, first)) == first.name
+
+
+@pytest.mark.parametrize(
+    ("changes", "exclusion"),
+    [
+        ({"is_static": True}, Exclusion.STATIC),
+        ({"priority": 2_000_000_000}, Exclusion.SYSTEM_PRIORITY),
+        ({"owner_kind": "DaemonSet"}, Exclusion.DAEMON_SET),
+        ({"is_host_process": True}, Exclusion.HOST_PROCESS),
+        ({"owner_kind": ""}, Exclusion.NO_CONTROLLER),
+        ({"is_terminating": True}, Exclusion.TERMINATING),
+        ({"is_finished": True}, Exclusion.FINISHED),
+        ({"behavior": Behavior.NEVER}, Exclusion.RULE),
+        ({"namespace": "kube-system"}, Exclusion.SYSTEM_NAMESPACE),
+        ({"namespace": "kube-public"}, Exclusion.SYSTEM_NAMESPACE),
+        ({"namespace": "openshift-monitoring"}, Exclusion.SYSTEM_NAMESPACE),
+        ({"namespace": "winpool-system"}, Exclusion.SYSTEM_NAMESPACE),
+        ({"namespace": "protected"}, Exclusion.SYSTEM_NAMESPACE),
+        ({"age_seconds": 119}, Exclusion.TOO_YOUNG),
+        ({"age_seconds": math.nan}, Exclusion.TOO_YOUNG),
+        ({"is_blocked": True}, Exclusion.BUDGET),
+        ({"commit": None}, Exclusion.UNKNOWN_USAGE),
+        ({"commit": 0.0}, Exclusion.UNKNOWN_USAGE),
+        ({"commit": 2.0**63}, Exclusion.UNKNOWN_USAGE),
+        ({"commit": math.nan}, Exclusion.UNKNOWN_USAGE),
+        ({"commit": 40.0 * MIB}, Exclusion.TOO_SMALL),
+    ],
+    ids=str,
+)
+def test_a_pod_is_left_alone(changes: dict[str, Any], exclusion: Exclusion) -> None:
+    pod = replace(a_pod("left"), **changes)
+    other = a_pod("kept", 0.01)
+    found = chosen(pod, other, namespaces=frozenset({"protected"}))
+    assert found.victim is None
+    assert found.excluded == (
+        {exclusion: 2} if exclusion is Exclusion.TOO_SMALL else {exclusion: 1, Exclusion.TOO_SMALL: 1}
+    )
+    assert found.reason == "No pod of the node may be evicted."
+    assert name_of(chosen(pod, a_pod("instead"), namespaces=frozenset({"protected"}))) == "instead"
+
+
+def test_the_age_that_a_pod_needs_is_that_of_the_pool() -> None:
+    young = a_pod("young", age_seconds=50)
+    assert chosen(young).victim is None
+    assert name_of(chosen(young, min_pod_age_seconds=50)) == "young"
+
+
+@pytest.mark.parametrize(
+    ("axis", "has_commit", "basis", "name"),
+    [
+        (Axis.COMMIT, True, Basis.COMMIT, "commits"),
+        (Axis.COMMIT, False, Basis.WORKING_SET, "resides"),
+        (Axis.PHYSICAL, True, Basis.WORKING_SET, "resides"),
+    ],
+)
+def test_pods_are_compared_by_what_is_short_as_far_as_it_is_known(
+    axis: Axis, has_commit: bool, basis: Basis, name: str
+) -> None:
+    """One pod has committed 20 GiB and touches 1 of them, the other 4 and touches all."""
+    pods = [
+        a_pod("commits", 20.0, working_set=1.0 * GIB),
+        a_pod("resides", 4.0, working_set=4.0 * GIB),
+    ]
+    if not has_commit:
+        pods = [replace(each, commit=None) for each in pods]
+    found = chosen(*pods, axis=axis, missing=5)
+    assert (found.basis, name_of(found)) == (basis, name)
+
+
+def test_where_the_commit_of_some_pods_is_known_the_others_are_left_alone() -> None:
+    found = chosen(a_pod("known", 1), a_pod("unknown", None, working_set=9.0 * GIB))
+    assert name_of(found) == "known"
+    assert found.excluded == {Exclusion.UNKNOWN_USAGE: 1}
+
+
+candidates = st.builds(
+    a_pod,
+    st.uuids().map(str),
+    st.one_of(st.none(), st.integers(0, 32).map(lambda quarters: quarters / 4)),
+    priority=st.sampled_from([-1, 0, 2_000_000_000]),
+    owner_kind=st.sampled_from(["", "DaemonSet", "ReplicaSet", "ReplicaSet"]),
+    requests=st.sampled_from([0, GIB, 4 * GIB]),
+    is_host_process=st.sampled_from([False, False, True]),
+    is_static=st.sampled_from([False, False, True]),
+    is_blocked=st.sampled_from([False, False, True]),
+    behavior=st.sampled_from([None, *Behavior]),
+    age_seconds=st.sampled_from([10, 1000]),
+    deletion_cost=st.integers(-1, 1),
+)
+
+
+@given(st.lists(candidates, max_size=12), st.sampled_from(Axis), st.integers(0, 20), st.randoms())
+def test_a_victim_is_never_protected_and_does_not_depend_on_the_order_of_pods(
+    pods: Sequence[Candidate], axis: Axis, missing: int, shuffled: random.Random
+) -> None:
+    found = chosen(*pods, axis=axis, missing=missing)
+    again = list(pods)
+    shuffled.shuffle(again)
+    assert chosen(*again, axis=axis, missing=missing) == found
+    victim = found.victim
+    if victim is None:
+        assert sum(found.excluded.values()) == len(pods)
+        return
+    assert victim.owner_kind == "ReplicaSet"
+    assert {victim.is_host_process, victim.is_static, victim.is_blocked} == {False}
+    assert victim.behavior is not Behavior.NEVER
+    assert victim.priority < 2_000_000_000
+    assert victim.age_seconds >= 120
+    assert found.usage is not None
+    assert found.usage >= 0.05 * missing * GIB
+    assert found.usage > 0
