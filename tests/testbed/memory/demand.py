@@ -26,8 +26,8 @@ class Demand:
     """Read operations per second on files that are not in RAM."""
     outside_bytes: int = 0
     """Memory outside of the pod that it makes Windows lose."""
-    asks_again: bool = True
-    """Whether it asks again for what it was denied. A leak does not: that operation has failed."""
+    unrepeated_bytes: int = 0
+    """The part of commit that it does not ask for again once denied: what a failed operation would have leaked."""
 
 
 def seed_of(*parts: object) -> int:

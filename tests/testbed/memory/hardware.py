@@ -38,13 +38,14 @@ class FixedPageFile:
 class SystemManagedPageFile:
     """A page file that Windows extends when commit reaches 90 % of the limit.
 
-    It begins with RAM / 8 (at most 32 GiB) and grows up to three times RAM or 4 GiB, whichever is larger:
-    https://learn.microsoft.com/troubleshoot/windows-client/performance/introduction-to-the-page-file
+    It begins with RAM / 8 (at most 32 GiB) and grows up to three times RAM or 4 GiB, whichever is larger
+    (MicrosoftDocs/windows-itpro-docs, windows/client-management/determine-appropriate-page-file-size.md). That
+    it may also shrink is left out.
     """
 
     initial_bytes: int | None = None
     maximum_bytes: int | None = None
-    """A lower bound of its own. Windows has one too: an eighth of the volume."""
+    """Where it stops growing earlier, such as at an eighth of the volume."""
 
     def __post_init__(self) -> None:
         for each in ("initial_bytes", "maximum_bytes"):
@@ -98,8 +99,8 @@ class OsFootprint:
     """The part of it that the processes have written to."""
     shared_bytes: int = 800 * MIB
     """Code and mapped files: in RAM, not committed, in no private working set."""
-    modified_bytes: int = 64 * MIB
-    """Changed pages of files. Some are always on the way to the disk."""
+    modified_bytes: int = 200 * MIB
+    """On the modified list in any case: "typically, several hundred megabytes" (the same page)."""
     active: float = 0.3
     """The part of all that which is used again and again."""
 

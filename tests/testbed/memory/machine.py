@@ -32,8 +32,8 @@ _ROUNDING: Final = 1e-6
 """A moment that was computed by adding up seconds may miss a whole one by so much."""
 
 _NONPAGED_AT_MOST: Final = 0.75
-"""Of RAM: Windows denies the kernel more non-paged pool than that.
-https://learn.microsoft.com/windows/win32/memory/memory-limits-for-windows-releases"""
+"""Of RAM. Non-paged pool is denied where it would leave the rest of Windows no RAM to work in; where that is,
+Windows does not say."""
 
 _OS_USE_SECONDS: Final = 10.0
 """In which Windows uses the active part of its own memory once, like most pods."""
@@ -192,15 +192,9 @@ class Machine:
                 self._charge.release(-claim.asked)
                 claim.owner.commit += claim.asked
         asking = [claim for claim in claims if claim.asked > 0]
-        asked = [claim.asked for claim in asking]
         granted = self._charge.grant(self._permitted(asking))
-        denied = 0
-        for claim, wanted, got in zip(asking, asked, granted, strict=True):
-            claim.owner.commit += got
-            if got < wanted:
-                denied += 1
-                claim.lost += 0 if claim.asks_again else wanted - got
-        return bool(asking), denied
+        denied = [claim.grant(got) for claim, got in zip(asking, granted, strict=True)]
+        return bool(asking), sum(denied)
 
     def _permitted(self, asking: list[Claim]) -> list[int]:
         """Return what each asks for, cut where non-paged pool would be more than the kernel allows."""
@@ -215,12 +209,14 @@ class Machine:
         return permitted
 
     def _skip_until(self, last: int) -> None:
-        """Pass over the seconds before the next one in which somebody wants something else."""
-        second = self._second + _ROUNDING
-        events = (time for run in self._runs.values() for time in (run.begins, run.due, run.ends))
-        following = min([last, *(ceil(time - _ROUNDING) - 1 for time in events if second < time < inf)])
+        """Pass over the seconds before the next one in which somebody may want something else."""
+        begun = self._begun()
+        events = [run.due for run in begun]
+        events += [run.begins for run in self._runs.values() if run not in begun]
+        events += [run.ends for run in self._runs.values()]
+        following = min([last, *(ceil(time - _ROUNDING) - 1 for time in events if time < inf)])
         if following > self._second:
-            reads = sum(run.file_reads for run in self._begun())
+            reads = sum(run.file_reads for run in begun)
             self._memory.skip(following - self._second, file_reads=reads)
             self._second = following
 

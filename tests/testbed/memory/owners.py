@@ -19,7 +19,7 @@ class Kind(Enum):
     """Code and mapped files. They are on a disk in any case: no commit, no page file, nothing to write."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Owner:
     """Somebody who has memory, in pages.
 

@@ -53,7 +53,7 @@ def workload_of(content: Any, *, where: str) -> Workload:
     name = content.get(_NAME)
     model = WORKLOADS.get(name) if isinstance(name, str) else None
     if model is None:
-        given = f"{str(name)[:40]!r} is none" if _NAME in content else "it is missing"
+        given = f"there is no {str(name)[:40]!r}" if _NAME in content else "it is missing"
         raise WorkloadError(f"{where}: {_NAME}: {given}; write one of {', '.join(WORKLOADS)}")
     fields = {key: value for key, value in content.items() if key != _NAME}
     try:
@@ -84,7 +84,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the field {key[:40]!r} stands twice")
+            raise ValueError(f"the field {key[:40]!r} is given twice")
         found[key] = value
     return found
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
 from testbed.memory.owners import Kind, Owner
-from testbed.memory.pages import pages_of
+from testbed.memory.pages import PAGE_BYTES, pages_of
 from testbed.memory.workloads import LeaksInto, OsLeak, Workload
 
 if TYPE_CHECKING:
@@ -23,23 +23,31 @@ _OUTSIDE_ACTIVE: Final = 0.0
 """Nobody uses what Windows has lost."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Claim:
     """What one owner is asked to have, in pages."""
 
     owner: Owner
     wanted: int = 0
+    unrepeated: int = 0
+    """The part of it that is asked for once only."""
     lost: int = 0
-    """What it was denied and does not ask for again."""
-    asks_again: bool = True
+    """What of that was denied."""
 
     @property
     def asked(self) -> int:
         """Return what it asks for beyond what it has; below 0, what it gives back."""
         return self.wanted - self.lost - self.owner.commit
 
+    def grant(self, got: int) -> bool:
+        """Take what was granted; return whether that is less than what it asked for."""
+        denied = self.asked - got
+        self.owner.commit += got
+        self.lost = min(self.lost + denied, self.unrepeated)
+        return denied > 0
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Run:
     """A workload from its start to its end. Times are seconds since the start of the machine."""
 
@@ -66,7 +74,7 @@ class Run:
         outside = None
         if isinstance(workload, OsLeak):
             lost = Owner(kind=_KINDS[workload.into], active_share=_OUTSIDE_ACTIVE, use_seconds=1.0)
-            outside = Claim(lost, asks_again=False)
+            outside = Claim(lost)
         own = Claim(Owner(kind=Kind.POD, active_share=0.0, use_seconds=1.0))
         return cls(workload=workload, seed=seed, begins=begins, pod=pod, own=own, outside=outside)
 
@@ -77,11 +85,11 @@ class Run:
         demand = self.workload.demand(max(0.0, second - self.begins), seed=self.seed)
         self.due = self.begins + demand.until
         if self.outside is not None:
-            self.outside.wanted = pages_of(demand.outside_bytes)
+            self.outside.wanted = self.outside.unrepeated = pages_of(demand.outside_bytes)
         if self.pod is None:
             return
         self.own.wanted = pages_of(demand.commit_bytes)
-        self.own.asks_again = demand.asks_again
+        self.own.unrepeated = demand.unrepeated_bytes // PAGE_BYTES
         self.own.owner.active_share = demand.active
         self.own.owner.use_seconds = demand.use_seconds
         self.touched = demand.touched

@@ -57,7 +57,7 @@ class Workload(BaseModel):
         until: float = inf,
         outside: float = 0.0,
         storming: bool = False,
-        asks_again: bool = True,
+        unrepeated: float = 0.0,
     ) -> Demand:
         number = floor(elapsed / JITTER_SECONDS)
         deviation = self.jitter_percent / 100 * (2 * noise(seed, number) - 1)
@@ -72,7 +72,7 @@ class Workload(BaseModel):
             until=min(until, (number + 1) * JITTER_SECONDS) if self.jitter_percent else until,
             file_reads=self.file_reads_per_second,
             outside_bytes=int(outside),
-            asks_again=asks_again,
+            unrepeated_bytes=int(unrepeated),
         )
 
 
@@ -101,13 +101,9 @@ class Leak(Workload):
             return self._demand(elapsed, seed=seed, until=self.after_seconds)
         leaked = self.growth_per_minute * (elapsed - self.after_seconds) / 60
         most = inf if self.maximum is None else self.maximum - self.commit
-        return self._demand(
-            elapsed,
-            seed=seed,
-            added=min(leaked, most),
-            until=0 if leaked < most else inf,
-            asks_again=False,
-        )
+        added = min(leaked, most)
+        until = 0 if leaked < most else inf
+        return self._demand(elapsed, seed=seed, added=added, until=until, unrepeated=added)
 
 
 class Burst(Workload):
