@@ -184,6 +184,24 @@ def test_pages_that_are_in_use_do_not_fit_so_they_are_read_again_and_again() -> 
     assert made.truth(360).seconds_denied == 0
 
 
+def test_part_of_what_is_read_back_is_changed_and_written_again() -> None:
+    roomy = replace(AKS, page_file=FixedPageFile(size_bytes=64 * GIB))
+    made = machine([script("pageStorm", "18Gi")], hardware=roomy)
+    first, last = made.reading(600), made.reading(660)
+    written = last.pages_written_total - first.pages_written_total
+    assert written == pytest.approx((last.pages_read_total - first.pages_read_total) / 2, rel=0.1)
+
+
+def test_what_waits_to_be_written_is_written_when_the_pressure_is_over() -> None:
+    slow = replace(AKS, disk=Disk(write_bytes_per_second=2 * MIB))
+    cold = script("steady", "10Gi", touchedPercent=100, activePercent=5)
+    made = machine([cold, script("leak", "1Gi", growthPerMinute="600Mi")], hardware=slow)
+    made.stop("uid-p1", at=400)
+    assert made.reading(399).modified_page_list_bytes > OsFootprint().modified_bytes
+    assert made.reading(401).available_bytes > 3 * GIB
+    assert made.reading(9000).modified_page_list_bytes == OsFootprint().modified_bytes
+
+
 def test_a_noisy_neighbour_takes_the_working_set_of_a_quiet_pod() -> None:
     quiet = script("steady", "4Gi", activePercent=90)
     made = machine([quiet, script("pageStorm", "18Gi", afterSeconds=60)])
