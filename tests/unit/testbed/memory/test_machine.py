@@ -227,6 +227,12 @@ def test_reading_files_is_no_paging() -> None:
     assert made.truth(1600).seconds_lost == 0
 
 
+def test_files_are_read_no_faster_than_the_disk_can() -> None:
+    made = machine([script("steady", "4Gi", fileReadsPerSecond=9000)] * 2)
+    first, last = made.reading(1000), made.reading(1600)
+    assert last.page_reads_total - first.page_reads_total == 600 * 3200  # 80 % of the disk
+
+
 def test_reading_files_leaves_less_of_the_disk_for_paging() -> None:
     storm = script("pageStorm", "15.5Gi", afterSeconds=60)
     busy = {**storm, "fileReadsPerSecond": 3000}
@@ -285,6 +291,18 @@ def test_windows_can_lose_memory_without_any_pod() -> None:
     assert made.reading(60).pool_nonpaged_bytes == 250 * MIB
     assert made.reading(120).pool_nonpaged_bytes == 550 * MIB
     assert made.reading(120).pods == ()
+
+
+def test_windows_may_lose_memory_in_two_places_while_pods_come_and_go() -> None:
+    leak = workload(script("osLeak", growthPerMinute="60Mi"))
+    assert isinstance(leak, OsLeak)
+    made = machine([script("steady", "1Gi")] * 2)
+    made.lose_memory(leak, at=0)
+    for name in ("uid-p0", "uid-p1"):
+        made.stop(name, at=10)
+    made.step(20)
+    made.lose_memory(leak, at=60)
+    assert made.reading(120).pool_nonpaged_bytes == 250 * MIB + 180 * MIB
 
 
 def test_the_kernel_is_denied_more_non_paged_pool_than_leaves_room_for_windows() -> None:
