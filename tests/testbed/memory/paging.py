@@ -1,8 +1,8 @@
 """RAM: which of its pages are available, and how fast programs get those that they want.
 
 One call is one second. In it, in this order: pages that are no longer used go free; owners touch new pages
-and use their active ones, which is slow where these have to be read; working sets are trimmed while too little
-is available; modified pages are written; files are read.
+and use their active ones, which is slow where these have to be read; working sets are trimmed while too
+little is available; modified pages are written; files are read.
 """
 
 from __future__ import annotations
