@@ -1,0 +1,1 @@
+"""A model of a Windows machine's memory, without a clock, cluster or network. See ../README.md."""
