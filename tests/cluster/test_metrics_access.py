@@ -24,7 +24,7 @@ from harness.clock import Seconds
 from harness.operator import Operator
 from harness.waiting import eventually
 from harness.world import World
-from testbed.pki import VALIDITY
+from testbed.signing import VALIDITY
 from winpool.cluster.reviews import OF_ADDRESS_BURST, OF_ADDRESS_PER_SECOND, Reviews
 from winpool.serve.access import PERMITTED_SECONDS, Access
 

@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from testbed.control import address
 from testbed.errors import TestbedError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from testbed.winsim.endpoint.faults import EndpointName, FaultKind
     from testbed.winsim.roster import Family
 
 ASK_TIMEOUT_SECONDS: Final = 10.0
@@ -130,11 +131,20 @@ class FleetControl:
         nodes: int | str | Sequence[str],
         *,
         reserved_memory: str | None = None,
+        eviction_hard: str | None = None,
+        kube_reserved: str | None = None,
         os: Family | None = None,
         seed: int | str = 0,
     ) -> tuple[str, ...]:
-        """Stop kubelets and start them again, holding back so much memory from then on if given."""
-        given = {"reserved_memory": reserved_memory}
+        """Stop kubelets and start them again, holding back so much memory from then on if given.
+
+        The threshold of hard eviction and what is for Kubernetes are parts of what is held back.
+        """
+        given = {
+            "reserved_memory": reserved_memory,
+            "eviction_hard": eviction_hard,
+            "kube_reserved": kube_reserved,
+        }
         return self.act("restart", _selecting(nodes, os=os, seed=seed) | given)
 
     def set_pods_ready(
@@ -149,6 +159,23 @@ class FleetControl:
         """Have containers of DaemonSets or pods (NAMESPACE/NAME) be not Ready on nodes, or Ready again."""
         given = {"pods": list(pods), "ready": ready}
         return self.act("set_pods_ready", _selecting(nodes, os=os, seed=seed) | given)
+
+    def set_endpoint_fault(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        fault: FaultKind | Literal["none"],
+        endpoint: EndpointName = "kubelet",
+        seconds: float | None = None,
+        name: str = "",
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Have an endpoint of Windows nodes be broken in one way (``endpoint.faults``), or be well again."""
+        given: dict[str, Any] = {"fault": fault, "endpoint": endpoint, "name": name}
+        if seconds is not None:
+            given["seconds"] = seconds
+        return self.act("set_endpoint_fault", _selecting(nodes, os=os, seed=seed) | given)
 
     def set_ready(
         self,

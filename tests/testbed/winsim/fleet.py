@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from testbed.winsim.clock import Clock
+    from testbed.winsim.endpoint.faults import EndpointName, Fault
+    from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.objects import Node
     from testbed.winsim.plan import Plan
     from testbed.winsim.pods.steps import PodTiming
@@ -52,6 +54,7 @@ class Fleet:
         timing: Timing,
         pod_timing: PodTiming,
         say: Callable[[str], None],
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.open = asyncio.Event()
         self.ready = asyncio.Event()
@@ -60,6 +63,7 @@ class Fleet:
         self._seed = f"{server}|{plan.prefix}"
         self._clock = clock
         self._say = say
+        self._endpoint = endpoint
         self._census = Census()
         self._lives: Lives | None = None
         troubles = Troubles(clock=clock, say=say)
@@ -74,6 +78,7 @@ class Fleet:
             troubles=troubles,
             timing=pod_timing,
             seed=self._seed,
+            on_pod=endpoint.tenants.note if endpoint is not None else None,
         )
         self._environment = Environment(
             wire=wire, mirror=self._mirror, clock=clock, timing=timing, troubles=troubles
@@ -90,7 +95,15 @@ class Fleet:
             tasks.create_task(self._mirror.run())
             await self._mirror.synced.wait()
             tasks.create_task(self._pods.run())
-            self._lives = Lives(self._environment, census=self._census, pods=self._pods, tasks=tasks)
+            if self._endpoint is not None:
+                tasks.create_task(self._endpoint.run())
+            self._lives = Lives(
+                self._environment,
+                census=self._census,
+                pods=self._pods,
+                endpoint=self._endpoint,
+                tasks=tasks,
+            )
             if not self.roster.loaded:
                 self._enter_plan()
             for name, node in self._mirror.nodes.items():
@@ -152,7 +165,7 @@ class Fleet:
             labels=arrival.labels,
             taints=arrival.taints,
             samples=self._plan.samples,
-            memory=[each.but(size_ki=memory.size_ki, reserved_ki=memory.reserved_ki) for each in usual],
+            memory=[each.but(memory) for each in usual],
             ready_after=arrival.ready_after,
             unready_pods=arrival.unready_pods,
         )
@@ -174,7 +187,7 @@ class Fleet:
         self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY, ready_after: float = 0.0
     ) -> None:
         """Delete Nodes and start new machines under their names, with other memory where that is given."""
-        self.roster.set_memory(names, size_ki=memory.size_ki, reserved_ki=memory.reserved_ki)
+        self.roster.set_memory(names, memory)
         self.roster.renew(names, ready_after=ready_after)
         renewed = {name: self.roster.entries[name] for name in names}
         self._census.excuse(names)
@@ -211,9 +224,9 @@ class Fleet:
             self._running_lives.begin(self.roster.entries[name])
         self._say(f"{_count(names)} started")
 
-    async def restart(self, names: tuple[str, ...], *, reserved_ki: int | None) -> None:
-        """Stop kubelets and start them again, holding back so much memory where that is given."""
-        self.roster.set_memory(names, size_ki=None, reserved_ki=reserved_ki)
+    async def restart(self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY) -> None:
+        """Stop kubelets and start them again, holding back what is given of memory."""
+        self.roster.set_memory(names, memory)
         self.roster.set_running(names, running=True)
         changed = {name: self.roster.entries[name] for name in names}
         await self._running_lives.end(names)
@@ -229,6 +242,18 @@ class Fleet:
         entries = self.roster.entries
         await asyncio.gather(*(self._pods.set_unready(name, entries[name].unready_pods) for name in names))
         self._say(f"{', '.join(pods)} {'' if ready else 'not '}Ready on {_count(names)}")
+
+    def set_fault(self, names: tuple[str, ...], endpoint: EndpointName, fault: Fault | None) -> None:
+        """Have something be wrong with an endpoint of these nodes, or nothing any more."""
+        self.roster.set_fault(names, endpoint, fault)
+        for name in names:
+            self._running_lives.set_faults(self.roster.entries[name])
+        self._say(f"{endpoint} of {_count(names)}: {fault.kind if fault else 'no fault'}")
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """What serves the endpoints of its Windows nodes; None: nothing."""
+        return self._endpoint
 
     def set_trouble(self, names: tuple[str, ...], trouble: Trouble | None) -> None:
         """Have kubelets report that they are not ready and why, or that they are."""
@@ -252,7 +277,7 @@ class Fleet:
 
     def summary(self) -> Summary:
         """Return the fleet in numbers."""
-        return sight.summary(self.roster, census=self._census, pods=self._pods)
+        return sight.summary(self.roster, census=self._census, pods=self._pods, endpoint=self._endpoint)
 
     def unready(self) -> tuple[str, ...]:
         """Return the nodes that are not Ready; cheap enough to be asked ten times a second."""

@@ -60,6 +60,18 @@ class ReadinessGate(_Part, frozen=True):
     condition_type: str = ""
 
 
+class WindowsOptions(_Part, frozen=True):
+    """What is said about the processes of a pod on Windows."""
+
+    host_process: bool = False
+
+
+class SecurityContext(_Part, frozen=True):
+    """As far as it concerns Windows."""
+
+    windows_options: WindowsOptions = WindowsOptions()
+
+
 class PodSpec(_Part, frozen=True):
     """What is to run, and where."""
 
@@ -69,6 +81,12 @@ class PodSpec(_Part, frozen=True):
     host_network: bool = False
     os: PodOS | None = None
     readiness_gates: tuple[ReadinessGate, ...] = ()
+    security_context: SecurityContext | None = None
+
+    @property
+    def host_process(self) -> bool:
+        """Whether its processes run on the host, with no sandbox around them."""
+        return self.security_context is not None and self.security_context.windows_options.host_process
 
 
 class PodCondition(_Part, frozen=True):

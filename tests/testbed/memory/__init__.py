@@ -1,0 +1,1 @@
+"""The memory of a simulated Windows machine: a model without a clock, a cluster or a network. See ../README.md."""

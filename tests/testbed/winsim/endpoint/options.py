@@ -1,0 +1,93 @@
+"""The part of the command line that is about endpoints."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LAST_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointOptions:
+    """What is served and where. A port of 0 is any that is free."""
+
+    ca: Path
+    """The authority that signs the kubelets' certificates."""
+    ca_key: Path
+    port: int = 0
+    exporter_port: int | None = None
+    """None: there is no exporter."""
+    exporter_containers: bool = True
+    """Whether the exporter's container collector is on."""
+    stats_from_cri: bool = False
+    """Gate PodAndContainerStatsFromCRI, off by default up to 1.37 at least."""
+    trust_seconds: float | None = None
+    """How long kubelets remember what the API server said about a token; None: as real ones."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Offer them."""
+    group = parser.add_argument_group("endpoints of Windows nodes")
+    group.add_argument(
+        "--kubelet-port",
+        type=_port,
+        metavar="N",
+        help="serve the kubelets' endpoints at this port of the nodes' addresses, and name it in the Nodes; "
+        "0: any that is free (default: nobody listens)",
+    )
+    group.add_argument("--kubelet-ca", type=Path, metavar="FILE", help="CA of the kubelets' certificates")
+    group.add_argument("--kubelet-ca-key", type=Path, metavar="FILE", help="key of that CA")
+    group.add_argument(
+        "--kubelet-trust-seconds",
+        type=float,
+        metavar="N",
+        help="how long kubelets remember an answer about a token (default as in the kubelet: 120 for who it "
+        "is, 300 for a permission, 30 for a refusal)",
+    )
+    group.add_argument(
+        "--pod-stats-from-cri",
+        action="store_true",
+        help="have kubelets report the commit of pods, as with the gate PodAndContainerStatsFromCRI",
+    )
+    group.add_argument(
+        "--exporter-port",
+        type=_port,
+        metavar="N",
+        help="serve windows_exporter there too, over plain HTTP; 0: any that is free (default: none)",
+    )
+    group.add_argument(
+        "--exporter-without-containers",
+        action="store_true",
+        help="have the exporter's container collector off, as it is by default",
+    )
+
+
+def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser) -> EndpointOptions | None:
+    """Return what was chosen; None: no endpoints. On a mistake say what is wrong and exit with 2."""
+    if given.kubelet_port is None:
+        if given.exporter_port is not None:
+            parser.error("--exporter-port: exporters are served beside kubelets; give --kubelet-port too")
+        return None
+    for flag, path in (("--kubelet-ca", given.kubelet_ca), ("--kubelet-ca-key", given.kubelet_ca_key)):
+        if path is None or not path.is_file():
+            parser.error(f"{flag}: {'is missing' if path is None else f'there is no file {path}'}")
+    if given.kubelet_trust_seconds is not None and not given.kubelet_trust_seconds >= 0:
+        parser.error(f"--kubelet-trust-seconds: {given.kubelet_trust_seconds} is not a number of seconds")
+    return EndpointOptions(
+        ca=given.kubelet_ca,
+        ca_key=given.kubelet_ca_key,
+        port=given.kubelet_port,
+        exporter_port=given.exporter_port,
+        exporter_containers=not given.exporter_without_containers,
+        stats_from_cri=given.pod_stats_from_cri,
+        trust_seconds=given.kubelet_trust_seconds,
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0, 10250 ...)")
+    return int(text)

@@ -1,0 +1,73 @@
+"""The pods that run on the nodes of a process, as far as their memory is concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from testbed.winsim.pods.objects import Pod
+
+_NOBODY: Final[Mapping[str, Tenant]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A pod whose containers run. Times are seconds since the epoch."""
+
+    uid: str
+    namespace: str
+    name: str
+    started: float
+    containers: tuple[str, ...]
+    host_process: bool = False
+    annotations: Mapping[str, str]
+
+
+class Tenants:
+    """Told of every pod by whoever watches them; a pod leaves when its containers have stopped.
+
+    A pod that is being deleted or evicted stays until its kubelet reports that it has stopped, at the latest
+    after its grace: until then it holds its memory.
+    """
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, str] = {}
+        self._on_node: dict[str, dict[str, Tenant]] = {}
+
+    def on(self, node: str) -> Mapping[str, Tenant]:
+        """Return the pods that run on a node, by UID, in the order in which they came."""
+        return self._on_node.get(node, _NOBODY)
+
+    def note(self, uid: str, pod: Pod | None) -> None:
+        """Take note of a pod as it stands; None: it is gone."""
+        if pod is None or pod.status.phase != "Running":
+            self._leave(uid)
+        elif uid not in self._by_uid:
+            node = pod.spec.node_name
+            self._by_uid[uid] = node
+            self._on_node.setdefault(node, {})[uid] = tenant(pod)
+
+    def _leave(self, uid: str) -> None:
+        if (node := self._by_uid.pop(uid, None)) is not None:
+            pods = self._on_node[node]
+            del pods[uid]
+            if not pods:
+                del self._on_node[node]
+
+
+def tenant(pod: Pod) -> Tenant:
+    """Take from a pod that runs what matters here."""
+    meta, started = pod.metadata, pod.status.start_time
+    return Tenant(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        started=datetime.fromisoformat(started).timestamp() if started else 0.0,
+        containers=tuple(container.name for container in pod.spec.containers),
+        host_process=pod.spec.host_process,
+        annotations={key: text for key, text in meta.annotations.items() if key.startswith("winsim/")},
+    )
