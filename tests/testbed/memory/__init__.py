@@ -1,1 +1,1 @@
-"""The memory of a simulated Windows machine: a model without a clock, a cluster or a network. See ../README.md."""
+"""A model of a Windows machine's memory, without a clock, cluster or network. See ../README.md."""

@@ -1,7 +1,7 @@
 """What a machine would report about its memory at one moment: the figures of Windows' performance counters.
 
-An endpoint (a kubelet, an exporter) is built on exactly these names. What only a test may know, such as denied
-allocations and time lost to paging, is in ``testbed.memory.truth`` and never here.
+An endpoint (a kubelet, an exporter) is built on exactly these names. What only a test may know, such as
+denied allocations and time lost to paging, is in ``testbed.memory.truth`` and never here.
 """
 
 from __future__ import annotations
@@ -10,12 +10,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodReading:
-    """The memory of one pod's processes."""
+class PodIdentity:
+    """Which pod it is."""
 
     namespace: str
     name: str
     uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodReading(PodIdentity):
+    """The memory of one pod's processes."""
+
     commit_bytes: int
     private_working_set_bytes: int
 
@@ -28,8 +34,8 @@ class MemoryReading:
     """
 
     time: float
-    """When the figures were taken, on the caller's clock. Windows' counters are sampled once a second, so this is
-    up to a second before the moment that was asked for."""
+    """When the figures were taken, on the caller's clock. They are taken once a second, so this is up to a
+    second before the moment that was asked for."""
     physical_total_bytes: int
     available_bytes: int
     """Standby, free and zeroed pages."""

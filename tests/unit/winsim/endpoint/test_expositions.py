@@ -23,12 +23,12 @@ def read(text: bytes, *, label: str = "container") -> Samples:
 
 def test_resource_metrics_have_the_kubelets_names_and_the_time_of_the_counters() -> None:
     found = read(resource_metrics(summary(a_scene(), only_cpu_and_memory=True), at=NOW - 5))
-    assert found["node_memory_working_set_bytes", ""] == (9 * GIB, NOW - 5)
+    assert found["node_memory_working_set_bytes", ""] == (float(9 * GIB), NOW - 5)
     assert found["node_cpu_usage_seconds_total", ""] == (360.0, NOW - 5)
-    assert found["pod_memory_working_set_bytes", ""] == (2 * GIB + 1, NOW - 5)
-    assert found["container_memory_working_set_bytes", "app"] == (GIB + 1, NOW - 5)
-    assert found["container_memory_working_set_bytes", "proxy"] == (GIB, NOW - 5)
-    assert found["resource_scrape_error", ""] == (0, None)
+    assert found["pod_memory_working_set_bytes", ""] == (float(2 * GIB + 1), NOW - 5)
+    assert found["container_memory_working_set_bytes", "app"] == (float(GIB + 1), NOW - 5)
+    assert found["container_memory_working_set_bytes", "proxy"] == (float(GIB), NOW - 5)
+    assert found["resource_scrape_error", ""] == (0.0, None)
     assert not any("commit" in name for name, _ in found)
 
 
