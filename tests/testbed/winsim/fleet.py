@@ -181,6 +181,7 @@ class Fleet:
         unborn = self._unregistered(names)
         self._census.forget(names)
         await self._delete(names, unborn=unborn)
+        self._running_lives.forget(names)
         self._say(f"{_count(names)} left")
 
     async def replace(

@@ -87,6 +87,12 @@ class Lives:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop what endpoints know of machines that have left."""
+        if self._endpoint is not None:
+            for name in names:
+                self._endpoint.forget(name)
+
     def set_faults(self, entry: Entry) -> None:
         """Have the endpoints of a machine, if its kubelet runs, be wrong as its line of the roster says."""
         if self._endpoint is not None:

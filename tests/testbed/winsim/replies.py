@@ -56,6 +56,16 @@ class Nodes(Reply):
     items: tuple[NodeView, ...]
 
 
+class Truth(Reply):
+    """What has really happened to the memory of a machine (``testbed.memory.truth``); not for operators."""
+
+    allocations_denied: int
+    seconds_denied: int
+    seconds_thrashing: int
+    seconds_lost: float
+    stall: float
+
+
 class Outcome(Reply):
     """The nodes that a verb was for."""
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.pki import Authority, Pair
 from testbed.winsim.endpoint.certificates import Certificates
 from testbed.winsim.endpoint.reviews import Reviews, Trust
 from testbed.winsim.endpoint.server import Endpoint
-from testbed.winsim.endpoint.source import SteadySource
-from testbed.winsim.endpoint.tenants import Tenants
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from testbed.winsim.clock import Clock
     from testbed.winsim.endpoint.options import EndpointOptions
     from testbed.winsim.wire import Wire
 
 
-def build_endpoint(options: EndpointOptions | None, *, wire: Wire, clock: Clock) -> Endpoint | None:
+def build_endpoint(
+    options: EndpointOptions | None, *, wire: Wire, clock: Clock, say: Callable[[str], None]
+) -> Endpoint | None:
     """Return the endpoints, bound to their ports; None where none are wanted.
 
     Raises:
@@ -29,12 +30,10 @@ def build_endpoint(options: EndpointOptions | None, *, wire: Wire, clock: Clock)
         return None
     seconds = options.trust_seconds
     trust = Trust() if seconds is None else Trust(token=seconds, allowed=seconds, denied=seconds)
-    tenants = Tenants()
     return Endpoint(
         options,
         certificates=Certificates(Authority.load(Pair(options.ca, options.ca_key))),
         reviews=Reviews(wire, clock=clock, trust=trust),
         clock=clock,
-        tenants=tenants,
-        source=partial(SteadySource, tenants=tenants),
+        say=say,
     )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from testbed.memory.hardware import SystemManagedPageFile
+from testbed.winsim.endpoint.modelled import parse_page_file
+
+if TYPE_CHECKING:
+    from testbed.memory.hardware import PageFile
 
 _LAST_PORT: Final = 65_535
 
@@ -24,6 +30,8 @@ class EndpointOptions:
     """Whether the exporter's container collector is on."""
     stats_from_cri: bool = False
     """Gate PodAndContainerStatsFromCRI, off by default up to 1.37 at least."""
+    page_file: PageFile = field(default_factory=SystemManagedPageFile)
+    """Of all Windows machines."""
     trust_seconds: float | None = None
     """How long kubelets remember what the API server said about a token; None: as real ones."""
 
@@ -51,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pod-stats-from-cri",
         action="store_true",
         help="have kubelets report the commit of pods, as with the gate PodAndContainerStatsFromCRI",
+    )
+    group.add_argument(
+        "--windows-page-file",
+        type=_page_file,
+        default=SystemManagedPageFile(),
+        metavar="SIZE",
+        help="page file of Windows machines: a fixed size, such as 8096Mi, or managed: by Windows (default)",
     )
     group.add_argument(
         "--exporter-port",
@@ -83,6 +98,7 @@ def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser)
         exporter_port=given.exporter_port,
         exporter_containers=not given.exporter_without_containers,
         stats_from_cri=given.pod_stats_from_cri,
+        page_file=given.windows_page_file,
         trust_seconds=given.kubelet_trust_seconds,
     )
 
@@ -91,3 +107,10 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port (0, 10250 ...)")
     return int(text)
+
+
+def _page_file(text: str) -> PageFile:
+    try:
+        return parse_page_file(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or managed") from error

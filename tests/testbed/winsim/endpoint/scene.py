@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from testbed.winsim.clock import timestamp
@@ -48,4 +49,9 @@ class Scene:
 
 def moment(seconds: float) -> str:
     """Write a time as ``metav1.Time`` does."""
+    return _written(int(seconds))
+
+
+@lru_cache(maxsize=4_096)  # an answer writes the same few times hundreds of times
+def _written(seconds: int) -> str:
     return timestamp(datetime.fromtimestamp(seconds, UTC))

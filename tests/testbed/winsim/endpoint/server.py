@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -12,38 +11,32 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from testbed.winsim.endpoint.access import api_verb, subresources
+from testbed.winsim.endpoint.delivery import delay, http_server, send
 from testbed.winsim.endpoint.faults import is_kind
 from testbed.winsim.endpoint.listener import Listener
+from testbed.winsim.endpoint.looks import Looks
+from testbed.winsim.endpoint.modelled import ModelledMemory
 from testbed.winsim.endpoint.reviews import RefusedError, forbidden
 from testbed.winsim.endpoint.scene import Scene
-from testbed.winsim.endpoint.served import Answer, Served
+from testbed.winsim.endpoint.served import Served
+from testbed.winsim.endpoint.tenants import Tenants
 from testbed.winsim.nodestatus import minor_of
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from testbed.memory.reading import MemoryReading
+    from testbed.memory.truth import GroundTruth
+    from testbed.memory.workloads import OsLeak
     from testbed.winsim.clock import Clock
     from testbed.winsim.endpoint.certificates import Certificates
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.options import EndpointOptions
     from testbed.winsim.endpoint.reviews import Reviews
-    from testbed.winsim.endpoint.source import MemorySource
-    from testbed.winsim.endpoint.tenants import Tenant, Tenants
+    from testbed.winsim.endpoint.tenants import Tenant
     from testbed.winsim.machines import Machine
 
-# IdleTimeout of the kubelet's server (pkg/kubelet/server/server.go).
-_IDLE_SECONDS: Final = 90.0
 _BEARER: Final = "bearer "
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A machine's memory, and the pods that had a part in it."""
-
-    reading: MemoryReading
-    tenants: Mapping[str, Tenant]
 
 
 class Endpoint:
@@ -61,26 +54,28 @@ class Endpoint:
         certificates: Certificates,
         reviews: Reviews,
         clock: Clock,
-        tenants: Tenants,
-        source: Callable[[Mapping[str, Machine]], MemorySource],
+        say: Callable[[str], None],
     ) -> None:
-        self.tenants = tenants
+        self.tenants = Tenants(started=self._pod_started, stopped=self._pod_stopped)
+        self.memory = ModelledMemory(self.tenants, page_file=options.page_file, say=say)
         self._options = options
         self._certificates = certificates
         self._reviews = reviews
         self._clock = clock
         self._machines: dict[str, Machine] = {}
-        self._source = source(self._machines)
         self._served: dict[str, Served] = {}
-        self._boots: dict[str, float] = {}
-        self._looks: dict[str, _Look] = {}
+        self._booted: dict[str, float] = {}
+        self._looks = Looks(self.memory, tenants=self.tenants)
         is_open = self._served.__contains__
         self._kubelets = Listener(
-            port=options.port, is_open=is_open, tls=self._tls, server=partial(_server, self._answer_kubelet)
+            port=options.port,
+            is_open=is_open,
+            tls=self._tls,
+            server=partial(http_server, self._answer_kubelet),
         )
         self._listeners = [self._kubelets]
         if options.exporter_port is not None:
-            server = partial(_server, self._answer_exporter)
+            server = partial(http_server, self._answer_exporter)
             self._listeners.append(
                 Listener(port=options.exporter_port, is_open=is_open, tls=None, server=server)
             )
@@ -103,11 +98,15 @@ class Endpoint:
 
     def attend(self, machine: Machine, faults: Mapping[EndpointName, Fault]) -> None:
         """Answer for a node from now on; its kubelet has just started."""
-        now = self._clock.now().timestamp()
+        now = self._now()
+        if (known := self._machines.get(machine.name)) is None or known.system_uuid != machine.system_uuid:
+            self._booted[machine.name] = now
+            self._looks.forget(machine.name)
+            self.memory.boot(machine, at=now)
         self._machines[machine.name] = machine
         self._served[machine.address] = Served(
             machine=machine,
-            booted=self._boots.setdefault(machine.system_uuid, now),
+            booted=self._booted[machine.name],
             kubelet_started=now,
             faults=faults,
         )
@@ -117,6 +116,34 @@ class Endpoint:
         machine = self._machines.get(name)
         if machine is not None and self._served.pop(machine.address, None) is not None:
             self._hang_up(machine.address)
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a machine that has left."""
+        self._machines.pop(name, None)
+        self._booted.pop(name, None)
+        self._looks.forget(name)
+        self.memory.forget(name)
+
+    def lose_memory(self, name: str, leak: OsLeak) -> None:
+        """Have Windows itself lose memory on a machine from now on."""
+        self.memory.lose_memory(name, leak, at=self._now())
+
+    def knows(self, name: str) -> bool:
+        """Tell whether the memory of a machine is simulated: a Windows kubelet has started on it."""
+        return name in self._machines
+
+    def truth(self, name: str) -> GroundTruth:
+        """Return what has really happened on a machine that it knows."""
+        return self.memory.truth(name, self._now())
+
+    def _pod_started(self, node: str, tenant: Tenant) -> None:
+        self.memory.start(node, tenant, at=self._now())
+
+    def _pod_stopped(self, node: str, uid: str) -> None:
+        self.memory.stop(node, uid, at=self._now())
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
 
     def set_faults(self, name: str, faults: Mapping[EndpointName, Fault]) -> None:
         """Give a node these faults and no others. Its connections are cut, so that all see it at once."""
@@ -145,7 +172,7 @@ class Endpoint:
     async def _answer_kubelet(self, request: web.BaseRequest) -> web.StreamResponse:
         served = self._asked(request)
         fault = served.faults.get("kubelet")
-        await _delay(fault)
+        await delay(fault)
         try:
             await self._admit(request, served, fault)
         except RefusedError as refused:
@@ -153,16 +180,16 @@ class Endpoint:
         if request.method != "GET":
             return web.Response(text="Method Not Allowed", status=HTTPStatus.METHOD_NOT_ALLOWED)
         answer = served.kubelet(request.path, query=request.query, port=self.port, scene=self._scene(served))
-        return await _send(request, answer, fault)
+        return await send(request, answer, fault)
 
     async def _answer_exporter(self, request: web.BaseRequest) -> web.StreamResponse:
         served = self._asked(request)
         fault = served.faults.get("exporter")
-        await _delay(fault)
+        await delay(fault)
         answer = served.exporter(
             request.path, scene=self._scene(served), containers=self._options.exporter_containers
         )
-        return await _send(request, answer, fault)
+        return await send(request, answer, fault)
 
     async def _admit(self, request: web.BaseRequest, served: Served, fault: Fault | None) -> None:
         if is_kind(fault, "unauthorized"):
@@ -183,12 +210,8 @@ class Endpoint:
         return served
 
     def _scene(self, served: Served) -> Scene:
-        now, name = self._clock.now().timestamp(), served.machine.name
-        look = self._looks.get(name)
-        # Windows' counters are read once a second (perfCounterUpdatePeriod in pkg/kubelet/winstats).
-        if look is None or not look.reading.time <= now < look.reading.time + 1:
-            reading = self._source.reading(name, float(int(now)))
-            look = self._looks[name] = _Look(reading, dict(self.tenants.on(name)))
+        now, name = self._now(), served.machine.name
+        look = self._looks.at(name, now)
         return Scene(
             machine=served.machine,
             called=name,
@@ -200,30 +223,3 @@ class Endpoint:
             tenants=look.tenants,
             stats_from_cri=self._options.stats_from_cri,
         )
-
-
-def _server(answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> web.Server:
-    # A client that hangs up ends the work for it: hanging and trickling nodes pile up nothing.
-    return web.Server(answer, access_log=None, keepalive_timeout=_IDLE_SECONDS, handler_cancellation=True)
-
-
-async def _delay(fault: Fault | None) -> None:
-    if is_kind(fault, "hang"):
-        await asyncio.Event().wait()
-    if fault is not None and fault.kind == "slow":
-        await asyncio.sleep(fault.seconds)
-
-
-async def _send(request: web.BaseRequest, answer: Answer, fault: Fault | None) -> web.StreamResponse:
-    headers = {"Content-Type": answer.content_type}
-    if answer.location is not None:
-        headers["Location"] = answer.location
-    if fault is None or fault.kind != "trickle":
-        return web.Response(body=answer.body, status=answer.status, headers=headers)
-    response = web.StreamResponse(status=answer.status, headers=headers)
-    response.content_length = len(answer.body)
-    await response.prepare(request)
-    for index in range(len(answer.body)):
-        await response.write(answer.body[index : index + 1])
-        await asyncio.sleep(fault.seconds)
-    return response

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from testbed.winsim.pods.objects import Pod
 
@@ -31,10 +31,15 @@ class Tenants:
     """Told of every pod by whoever watches them; a pod leaves when its containers have stopped.
 
     A pod that is being deleted or evicted stays until its kubelet reports that it has stopped, at the latest
-    after its grace: until then it holds its memory.
+    after its grace: until then it holds its memory. ``started`` is told of a node and a pod that runs on it
+    now, ``stopped`` of a node and the UID of a pod that does no more.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, started: Callable[[str, Tenant], None], stopped: Callable[[str, str], None]
+    ) -> None:
+        self._started = started
+        self._stopped = stopped
         self._by_uid: dict[str, str] = {}
         self._on_node: dict[str, dict[str, Tenant]] = {}
 
@@ -49,7 +54,8 @@ class Tenants:
         elif uid not in self._by_uid:
             node = pod.spec.node_name
             self._by_uid[uid] = node
-            self._on_node.setdefault(node, {})[uid] = tenant(pod)
+            found = self._on_node.setdefault(node, {})[uid] = tenant(pod)
+            self._started(node, found)
 
     def _leave(self, uid: str) -> None:
         if (node := self._by_uid.pop(uid, None)) is not None:
@@ -57,6 +63,7 @@ class Tenants:
             del pods[uid]
             if not pods:
                 del self._on_node[node]
+            self._stopped(node, uid)
 
 
 def tenant(pod: Pod) -> Tenant:

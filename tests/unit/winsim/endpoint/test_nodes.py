@@ -9,22 +9,10 @@ import pytest
 
 from testbed.winsim.conditions import HEALTHY
 from testbed.winsim.endpoint.faults import Fault
-from testbed.winsim.endpoint.source import SteadySource
-from testbed.winsim.endpoint.tenants import Tenants
 from testbed.winsim.lives import machine
 from testbed.winsim.nodestatus import initial_node
 from testbed.winsim.options import parse_options
-from testbed.winsim.pods.objects import (
-    Container,
-    Pod,
-    PodMetadata,
-    PodSpec,
-    PodStatus,
-    SecurityContext,
-    WindowsOptions,
-)
 from testbed.winsim.roster import Roster
-from unit.winsim.endpoint.scenes import a_machine
 
 
 def filled(path: Path | None = None) -> Roster:
@@ -32,17 +20,6 @@ def filled(path: Path | None = None) -> Roster:
     addresses = {"win-w01": "127.1.0.1", "win-w02": "127.1.0.2"}
     roster.add(tuple(addresses), os="windows", addresses=addresses, labels={}, taints=())
     return roster
-
-
-def a_pod(*, phase: str = "Running", node: str = "win-w01", host_process: bool = False) -> Pod:
-    context = SecurityContext(WindowsOptions(host_process)) if host_process else None
-    return Pod(
-        PodMetadata(
-            name="shop", namespace="web", uid="u1", annotations={"winsim/memory": "steady", "other": "x"}
-        ),
-        PodSpec(node_name=node, containers=(Container("app"),), security_context=context),
-        PodStatus(phase=phase, start_time="2026-11-21T07:00:00Z"),
-    )
 
 
 @pytest.mark.parametrize("port", [10250, 20005])
@@ -64,31 +41,6 @@ def test_faults_outlive_the_process_and_a_new_machine_has_none(tmp_path: Path) -
     assert later.entries["win-w02"].faults == {}
     later.set_fault(["win-w01"], "kubelet", None)
     assert later.entries["win-w01"].faults == {"exporter": slow}
-
-
-def test_a_pod_holds_memory_from_when_it_runs_until_it_has_stopped_or_is_gone() -> None:
-    tenants = Tenants()
-    source = SteadySource({"win-w01": a_machine()}, tenants)
-    empty = source.reading("win-w01", 1.0)
-    tenants.note("u1", a_pod(phase="Pending"))
-    assert source.reading("win-w01", 1.0) == empty
-    for end in (a_pod(phase="Failed"), None):
-        tenants.note("u1", a_pod())
-        tenants.note("u1", a_pod())
-        held = source.reading("win-w01", 1.0)
-        assert [each.uid for each in held.pods] == ["u1"]
-        assert held.commit_total_bytes > empty.commit_total_bytes
-        tenants.note("u1", end)
-        assert source.reading("win-w01", 1.0) == empty
-
-
-def test_of_a_pod_is_kept_what_its_memory_goes_by() -> None:
-    tenants = Tenants()
-    tenants.note("u1", a_pod(host_process=True))
-    (tenant,) = tenants.on("win-w01").values()
-    assert (tenant.host_process, tenant.containers) == (True, ("app",))
-    assert tenant.annotations == {"winsim/memory": "steady"}
-    assert tenant.started == datetime(2026, 11, 21, 7, tzinfo=UTC).timestamp()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,6 +15,7 @@ import aiohttp
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from testbed.memory.workloads import OsLeak
 from testbed.signing import Signer
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.endpoint.certificates import Certificates
@@ -23,8 +23,6 @@ from testbed.winsim.endpoint.faults import EndpointName, Fault, FaultKind
 from testbed.winsim.endpoint.options import EndpointOptions
 from testbed.winsim.endpoint.reviews import Reviews, Trust
 from testbed.winsim.endpoint.server import Endpoint
-from testbed.winsim.endpoint.source import SteadySource
-from testbed.winsim.endpoint.tenants import Tenants
 from testbed.winsim.machines import Machine, build_machine
 from testbed.winsim.wire import Wire
 
@@ -50,7 +48,7 @@ class Ahead(SystemClock):
 @asynccontextmanager
 async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
     """Two nodes, and an API server that nobody reaches."""
-    clock, tenants = clock or SystemClock(), Tenants()
+    clock = clock or SystemClock()
     options = EndpointOptions(ca=Path(), ca_key=Path(), exporter_port=0)
     tls = ssl.create_default_context()
     nowhere = "https://127.0.0.1:1"
@@ -60,8 +58,7 @@ async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
             certificates=Certificates(CA),
             reviews=Reviews(wire, clock=clock, trust=Trust()),
             clock=clock,
-            tenants=tenants,
-            source=partial(SteadySource, tenants=tenants),
+            say=lambda _text: None,
         )
         endpoint.attend(a_machine("w01", FIRST), {})
         endpoint.attend(a_machine("w02", SECOND), {})
@@ -199,6 +196,8 @@ async def test_an_exporter_breaks_alone() -> None:
 async def test_frozen_numbers_stay_as_they_were_until_the_node_is_healed() -> None:
     clock = Ahead()
     async with serving(clock) as endpoint:
+        for name in ("w01", "w02"):
+            endpoint.lose_memory(name, OsLeak.model_validate({"growth_per_minute": "10Mi"}))
         break_first(endpoint, Fault(kind="frozen"), on="exporter")
         first, other = await got(metrics_of(endpoint)), await got(metrics_of(endpoint, SECOND))
         clock.seconds = 600.0
