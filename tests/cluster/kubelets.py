@@ -115,6 +115,8 @@ def kubelets(testbed: Testbed, directory: Path, *extra: str) -> Iterator[Kubelet
         "--exporter-port=0",
         f"--control-socket={control}",
         "--status-sync-seconds=1",
+        "--windows-memory=16Gi",
+        "--windows-page-file=1Gi",
         *extra,
     )
     with simulated(testbed, directory, *arguments, windows=2, linux=1) as nodes:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.kubelets import GUARD_SECONDS, Kubelets, kubelets
+from cluster.simulated import condition
 from testbed.cluster import Testbed
 from testbed.errors import TestbedError
 from testbed.waiting import wait_until
@@ -133,47 +134,116 @@ def test_a_kubelet_asks_the_api_server_as_its_node_and_remembers_the_answer(serv
         assert asked == [("create", "tokenreviews"), ("create", "subjectaccessreviews")]
 
 
-def test_a_pod_is_in_the_summary_while_it_runs_and_until_its_grace_is_over(
-    served: Kubelets, token: str
-) -> None:
-    name, node = f"shop-{uuid.uuid4().hex[:8]}", served.name_of("w02")
-    before = served.ask("w02", token=token).parsed
-    pod = served.testbed.api().create(
-        "/api/v1/namespaces/default/pods",
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "annotations": {"winsim/stop-seconds": "3"}},
-            "spec": {
-                "nodeName": node,
-                "terminationGracePeriodSeconds": 3,
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": "app", "image": "registry.example/shop:1"}],
-            },
+def a_pod(name: str, *, node: str, workload: str | None = None, stop_seconds: int = 0) -> dict[str, Any]:
+    annotations = {"winsim/stop-seconds": str(stop_seconds)}
+    if workload is not None:
+        annotations["winsim/memory"] = workload
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 3,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "app", "image": "registry.example/shop:1"}],
         },
-    )
-    uid = pod["metadata"]["uid"]
+    }
+
+
+def test_a_pod_holds_its_memory_until_its_grace_is_over(served: Kubelets, token: str) -> None:
+    name, node = f"shop-{uuid.uuid4().hex[:8]}", served.name_of("w02")
+    api, pods = served.testbed.api(), "/api/v1/namespaces/default/pods"
+    before = commit_container(served.ask("w02", token=token).parsed)["usageBytes"]
+    workload = '{"workload": "steady", "commit": "2Gi"}'
+    uid = api.create(pods, a_pod(name, node=node, workload=workload, stop_seconds=3))["metadata"]["uid"]
 
     def listed() -> dict[str, Any] | None:
-        pods = served.ask("w02", token=token).parsed["pods"]
-        return next((each for each in pods if each["podRef"]["uid"] == uid), None)
+        found = served.ask("w02", token=token).parsed["pods"]
+        return next((each for each in found if each["podRef"]["uid"] == uid), None)
 
-    wait_until(lambda: listed() is not None, what="the pod's stats", timeout_seconds=GUARD_SECONDS)
+    def committed() -> float:
+        used = commit_container(served.ask("w02", token=token).parsed)["usageBytes"]
+        return float((used - before) / 2**30)
+
+    wait_until(lambda: committed() >= 1.9, what="the pod's commit", timeout_seconds=GUARD_SECONDS)
     found = listed()
     assert found is not None
-    assert found["memory"]["workingSetBytes"] > 0
+    assert found["memory"]["workingSetBytes"] > 2**30
     assert found["memory"]["usageBytes"] == 0
-    with_pod = served.ask("w02", token=token).parsed
-    assert commit_container(with_pod)["usageBytes"] > commit_container(before)["usageBytes"]
     evicted = datetime.now(UTC)
-    served.testbed.api().create(
-        f"/api/v1/namespaces/default/pods/{name}/eviction",
+    api.create(
+        f"{pods}/{name}/eviction",
         {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}},
     )
-    wait_until(lambda: listed() is None, what="the pod to have stopped", timeout_seconds=GUARD_SECONDS)
+    wait_until(lambda: committed() < 0.1, what="its memory to be free", timeout_seconds=GUARD_SECONDS)
     assert (datetime.now(UTC) - evicted).total_seconds() >= 2.9
-    after = served.ask("w02", token=token).parsed
-    assert commit_container(after)["usageBytes"] < commit_container(with_pod)["usageBytes"]
+    assert listed() is None
+
+
+def test_an_armed_kubelet_evicts_where_commit_runs_out_and_an_unarmed_one_lets_allocations_fail(
+    served: Kubelets, token: str
+) -> None:
+    run = uuid.uuid4().hex[:8]
+    hog = '{"workload": "hog", "commit": "18Gi", "touchedPercent": 5, "rampSeconds": 5}'
+    armed, unarmed = served.name_of("w01"), served.name_of("w02")
+    api, pods = served.testbed.api(), "/api/v1/namespaces/default/pods"
+    served.fleet.restart([unarmed], eviction_hard="none")
+    served.fleet.restart([armed], eviction_hard="500Mi")
+    served.fleet.wait_ready([armed, unarmed])
+    for name, node in ((f"armed-{run}", armed), (f"unarmed-{run}", unarmed)):
+        api.create(pods, a_pod(name, node=node, workload=hog))
+
+    def status(name: str) -> dict[str, Any]:
+        return dict(api.get(f"{pods}/{name}-{run}")["status"])
+
+    wait_until(
+        lambda: status("armed").get("reason") == "Evicted",
+        what="the kubelet to evict the hog",
+        timeout_seconds=2 * GUARD_SECONDS,
+    )
+    assert status("armed")["phase"] == "Failed"
+    assert "The node was low on resource: memory. Threshold quantity: 500Mi" in status("armed")["message"]
+    wait_until(
+        lambda: condition(served.nodes.get("w01"), "MemoryPressure")["status"] == "True",
+        what="the node to report MemoryPressure",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    events = api.get("/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name=armed-{run}")
+    assert "Evicted" in {each["reason"] for each in events["items"]}
+    wait_until(
+        lambda: served.fleet.truth(unarmed).allocations_denied > 0,
+        what="allocations to be denied",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    assert status("unarmed")["phase"] == "Running"
+    assert condition(served.nodes.get("w02"), "MemoryPressure")["status"] == "False"
+    for name in ("armed", "unarmed"):
+        api.delete(f"{pods}/{name}-{run}")
+    served.fleet.replace([armed, unarmed])
+    served.fleet.wait_ready([armed, unarmed])
+
+
+def test_windows_itself_loses_memory_on_command(served: Kubelets, token: str) -> None:
+    node = served.name_of("w02")
+
+    def pool_bytes() -> float:
+        lines = served.ask_exporter("w02").body.decode().splitlines()
+        (value,) = (
+            each.split()[1] for each in lines if each.startswith("windows_memory_pool_nonpaged_bytes ")
+        )
+        return float(value)
+
+    before = pool_bytes()
+    served.fleet.lose_memory([node], growth_per_minute="6Gi")
+    wait_until(
+        lambda: pool_bytes() - before > 200 * 2**20,
+        what="200 MiB of non-paged pool",
+        timeout_seconds=GUARD_SECONDS,
+    )
+    served.fleet.replace([node])
+    served.fleet.wait_ready([node])
+    assert pool_bytes() < before + 100 * 2**20
 
 
 def test_a_stopped_kubelet_answers_nobody_and_a_started_one_does(served: Kubelets, token: str) -> None:

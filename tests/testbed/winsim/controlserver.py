@@ -1,8 +1,8 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
-``GET /v1/summary``, ``/v1/nodes``, ``/v1/unready`` and ``/v1/truth/<node>`` tell; ``POST /v1/<verb>`` takes a
-verb's arguments and answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors are
-``{"error": sentence}``.
+``GET /v1/summary``, ``/v1/nodes``, ``/v1/unready`` and ``/v1/truth/<node>`` tell; ``POST /v1/<verb>`` takes
+a verb's arguments and answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors
+are ``{"error": sentence}``.
 
 Who can open the socket may do everything to the simulated nodes; the socket belongs to its user alone.
 """

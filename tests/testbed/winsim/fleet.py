@@ -95,8 +95,6 @@ class Fleet:
             tasks.create_task(self._mirror.run())
             await self._mirror.synced.wait()
             tasks.create_task(self._pods.run())
-            if self._endpoint is not None:
-                tasks.create_task(self._endpoint.run())
             self._lives = Lives(
                 self._environment,
                 census=self._census,
@@ -104,6 +102,8 @@ class Fleet:
                 endpoint=self._endpoint,
                 tasks=tasks,
             )
+            if self._endpoint is not None:
+                tasks.create_task(self._endpoint.run(press=self._lives.press))
             if not self.roster.loaded:
                 self._enter_plan()
             for name, node in self._mirror.nodes.items():

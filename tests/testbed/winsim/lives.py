@@ -98,6 +98,11 @@ class Lives:
         if self._endpoint is not None:
             self._endpoint.set_faults(entry.name, entry.faults)
 
+    def press(self, name: str, pressed: bool) -> None:
+        """Tell the kubelet of a machine, if it runs, whether it is under memory pressure."""
+        if life := self._running.get(name):
+            life.kubelet.set_memory_pressure(pressed)
+
     def tell(self, entry: Entry) -> None:
         """Tell the kubelet of a machine, if it runs, how it now feels."""
         if life := self._running.get(entry.name):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from testbed.pki import Authority, Pair
 from testbed.winsim.endpoint.certificates import Certificates
-from testbed.winsim.endpoint.reviews import Reviews, Trust
 from testbed.winsim.endpoint.server import Endpoint
 
 if TYPE_CHECKING:
@@ -28,12 +27,10 @@ def build_endpoint(
     """
     if options is None:
         return None
-    seconds = options.trust_seconds
-    trust = Trust() if seconds is None else Trust(token=seconds, allowed=seconds, denied=seconds)
     return Endpoint(
         options,
         certificates=Certificates(Authority.load(Pair(options.ca, options.ca_key))),
-        reviews=Reviews(wire, clock=clock, trust=trust),
+        wire=wire,
         clock=clock,
         say=say,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from testbed.memory.hardware import SystemManagedPageFile
 from testbed.winsim.endpoint.modelled import parse_page_file
+from testbed.winsim.endpoint.reviews import Trust
 
 if TYPE_CHECKING:
     from testbed.memory.hardware import PageFile
@@ -32,8 +33,8 @@ class EndpointOptions:
     """Gate PodAndContainerStatsFromCRI, off by default up to 1.37 at least."""
     page_file: PageFile = field(default_factory=SystemManagedPageFile)
     """Of all Windows machines."""
-    trust_seconds: float | None = None
-    """How long kubelets remember what the API server said about a token; None: as real ones."""
+    trust: Trust = field(default_factory=Trust)
+    """How long kubelets remember what the API server said about a token."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,8 +90,9 @@ def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser)
     for flag, path in (("--kubelet-ca", given.kubelet_ca), ("--kubelet-ca-key", given.kubelet_ca_key)):
         if path is None or not path.is_file():
             parser.error(f"{flag}: {'is missing' if path is None else f'there is no file {path}'}")
-    if given.kubelet_trust_seconds is not None and not given.kubelet_trust_seconds >= 0:
-        parser.error(f"--kubelet-trust-seconds: {given.kubelet_trust_seconds} is not a number of seconds")
+    seconds: float | None = given.kubelet_trust_seconds
+    if seconds is not None and not seconds >= 0:
+        parser.error(f"--kubelet-trust-seconds: {seconds} is not a number of seconds")
     return EndpointOptions(
         ca=given.kubelet_ca,
         ca_key=given.kubelet_ca_key,
@@ -99,7 +101,7 @@ def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser)
         exporter_containers=not given.exporter_without_containers,
         stats_from_cri=given.pod_stats_from_cri,
         page_file=given.windows_page_file,
-        trust_seconds=given.kubelet_trust_seconds,
+        trust=Trust() if seconds is None else Trust(token=seconds, allowed=seconds, denied=seconds),
     )
 
 

@@ -12,15 +12,17 @@ from aiohttp import web
 
 from testbed.winsim.endpoint.access import api_verb, subresources
 from testbed.winsim.endpoint.delivery import delay, http_server, send
+from testbed.winsim.endpoint.evictions import Evictions
 from testbed.winsim.endpoint.faults import is_kind
 from testbed.winsim.endpoint.listener import Listener
 from testbed.winsim.endpoint.looks import Looks
 from testbed.winsim.endpoint.modelled import ModelledMemory
-from testbed.winsim.endpoint.reviews import RefusedError, forbidden
+from testbed.winsim.endpoint.reviews import RefusedError, Reviews, forbidden
 from testbed.winsim.endpoint.scene import Scene
 from testbed.winsim.endpoint.served import Served
 from testbed.winsim.endpoint.tenants import Tenants
 from testbed.winsim.nodestatus import minor_of
+from testbed.winsim.troubles import Troubles
 
 if TYPE_CHECKING:
     import ssl
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
     from testbed.winsim.endpoint.certificates import Certificates
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.options import EndpointOptions
-    from testbed.winsim.endpoint.reviews import Reviews
     from testbed.winsim.endpoint.tenants import Tenant
     from testbed.winsim.machines import Machine
+    from testbed.winsim.wire import Wire
 
 _BEARER: Final = "bearer "
 
@@ -52,7 +54,7 @@ class Endpoint:
         options: EndpointOptions,
         *,
         certificates: Certificates,
-        reviews: Reviews,
+        wire: Wire,
         clock: Clock,
         say: Callable[[str], None],
     ) -> None:
@@ -60,12 +62,14 @@ class Endpoint:
         self.memory = ModelledMemory(self.tenants, page_file=options.page_file, say=say)
         self._options = options
         self._certificates = certificates
-        self._reviews = reviews
+        self._reviews = Reviews(wire, clock=clock, trust=options.trust)
         self._clock = clock
         self._machines: dict[str, Machine] = {}
         self._served: dict[str, Served] = {}
         self._booted: dict[str, float] = {}
         self._looks = Looks(self.memory, tenants=self.tenants)
+        troubles = Troubles(clock=clock, say=say)
+        self._evictions = Evictions(wire, clock=clock, looks=self._looks, troubles=troubles)
         is_open = self._served.__contains__
         self._kubelets = Listener(
             port=options.port,
@@ -90,9 +94,10 @@ class Endpoint:
         """The port of all exporters; None: there are none."""
         return self._listeners[1].port if len(self._listeners) > 1 else None
 
-    async def run(self) -> None:
-        """Serve until cancelled."""
+    async def run(self, *, press: Callable[[str, bool], None]) -> None:
+        """Serve until cancelled; ``press`` is told of a node and whether it is under memory pressure."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._evictions.run(self._attended, press=press))
             for listener in self._listeners:
                 tasks.create_task(listener.run())
 
@@ -103,6 +108,7 @@ class Endpoint:
             self._booted[machine.name] = now
             self._looks.forget(machine.name)
             self.memory.boot(machine, at=now)
+        self._evictions.forget(machine.name)
         self._machines[machine.name] = machine
         self._served[machine.address] = Served(
             machine=machine,
@@ -122,7 +128,11 @@ class Endpoint:
         self._machines.pop(name, None)
         self._booted.pop(name, None)
         self._looks.forget(name)
+        self._evictions.forget(name)
         self.memory.forget(name)
+
+    def _attended(self) -> list[Machine]:
+        return [served.machine for served in self._served.values()]
 
     def lose_memory(self, name: str, leak: OsLeak) -> None:
         """Have Windows itself lose memory on a machine from now on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
 
     from testbed.winsim.pods.objects import Pod
 
+_STATIC_SOURCE: Final = "kubernetes.io/config.source"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTPE]i|[kMGTPE]?|m)")
+_UNITS: Final = {
+    "": 1.0,
+    "m": 0.001,
+    **{unit: 1000.0**power for power, unit in enumerate("kMGTPE", start=1)},
+    **{f"{unit}i": 1024.0**power for power, unit in enumerate("KMGTPE", start=1)},
+}
 _NOBODY: Final[Mapping[str, Tenant]] = {}
 
 
@@ -24,6 +34,10 @@ class Tenant:
     started: float
     containers: tuple[str, ...]
     host_process: bool = False
+    request_bytes: int = 0
+    priority: int = 0
+    static: bool = False
+    """Of the kubelet's own making: from a file on the node."""
     annotations: Mapping[str, str]
 
 
@@ -76,5 +90,16 @@ def tenant(pod: Pod) -> Tenant:
         started=datetime.fromisoformat(started).timestamp() if started else 0.0,
         containers=tuple(container.name for container in pod.spec.containers),
         host_process=pod.spec.host_process,
+        request_bytes=sum(
+            bytes_of(each.resources.requests.get("memory", "0")) for each in pod.spec.containers
+        ),
+        priority=pod.spec.priority,
+        static=_STATIC_SOURCE in meta.annotations or _MIRROR in meta.annotations,
         annotations={key: text for key, text in meta.annotations.items() if key.startswith("winsim/")},
     )
+
+
+def bytes_of(quantity: str) -> int:
+    """Return the bytes of a quantity of Kubernetes; 0 for one in a form that nobody uses for memory."""
+    found = _QUANTITY.fullmatch(quantity)
+    return int(float(found[1]) * _UNITS[found[2]]) if found is not None else 0

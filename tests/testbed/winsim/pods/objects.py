@@ -35,12 +35,22 @@ class PodMetadata(_Part, frozen=True):
     owner_references: tuple[PodOwner, ...] = ()
 
 
+class Resources(_Part, frozen=True):
+    """What a container asks for."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+_NO_RESOURCES: Final = Resources()
+
+
 class Container(_Part, frozen=True):
     """A container; an init container that restarts Always is a sidecar."""
 
     name: str
     image: str = ""
     restart_policy: str = ""
+    resources: Resources = _NO_RESOURCES
 
     @property
     def sidecar(self) -> bool:
@@ -82,6 +92,7 @@ class PodSpec(_Part, frozen=True):
     os: PodOS | None = None
     readiness_gates: tuple[ReadinessGate, ...] = ()
     security_context: SecurityContext | None = None
+    priority: int = 0
 
     @property
     def host_process(self) -> bool:

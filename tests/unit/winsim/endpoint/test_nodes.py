@@ -9,6 +9,7 @@ import pytest
 
 from testbed.winsim.conditions import HEALTHY
 from testbed.winsim.endpoint.faults import Fault
+from testbed.winsim.endpoint.reviews import Trust
 from testbed.winsim.lives import machine
 from testbed.winsim.nodestatus import initial_node
 from testbed.winsim.options import parse_options
@@ -55,7 +56,7 @@ def test_nobody_listens_unless_a_port_is_given(required: list[str], tmp_path: Pa
     ca = ["--kubelet-ca", str(tmp_path / "f"), "--kubelet-ca-key", str(tmp_path / "f")]
     chosen = parse_options([*required, *ca, "--kubelet-port", "0", "--kubelet-trust-seconds", "2"]).endpoint
     assert chosen is not None
-    assert (chosen.port, chosen.exporter_port, chosen.trust_seconds) == (0, None, 2.0)
+    assert (chosen.port, chosen.exporter_port, chosen.trust) == (0, None, Trust(token=2, allowed=2, denied=2))
 
 
 @pytest.mark.parametrize(

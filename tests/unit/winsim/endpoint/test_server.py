@@ -21,7 +21,6 @@ from testbed.winsim.clock import SystemClock
 from testbed.winsim.endpoint.certificates import Certificates
 from testbed.winsim.endpoint.faults import EndpointName, Fault, FaultKind
 from testbed.winsim.endpoint.options import EndpointOptions
-from testbed.winsim.endpoint.reviews import Reviews, Trust
 from testbed.winsim.endpoint.server import Endpoint
 from testbed.winsim.machines import Machine, build_machine
 from testbed.winsim.wire import Wire
@@ -56,13 +55,13 @@ async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
         endpoint = Endpoint(
             options,
             certificates=Certificates(CA),
-            reviews=Reviews(wire, clock=clock, trust=Trust()),
+            wire=wire,
             clock=clock,
             say=lambda _text: None,
         )
         endpoint.attend(a_machine("w01", FIRST), {})
         endpoint.attend(a_machine("w02", SECOND), {})
-        running = asyncio.create_task(endpoint.run())
+        running = asyncio.create_task(endpoint.run(press=lambda _node, _pressed: None))
         try:
             yield endpoint
         finally:
