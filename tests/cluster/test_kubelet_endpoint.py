@@ -221,6 +221,7 @@ def test_an_armed_kubelet_evicts_where_commit_runs_out_and_an_unarmed_one_lets_a
     for name in ("armed", "unarmed"):
         api.delete(f"{pods}/{name}-{run}")
     served.fleet.replace([armed, unarmed])
+    served.fleet.restart([unarmed], eviction_hard="500Mi")
     served.fleet.wait_ready([armed, unarmed])
 
 

@@ -7,8 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim import sight
-from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.census import Census
+from testbed.winsim.enrolment import enter_plan, free_addresses
 from testbed.winsim.kubelet import Environment
 from testbed.winsim.lives import Lives
 from testbed.winsim.memory import USUAL_MEMORY, Memory
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from testbed.winsim.plan import Plan
     from testbed.winsim.pods.steps import PodTiming
     from testbed.winsim.replies import NodeView, Summary
-    from testbed.winsim.roster import Arrival, Family, Roster, Trouble
+    from testbed.winsim.roster import Arrival, Roster, Trouble
     from testbed.winsim.schedule import Timing
     from testbed.winsim.wire import Wire
 
@@ -105,7 +105,7 @@ class Fleet:
             if self._endpoint is not None:
                 tasks.create_task(self._endpoint.run(press=self._lives.press))
             if not self.roster.loaded:
-                self._enter_plan()
+                enter_plan(self._plan, roster=self.roster, addresses=self._addresses(self._plan.names))
             for name, node in self._mirror.nodes.items():
                 self._changed(name, node)
             entries = tuple(self.roster.entries.values())
@@ -120,32 +120,8 @@ class Fleet:
         await self._census.tell(total=lambda: len(self.roster), clock=self._clock, say=self._say)
         self.ready.set()
 
-    def _enter_plan(self) -> None:
-        plan = self._plan
-        addresses = self._addresses(plan.names)
-        kinds: tuple[tuple[Family, int], ...] = (("windows", plan.windows), ("linux", plan.linux))
-        for os, count in kinds:
-            names = self.roster.new_names(os, count)
-            self.roster.add(
-                names,
-                os=os,
-                addresses=addresses,
-                labels=plan.labels,
-                taints=plan.taints,
-                samples=plan.samples,
-                memory=plan.memory if os == "windows" else (),
-            )
-
     def _addresses(self, names: Collection[str]) -> dict[str, str]:
-        """Find addresses that no node has, ours or another's; a fleet that starts anew finds its own."""
-        taken = {entry.address for entry in self.roster.entries.values()} | {
-            address.address
-            for name, node in self._mirror.nodes.items()
-            if name not in names
-            for address in node.status.addresses
-            if address.type == "InternalIP"
-        }
-        return assign_addresses(tuple(names), seed=self._seed, taken=taken, network=machine_network())
+        return free_addresses(names, roster=self.roster, nodes=self._mirror.nodes, seed=self._seed)
 
     def _changed(self, name: str, node: Node | None) -> None:
         if name in self.roster.entries:
