@@ -1,4 +1,4 @@
-"""Simulated machines with pods whose processes follow a script, as the tests of the memory model need them."""
+"""Simulated machines with pods whose processes follow a script, for tests of the memory model."""
 
 from __future__ import annotations
 

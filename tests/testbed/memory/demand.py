@@ -27,7 +27,7 @@ class Demand:
     outside_bytes: int = 0
     """Memory outside of the pod that it makes Windows lose."""
     unrepeated_bytes: int = 0
-    """The part of commit that it does not ask for again once denied: what a failed operation would have leaked."""
+    """The part of commit that it asks for once only: what a failed operation would have leaked."""
 
 
 def seed_of(*parts: object) -> int:

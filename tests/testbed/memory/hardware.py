@@ -38,9 +38,9 @@ class FixedPageFile:
 class SystemManagedPageFile:
     """A page file that Windows extends when commit reaches 90 % of the limit.
 
-    It begins with RAM / 8 (at most 32 GiB) and grows up to three times RAM or 4 GiB, whichever is larger
-    (MicrosoftDocs/windows-itpro-docs, windows/client-management/determine-appropriate-page-file-size.md). That
-    it may also shrink is left out.
+    It begins with RAM / 8 (at most 32 GiB) and grows up to three times RAM or 4 GiB, whichever is larger.
+    Source: determine-appropriate-page-file-size.md in MicrosoftDocs/windows-itpro-docs. That it may also
+    shrink is left out.
     """
 
     initial_bytes: int | None = None

@@ -89,7 +89,7 @@ class PhysicalMemory:
             Whether the next second will be like this one, as long as nobody wants anything else.
 
         """
-        released = self._shrink(owners)
+        self._shrink(owners)
         used = self._use(owners, file_reads=file_reads)
         need = self._low - self.available - sum(owner.modified for owner in owners)
         if need > 0:
@@ -98,19 +98,16 @@ class PhysicalMemory:
         self.standby += written
         self.pages_written += written
         self._read_files(file_reads)
-        return not (released or used or need > 0 or written or (file_reads and self.free))
+        return not (used or need > 0 or written)
 
     def skip(self, seconds: int, *, file_reads: int) -> None:
         """Live through many seconds like the last one."""
         self._read_files(file_reads * seconds)
 
-    def _shrink(self, owners: Sequence[Owner]) -> bool:
-        released = False
+    def _shrink(self, owners: Sequence[Owner]) -> None:
         for owner in owners:
             if owner.target < owner.touched:
                 self.release(owner, owner.touched - owner.target)
-                released = True
-        return released
 
     def _use(self, owners: Sequence[Owner], *, file_reads: int) -> bool:
         """Let everybody touch and use pages, as fast as disk and available pages allow."""

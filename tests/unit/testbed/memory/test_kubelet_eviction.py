@@ -91,10 +91,8 @@ def test_who_is_above_his_request_goes_first_then_who_is_least_important_then_wh
 
 
 def test_exactly_the_request_is_not_above_it() -> None:
-    assert order(known("even", request=100), known("above", request=100), even=100, above=101) == [
-        "above",
-        "even",
-    ]
+    even = known("even", request=100, priority=-5)
+    assert order(even, known("above", request=100), even=100, above=101) == ["above", "even"]
 
 
 def test_a_hog_that_touches_little_is_ranked_as_small() -> None:

@@ -131,6 +131,13 @@ def test_small_machines_may_have_4_gib_of_managed_page_file() -> None:
     assert machine([script("hog", "9Gi")], hardware=hardware).reading(300).page_file_limit_bytes == 4 * GIB
 
 
+def test_a_managed_page_file_goes_on_growing_when_nobody_asks_any_more() -> None:
+    made = machine([script("steady", "16.5Gi", touchedPercent=0)], hardware=MANAGED)
+    assert made.reading(0).page_file_limit_bytes < made.reading(1).page_file_limit_bytes
+    found = made.reading(600)
+    assert found.commit_total_bytes == pytest.approx(0.9 * found.commit_limit_bytes, rel=1e-6)
+
+
 def test_a_page_file_that_cannot_grow_fast_enough_denies_a_sudden_allocation() -> None:
     sudden = script("burst", "1Gi", burst="20Gi", rampSeconds=0, afterSeconds=10, lastsSeconds=600)
     made = machine([sudden], hardware=MANAGED)
@@ -146,6 +153,8 @@ def test_a_machine_without_a_page_file_promises_no_more_than_ram() -> None:
     assert found.commit_total_bytes == found.commit_limit_bytes == 8 * GIB
     assert (found.page_file_limit_bytes, found.page_file_free_bytes) == (0, 0)
     assert found.pages_written_total == 0
+    assert found.modified_page_list_bytes == OsFootprint().modified_bytes
+    assert pod_in(found, "p0").private_working_set_bytes > 0.9 * pod_in(found, "p0").commit_bytes
 
 
 # ── Physical memory ─────────────────────────────────────────────────────────────────────────────────────────
@@ -198,6 +207,12 @@ def test_reading_files_is_no_paging() -> None:
     assert last.pages_written_total == 0
     assert last.available_bytes == first.available_bytes
     assert made.truth(1600).seconds_lost == 0
+
+
+def test_reading_files_leaves_less_of_the_disk_for_paging() -> None:
+    storm = script("pageStorm", "15.5Gi", afterSeconds=60)
+    busy = {**storm, "fileReadsPerSecond": 3000}
+    assert machine([busy]).truth(600).seconds_lost > machine([storm]).truth(600).seconds_lost
 
 
 def test_free_pages_are_used_before_old_file_contents() -> None:
@@ -275,6 +290,15 @@ def test_memory_is_free_when_the_grace_is_over_and_not_before() -> None:
     assert found.pods == ()
     assert found.commit_total_bytes == idle.commit_total_bytes
     assert found.available_bytes == idle.available_bytes
+
+
+def test_a_start_and_an_end_within_a_quiet_stretch_are_not_missed() -> None:
+    made = machine([script("steady", "4Gi")])
+    made.start(pod("late"), workload(script("steady", "1Gi")), at=500)
+    made.stop("uid-p0", at=700)
+    found = made.reading(1000)
+    assert [(each.name, each.commit_bytes) for each in found.pods] == [("late", GIB)]
+    assert found.commit_total_bytes == OsFootprint().committed_bytes + GIB
 
 
 def test_the_last_word_about_the_end_counts() -> None:
