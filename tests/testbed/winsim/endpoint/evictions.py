@@ -6,6 +6,7 @@ the reason Evicted, an Event says so, and the node reports MemoryPressure. No Po
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # The finest step of the model, and how soon a kubelet sees that the pod it has evicted is gone.
 _STEP_SECONDS: Final = 1.0
+_LOOKS_AFTER_A_CHANGE: Final = 2
 _CRITICAL_PRIORITY: Final = 2_000_000_000
 """``SystemCriticalPriority``; pods from it on are never evicted."""
 
@@ -40,14 +42,25 @@ class Evictions:
         wire: to the API server.
         clock: the time.
         looks: at the memory of machines.
+        changes: counts what may have changed the memory of a machine; None: it may change at any time.
         troubles: told of what the API server refuses.
 
     """
 
-    def __init__(self, wire: Wire, *, clock: Clock, looks: Looks, troubles: Troubles) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        clock: Clock,
+        looks: Looks,
+        changes: Callable[[str], int | None],
+        troubles: Troubles,
+    ) -> None:
         self._wire = wire
         self._clock = clock
         self._looks = looks
+        self._changes = changes
+        self._seen: dict[str, tuple[int | None, int]] = {}
         self._troubles = troubles
         self._states: dict[str, EvictionState] = {}
         self._pressed: set[str] = set()
@@ -57,34 +70,59 @@ class Evictions:
     ) -> None:
         """Watch machines until cancelled; ``press`` is told of a node and whether it is under pressure."""
         while True:
-            for machine in [each for each in machines() if threshold_of(each) is not None]:
-                await self._attend(machine, press)
+            armed = [each for each in machines() if threshold_of(each) is not None]
+            # First all are looked at, then is waited: who leaves meanwhile is not looked at again.
+            victims = [(machine, self._look_at(machine, press)) for machine in armed]
+            for machine, victim in victims:
+                if victim is not None:
+                    await self._evict(machine, *victim)
             await self._clock.sleep(_STEP_SECONDS)
 
     def forget(self, node: str) -> None:
         """Begin anew with a kubelet that has just started."""
         self._states.pop(node, None)
+        self._seen.pop(node, None)
         self._pressed.discard(node)
 
-    async def _attend(self, machine: Machine, press: Callable[[str, bool], None]) -> None:
-        name, now = machine.name, self._clock.now().timestamp()
+    def _look_at(
+        self, machine: Machine, press: Callable[[str, bool], None]
+    ) -> tuple[Tenant, MemoryReading] | None:
+        """Return the pod that is to be evicted now, and why."""
+        victim: tuple[Tenant, MemoryReading] | None = None
+        name, now = machine.name, self._clock.monotonic()
         state = self._states.get(name)
         if state is None:
             # Drawn by the name, so that a thousand kubelets do not look in the same second.
             state = EvictionState(next_pass=now + PERIOD_SECONDS * Random(name).random())
-        elif now >= state.next_pass or state.awaited_uid is not None:
+        elif state.awaited_uid is None and now < state.next_pass:
+            pass
+        elif not state.memory_pressure_at(now) and self._is_as_before(name):
+            state = replace(state, next_pass=now + PERIOD_SECONDS)
+        else:
             at = self._looks.at(name, now)
             tenants = at.tenants
             pods = [_known(tenant) for tenant in tenants.values()]
             done = look(state, at.reading, pods=pods, threshold_bytes=threshold_of(machine))
             state = done.state
             if done.evicted is not None:
-                await self._evict(machine, tenants[done.evicted.uid], at.reading)
+                victim = tenants[done.evicted.uid], at.reading
         self._states[name] = state
         pressed = state.memory_pressure_at(now)
         if pressed != (name in self._pressed):
             (self._pressed.add if pressed else self._pressed.discard)(name)
             press(name, pressed)
+        return victim
+
+    def _is_as_before(self, name: str) -> bool:
+        """Tell whether a look would show what the last one has; a thousand looks each ten seconds are dear.
+
+        The first look after a change may not show it yet, so there are two before one is spared.
+        """
+        changes = self._changes(name)
+        known, looks = self._seen.get(name, (None, 0))
+        looks = looks + 1 if changes == known else 1
+        self._seen[name] = (changes, looks)
+        return changes is not None and looks > _LOOKS_AFTER_A_CHANGE
 
     async def _evict(self, machine: Machine, tenant: Tenant, reading: MemoryReading) -> None:
         message = eviction_message(machine, reading)

@@ -19,7 +19,7 @@ class MemorySource(Protocol):
     """Tells how the memory of a node stands."""
 
     def reading(self, node: str, now: float) -> MemoryReading:
-        """Return the memory of a node at a time, in seconds since the epoch."""
+        """Return the memory of a node at a time of a clock that is never set, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Looks:
         self._last: dict[str, Look] = {}
 
     def at(self, node: str, now: float) -> Look:
-        """Return how a machine looks now; within a second it looks the same."""
+        """Return how a machine looks now, by ``Clock.monotonic``; within a second it looks the same."""
         look = self._last.get(node)
-        if look is None or not look.reading.time <= now < look.reading.time + _PERIOD_SECONDS:
+        if look is None or now >= look.reading.time + _PERIOD_SECONDS:
             reading = self._source.reading(node, now)
             look = self._last[node] = Look(reading, dict(self._tenants.on(node)))
         return look

@@ -1,7 +1,7 @@
 """The memory of all machines of a process, by the model of ``testbed.memory``, in real time.
 
 A machine lives through the time since it was last looked at when somebody looks: nodes that nobody asks cost
-nothing.
+nothing. Times are those of a clock that is never set (``Clock.monotonic``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from testbed.memory.machine import Machine as Model
 from testbed.memory.pages import GIB
 from testbed.memory.parsing import WorkloadError, parse_workload
 from testbed.memory.reading import PodIdentity
+from testbed.memory.workloads import Steady
 from testbed.winsim.memory import parse_size
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ WORKLOAD_ANNOTATION: Final = "winsim/memory"
 _UNSAID: Final = parse_workload(
     '{"workload": "steady", "commit": "256Mi"}', where="a pod of which nothing is said"
 )
+_WINDOWS: Final = "Windows"
+"""Stands among UIDs of pods for what is none."""
 # On a machine with less, Windows takes a smaller part of it, so that every size can be simulated.
 _USUAL_LEAST: Final = 4 * GIB
 
@@ -49,49 +52,57 @@ class ModelledMemory:
         self._page_file = page_file
         self._say = say
         self._models: dict[str, Model] = {}
-        self._reached: dict[str, float] = {}
+        self._changes: dict[str, int] = {}
+        self._restless: dict[str, set[str]] = {}
 
     def boot(self, machine: Machine, *, at: float) -> None:
         """Begin with a machine that has just started, and with the pods that are on it."""
         self._models[machine.name] = Model(
             hardware_of(machine, page_file=self._page_file), started_at=at, seed=machine.system_uuid
         )
-        self._reached[machine.name] = at
+        self._changes[machine.name] = 0
+        self._restless[machine.name] = set()
         for tenant in self._tenants.on(machine.name).values():
             self.start(machine.name, tenant, at=at)
 
     def forget(self, node: str) -> None:
         """Drop a machine that is gone."""
-        self._models.pop(node, None)
-        self._reached.pop(node, None)
+        for known in (self._models, self._changes, self._restless):
+            known.pop(node, None)
+
+    def changes(self, node: str) -> int | None:
+        """Return how often the pods of a machine have changed; None: its memory changes without that, too."""
+        return None if self._restless[node] else self._changes[node]
 
     def start(self, node: str, tenant: Tenant, *, at: float) -> None:
         """Start the processes of a pod; on a machine that has not begun, its ``boot`` does."""
         if (model := self._models.get(node)) is not None:
             pod = PodIdentity(namespace=tenant.namespace, name=tenant.name, uid=tenant.uid)
-            model.start(pod, self._workload(tenant), at=self._not_before(node, at))
+            workload = self._workload(tenant)
+            model.start(pod, workload, at=at)
+            self._changes[node] += 1
+            if not (isinstance(workload, Steady) and workload.jitter_percent == 0):
+                self._restless[node].add(tenant.uid)
 
     def stop(self, node: str, uid: str, *, at: float) -> None:
         """End the processes of a pod: its memory is free again."""
         if (model := self._models.get(node)) is not None:
-            model.stop(uid, at=self._not_before(node, at))
+            model.stop(uid, at=at)
+            self._changes[node] += 1
+            self._restless[node].discard(uid)
 
     def lose_memory(self, node: str, leak: OsLeak, *, at: float) -> None:
         """Have Windows itself lose memory from now on, until the machine is replaced."""
-        self._models[node].lose_memory(leak, at=self._not_before(node, at))
+        self._models[node].lose_memory(leak, at=at)
+        self._restless[node].add(_WINDOWS)
 
     def reading(self, node: str, now: float) -> MemoryReading:
         """Return what the counters of a machine say, as they were read in the last second."""
-        return self._models[node].reading(self._not_before(node, now))
+        return self._models[node].reading(now)
 
     def truth(self, node: str, now: float) -> GroundTruth:
         """Return the harm since the machine started, whatever its counters say."""
-        return self._models[node].truth(self._not_before(node, now))
-
-    def _not_before(self, node: str, at: float) -> float:
-        """A wall clock can be set back; a machine's life cannot."""
-        self._reached[node] = reached = max(self._reached[node], at)
-        return reached
+        return self._models[node].truth(now)
 
     def _workload(self, tenant: Tenant) -> Workload:
         text = tenant.annotations.get(WORKLOAD_ANNOTATION)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from testbed.winsim.wire import Wire
 
 _BEARER: Final = "bearer "
+_CLOCK_WAS_SET_SECONDS: Final = 0.5
 
 
 class Endpoint:
@@ -66,10 +68,14 @@ class Endpoint:
         self._clock = clock
         self._machines: dict[str, Machine] = {}
         self._served: dict[str, Served] = {}
+        self._offset = 0.0
+        """From the time that machines live in, which is never set, to that which they tell."""
         self._booted: dict[str, float] = {}
         self._looks = Looks(self.memory, tenants=self.tenants)
         troubles = Troubles(clock=clock, say=say)
-        self._evictions = Evictions(wire, clock=clock, looks=self._looks, troubles=troubles)
+        self._evictions = Evictions(
+            wire, clock=clock, looks=self._looks, changes=self.memory.changes, troubles=troubles
+        )
         is_open = self._served.__contains__
         self._kubelets = Listener(
             port=options.port,
@@ -103,11 +109,11 @@ class Endpoint:
 
     def attend(self, machine: Machine, faults: Mapping[EndpointName, Fault]) -> None:
         """Answer for a node from now on; its kubelet has just started."""
-        now = self._now()
+        now = self._clock.now().timestamp()
         if (known := self._machines.get(machine.name)) is None or known.system_uuid != machine.system_uuid:
             self._booted[machine.name] = now
             self._looks.forget(machine.name)
-            self.memory.boot(machine, at=now)
+            self.memory.boot(machine, at=self._clock.monotonic())
         self._evictions.forget(machine.name)
         self._machines[machine.name] = machine
         self._served[machine.address] = Served(
@@ -136,7 +142,7 @@ class Endpoint:
 
     def lose_memory(self, name: str, leak: OsLeak) -> None:
         """Have Windows itself lose memory on a machine from now on."""
-        self.memory.lose_memory(name, leak, at=self._now())
+        self.memory.lose_memory(name, leak, at=self._clock.monotonic())
 
     def knows(self, name: str) -> bool:
         """Tell whether the memory of a machine is simulated: a Windows kubelet has started on it."""
@@ -144,16 +150,13 @@ class Endpoint:
 
     def truth(self, name: str) -> GroundTruth:
         """Return what has really happened on a machine that it knows."""
-        return self.memory.truth(name, self._now())
+        return self.memory.truth(name, self._clock.monotonic())
 
     def _pod_started(self, node: str, tenant: Tenant) -> None:
-        self.memory.start(node, tenant, at=self._now())
+        self.memory.start(node, tenant, at=self._clock.monotonic())
 
     def _pod_stopped(self, node: str, uid: str) -> None:
-        self.memory.stop(node, uid, at=self._now())
-
-    def _now(self) -> float:
-        return self._clock.now().timestamp()
+        self.memory.stop(node, uid, at=self._clock.monotonic())
 
     def set_faults(self, name: str, faults: Mapping[EndpointName, Fault]) -> None:
         """Give a node these faults and no others. Its connections are cut, so that all see it at once."""
@@ -220,16 +223,21 @@ class Endpoint:
         return served
 
     def _scene(self, served: Served) -> Scene:
-        now, name = self._now(), served.machine.name
-        look = self._looks.at(name, now)
+        now, name = self._clock.now().timestamp(), served.machine.name
+        lived = self._clock.monotonic()
+        look = self._looks.at(name, lived)
+        # A clock that runs beside another by microseconds must not make a time jump by a second.
+        if abs(now - lived - self._offset) > _CLOCK_WAS_SET_SECONDS:
+            self._offset = now - lived
+        reading = replace(look.reading, time=look.reading.time + self._offset)
         return Scene(
             machine=served.machine,
             called=name,
             now=now,
             booted=served.booted,
             kubelet_started=served.kubelet_started,
-            counters=look.reading,
-            current=look.reading,
+            counters=reading,
+            current=reading,
             tenants=look.tenants,
             stats_from_cri=self._options.stats_from_cri,
         )

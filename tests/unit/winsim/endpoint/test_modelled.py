@@ -136,17 +136,6 @@ def test_windows_itself_loses_memory_outside_of_pods() -> None:
     assert after.pods == ()
 
 
-def test_a_clock_that_is_set_back_does_not_set_back_a_machine() -> None:
-    world = World()
-    world.boot()
-    world.tenants.note("u1", a_pod(workload=LEAK))
-    world.now += 60
-    before = world.commit()
-    world.now -= 30
-    world.tenants.note("u2", a_pod(uid="u2"))
-    assert world.commit() >= before
-
-
 def test_within_a_second_a_machine_looks_the_same_with_the_same_pods() -> None:
     world = World()
     world.boot()
@@ -185,3 +174,16 @@ def test_a_page_file_is_managed_or_of_a_fixed_size() -> None:
     assert parse_page_file("8096Mi") == FixedPageFile(size_bytes=8096 * MIB)
     with pytest.raises(ValueError, match="is not a size of memory"):
         parse_page_file("big")
+
+
+def test_changes_are_counted_where_nothing_else_changes_memory() -> None:
+    world = World()
+    world.boot()
+    assert world.memory.changes("win-w01") == 0
+    world.tenants.note("u1", a_pod())
+    world.tenants.note("u2", a_pod(uid="u2", workload=LEAK))
+    assert world.memory.changes("win-w01") is None
+    world.tenants.note("u2", None)
+    assert world.memory.changes("win-w01") == 3
+    world.memory.lose_memory("win-w01", OsLeak.model_validate({"growth_per_minute": "1Mi"}), at=world.now)
+    assert world.memory.changes("win-w01") is None

@@ -36,12 +36,15 @@ def a_machine(name: str, address: str) -> Machine:
 
 
 class Ahead(SystemClock):
-    """The machine's clock, and so many seconds."""
+    """The clocks of this machine, and so many seconds."""
 
     seconds = 0.0
 
     def now(self) -> datetime:
         return super().now() + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.seconds
 
 
 @asynccontextmanager
