@@ -41,7 +41,7 @@ def _refuse(constant: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Kubelets:
-    """Two Windows nodes whose endpoints are served, and whoever asks them."""
+    """Two Windows nodes whose endpoints are served, and a client of them."""
 
     testbed: Testbed
     nodes: Nodes
@@ -64,7 +64,7 @@ class Kubelets:
         token: str | None,
         timeout_seconds: float = GUARD_SECONDS,
     ) -> Answer:
-        """Ask a kubelet for something, trusting the CA of the kubelets and nobody else."""
+        """Ask a kubelet for something, trusting no CA but that of the kubelets."""
         address, port = self[name]
         tls = ssl.create_default_context(cafile=str(self.testbed.kubelet_ca_file))
         connection = http.client.HTTPSConnection(address, port, context=tls, timeout=timeout_seconds)

@@ -47,8 +47,7 @@ class Ports(BaseModel):
     apiserver: int
     kcm: int
     scheduler: int
-    kubelets: int
-    """Of all simulated Windows nodes, each at its own address."""
+    kubelets: int  # of all simulated Windows nodes, each at an address of its own
     exporters: int
 
     @property
@@ -138,6 +137,7 @@ def winsim(layout: Layout, *, ports: Ports, options: Options) -> Command:
     }
     if options.kubelet_endpoints:
         flags |= {"kubelet-port": ports.kubelets, "exporter-port": ports.exporters}
+        flags["windows-page-file"] = options.windows_page_file
         if options.kubelet_trust_seconds is not None:
             flags["kubelet-trust-seconds"] = options.kubelet_trust_seconds
     extra = [*_flags(flags), *(f"--windows-memory={text}" for text in options.windows_memory)]

@@ -1,4 +1,4 @@
-"""How machines get onto the list: those that a process begins with, and addresses that nobody has."""
+"""How machines get onto the list: those that a process begins with, and free addresses."""
 
 from __future__ import annotations
 

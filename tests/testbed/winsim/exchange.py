@@ -25,7 +25,7 @@ def exchange(socket_path: Path, method: str, target: str, *, body: object = None
     """Ask the fleet that listens on a socket and return the body of its answer.
 
     Raises:
-        TestbedError: nobody answers, or the fleet says no.
+        TestbedError: no fleet answers, or the fleet refuses.
 
     """
     timeout_seconds = ASK_TIMEOUT_SECONDS if body is None else ACT_TIMEOUT_SECONDS

@@ -1,6 +1,6 @@
 """Serving certificates of simulated kubelets.
 
-One key for all nodes of a process, and a certificate for each node, signed when somebody first connects: a
+One key for all nodes of a process, and a certificate for each node, signed at the first connection: a
 certificate with the names of a thousand nodes would be sent whole in every handshake.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from testbed.winsim.machines import Machine
 
 _GROUP: Final = "system:nodes"
-# Names of nobody: reserved by RFC 6761 and RFC 5737.
+# Reserved names, in use by no machine: RFC 6761 and RFC 5737.
 _STRANGER: Final = "stranger.invalid"
 _STRANGERS_ADDRESS: Final = "192.0.2.1"
 
 
 class Certificates:
-    """Makes the TLS settings of nodes. Nothing is kept: whoever asks keeps what he gets."""
+    """Makes the TLS settings of nodes. It keeps none of them: the caller does."""
 
     def __init__(self, authority: Signer) -> None:
         self._authority = authority
@@ -44,8 +44,8 @@ class Certificates:
         return self._context(self._authority, machine.name, _STRANGER, _STRANGERS_ADDRESS, now)
 
     def of_unknown_authority(self, machine: Machine, *, now: datetime) -> ssl.SSLContext:
-        """Return those with a certificate for the node that nobody knows who signed."""
-        stranger = Signer.new(common_name="nobody-knows-me", now=now)
+        """Return those with a certificate for the node, signed by an unknown authority."""
+        stranger = Signer.new(common_name="unknown-authority", now=now)
         return self._context(stranger, machine.name, machine.name, machine.address, now)
 
     def _context(

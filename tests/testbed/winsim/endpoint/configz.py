@@ -61,5 +61,5 @@ def _eviction_hard(hardware: Hardware) -> dict[str, str]:
 
 
 def _system_ki(hardware: Hardware) -> int:
-    """What is held back and is neither for eviction nor for Kubernetes."""
+    """Return the part of the reservation that is neither for eviction nor for Kubernetes."""
     return max(0, hardware.reserved_memory_ki - hardware.eviction_ki - hardware.kube_reserved_ki)

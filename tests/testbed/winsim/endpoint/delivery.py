@@ -1,4 +1,4 @@
-"""How an answer gets to whoever asked: at once, late, byte by byte, or never."""
+"""How an answer reaches the client: at once, late, byte by byte, or never."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Evictions:
         clock: the time.
         looks: at the memory of machines.
         changes: counts what may have changed the memory of a machine; None: it may change at any time.
-        troubles: told of what the API server refuses.
+        troubles: reports what the API server refuses.
 
     """
 
@@ -68,7 +68,7 @@ class Evictions:
     async def run(
         self, machines: Callable[[], Iterable[Machine]], *, press: Callable[[str, bool], None]
     ) -> None:
-        """Watch machines until cancelled; ``press`` is told of a node and whether it is under pressure."""
+        """Watch machines until cancelled; ``press`` gets a node and whether it is under pressure."""
         while True:
             armed = [each for each in machines() if threshold_of(each) is not None]
             # First all are looked at, then is waited: who leaves meanwhile is not looked at again.
@@ -79,7 +79,7 @@ class Evictions:
             await self._clock.sleep(_STEP_SECONDS)
 
     def forget(self, node: str) -> None:
-        """Begin anew with a kubelet that has just started."""
+        """Drop the state of a kubelet: a new one starts."""
         self._states.pop(node, None)
         self._seen.pop(node, None)
         self._pressed.discard(node)

@@ -121,7 +121,7 @@ def _machine(reading: MemoryReading) -> Iterator[Metric]:
         ),
         "transition_pages_repurposed": (
             reading.transition_pages_repurposed_total,
-            "Standby pages that were given to somebody else",
+            "Standby pages that were given to another process",
         ),
     }
     for name, (value, text) in gauges.items():

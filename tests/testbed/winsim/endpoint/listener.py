@@ -1,8 +1,7 @@
 """One port on the addresses of all nodes of a process.
 
-One socket listens for all: the local address of a connection tells which node was asked. It is bound to the
-loopback device, which is where connections to addresses of this machine arrive, so that nobody else on the
-network can reach it.
+One socket listens for all: the local address of a connection says which node was asked. It is bound to the
+loopback device, where connections to addresses of this machine arrive: other machines cannot reach it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _HANDSHAKE_SECONDS: Final = 10.0
 # Nodes of one process that keep a connection each and as many again; 80 kB each with TLS, 160 MB in all.
 _CONNECTIONS_AT_MOST: Final = 2_048
 _BACKLOG: Final = 1_024
-# A socket closed with this is reset, which is what a port is on which nobody listens, to a client's eyes.
+# A socket closed with this is reset: to a client, as a port without a listener.
 _RESET: Final = struct.pack("ii", 1, 0)
 # 256 KiB of asyncio for each connection with TLS would be half a gigabyte; requests to a kubelet are small.
 _READ_BYTES: Final = 16 * 1024
@@ -37,7 +36,7 @@ class Listener:
 
     Args:
         port: 0: any that is free.
-        is_open: tells whether a node at an address answers.
+        is_open: says whether a node at an address answers.
         tls: gives the TLS settings of the node at an address; None: plain HTTP.
         server: speaks HTTP.
 

@@ -16,7 +16,7 @@ _PERIOD_SECONDS: Final = 1.0
 
 
 class MemorySource(Protocol):
-    """Tells how the memory of a node stands."""
+    """Reads the memory of a node."""
 
     def reading(self, node: str, now: float) -> MemoryReading:
         """Return the memory of a node at a time of a clock that is never set, in seconds."""
@@ -47,5 +47,5 @@ class Looks:
         return look
 
     def forget(self, node: str) -> None:
-        """Look anew: it is another machine, or none."""
+        """Drop the last look: it is another machine, or none."""
         self._last.pop(node, None)

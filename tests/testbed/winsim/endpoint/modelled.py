@@ -1,7 +1,7 @@
 """The memory of all machines of a process, by the model of ``testbed.memory``, in real time.
 
-A machine lives through the time since it was last looked at when somebody looks: nodes that nobody asks cost
-nothing. Times are those of a clock that is never set (``Clock.monotonic``).
+A look at a machine computes the time since the last look, so nodes that are not asked cost nothing. Times are
+those of a clock that is never set (``Clock.monotonic``).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _USUAL_LEAST: Final = 4 * GIB
 
 
 class ModelledMemory:
-    """A model for each machine. ``say`` is told of annotations that cannot be read.
+    """A model for each machine.
 
     Args:
-        tenants: the pods that run; this object must be told of every change to them.
+        tenants: the pods that run; every change to them is passed to this object.
         page_file: of all machines.
-        say: told a sentence.
+        say: gets a sentence for each annotation that cannot be read.
 
     """
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_port,
         metavar="N",
         help="serve the kubelets' endpoints at this port of the nodes' addresses, and name it in the Nodes; "
-        "0: any that is free (default: nobody listens)",
+        "0: any that is free (default: no listener)",
     )
     group.add_argument("--kubelet-ca", type=Path, metavar="FILE", help="CA of the kubelets' certificates")
     group.add_argument("--kubelet-ca-key", type=Path, metavar="FILE", help="key of that CA")

@@ -79,7 +79,7 @@ class Trust:
     """For how many seconds a kubelet remembers an answer (``apis/config/v1beta1/defaults.go``)."""
 
     token: float = 120.0
-    """Who a token belongs to, or that it belongs to nobody."""
+    """Whose token it is, or that it is no one's."""
     allowed: float = 300.0
     denied: float = 30.0
 
@@ -111,9 +111,9 @@ class Reviews:
             try:
                 allowed = await self._allowed(node, user, verb, subresource)
             except (ApiError, UnreachableError) as error:
-                told = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
+                asked = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
                 raise RefusedError(
-                    HTTPStatus.INTERNAL_SERVER_ERROR, f"Authorization error ({told})"
+                    HTTPStatus.INTERNAL_SERVER_ERROR, f"Authorization error ({asked})"
                 ) from error
             if allowed:
                 return
@@ -178,7 +178,7 @@ class Reviews:
             task = asyncio.create_task(self._learn(key, ask, seconds))
             self._asking[key] = task
             task.add_done_callback(partial(self._asked, key))
-        # Whoever hangs up must not take the answer from the others.
+        # A client that hangs up must not cancel the question for the others.
         return cast("_Answer", await asyncio.shield(task))
 
     async def _learn(
@@ -194,4 +194,4 @@ class Reviews:
     def _asked(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._asking[key]
         if not task.cancelled():
-            task.exception()  # those who waited have it; where nobody waits any more, nobody misses it
+            task.exception()  # retrieved: those who wait have it already

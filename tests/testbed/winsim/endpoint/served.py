@@ -43,7 +43,7 @@ NOT_FOUND: Final = Answer(body=b"404 page not found\n", status=HTTPStatus.NOT_FO
 
 @dataclass(slots=True, kw_only=True)
 class Served:
-    """One node. ``tls`` is there once somebody has connected."""
+    """One node. ``tls`` is there after the first connection."""
 
     machine: Machine
     booted: float
@@ -54,7 +54,7 @@ class Served:
     """The scene in which something froze; None: nothing is frozen."""
 
     def kubelet(self, path: str, *, query: Mapping[str, str], port: int, scene: Scene) -> Answer:
-        """Return what the kubelet answers to a GET of somebody who may."""
+        """Return what the kubelet answers to a GET that is allowed."""
         fault = self.faults.get("kubelet")
         if (instead := _instead(fault)) is not None:
             return instead

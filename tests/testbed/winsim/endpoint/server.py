@@ -101,7 +101,7 @@ class Endpoint:
         return self._listeners[1].port if len(self._listeners) > 1 else None
 
     async def run(self, *, press: Callable[[str, bool], None]) -> None:
-        """Serve until cancelled; ``press`` is told of a node and whether it is under memory pressure."""
+        """Serve until cancelled; ``press`` gets a node and whether it is under memory pressure."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._evictions.run(self._attended, press=press))
             for listener in self._listeners:

@@ -56,7 +56,7 @@ def _is_missing(scene: Scene, host_process: bool) -> bool:
 
 
 def _cpu(scene: Scene) -> stats.Cpu:
-    """The total begins anew with the kubelet, as its perf counter client does."""
+    """The total starts at 0 with the kubelet, as its perf counter client does."""
     rate = _NANO_CORES_PER_CPU * scene.machine.hardware.cpus
     at = scene.counters.time
     return stats.Cpu(
@@ -113,7 +113,7 @@ def _pods(scene: Scene, pods: tuple[stats.Pod, ...]) -> stats.Container:
 
 
 def _commit(scene: Scene) -> stats.Container:
-    """Windows is asked at the moment of the answer: this time goes on where that of counters does not."""
+    """Windows is asked at the moment of the answer: this time advances where that of counters does not."""
     now, current = moment(scene.now), scene.current
     return stats.Container(
         name=COMMIT_CONTAINER,

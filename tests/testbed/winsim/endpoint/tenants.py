@@ -42,10 +42,10 @@ class Tenant:
 
 
 class Tenants:
-    """Told of every pod by whoever watches them; a pod leaves when its containers have stopped.
+    """Gets every change of a pod from the watch; a pod leaves when its containers have stopped.
 
     A pod that is being deleted or evicted stays until its kubelet reports that it has stopped, at the latest
-    after its grace: until then it holds its memory. ``started`` is told of a node and a pod that runs on it
+    after its grace: until then it holds its memory. ``started`` gets a node and a pod that runs on it
     now, ``stopped`` of a node and the UID of a pod that does no more.
     """
 
@@ -100,6 +100,6 @@ def tenant(pod: Pod) -> Tenant:
 
 
 def bytes_of(quantity: str) -> int:
-    """Return the bytes of a quantity of Kubernetes; 0 for one in a form that nobody uses for memory."""
+    """Return the bytes of a quantity of Kubernetes; 0 for one in a form that is not used for memory."""
     found = _QUANTITY.fullmatch(quantity)
     return int(float(found[1]) * _UNITS[found[2]]) if found is not None else 0

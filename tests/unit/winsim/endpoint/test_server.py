@@ -49,7 +49,7 @@ class Ahead(SystemClock):
 
 @asynccontextmanager
 async def serving(clock: SystemClock | None = None) -> AsyncIterator[Endpoint]:
-    """Two nodes, and an API server that nobody reaches."""
+    """Two nodes, and an API server that is out of reach."""
     clock = clock or SystemClock()
     options = EndpointOptions(ca=Path(), ca_key=Path(), exporter_port=0)
     tls = ssl.create_default_context()
