@@ -42,8 +42,8 @@ class CommitCharge:
     def grant(self, asks: Sequence[int]) -> list[int]:
         """Promise as much as the limit allows within one second, and say how much of each that is.
 
-        The page file is extended first, where it can be. Where that does not suffice, everybody who asks gets
-        the same part of what he asked for.
+        The page file is extended first, where it can be. Where that does not suffice, each gets the same part
+        of what it asked for.
         """
         asked = sum(asks)
         self._extend(self.total + asked)

@@ -1,8 +1,8 @@
 """The memory of one simulated Windows machine, in real or in virtual time.
 
 Nothing happens by itself: ``step`` brings the machine up to a moment, second by second. The seconds are
-counted from its own start, so that it makes no difference how often it is called. While nobody wants anything
-else than before, seconds are skipped at no cost.
+counted from its own start, so that it makes no difference how often it is called. While no workload wants
+anything else than before, seconds are skipped at no cost.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Machine:
 
         Of the leak, only what is outside of pods counts.
         """
-        name = f"leak {len(self._owners)}"
+        name = f"leak/{sum(run.pod is None for run in self._runs.values())}"
         seed = seed_of(self._seed, name)
         self._add(name, Run.of(leak, seed=seed, begins=at - self._started_at, pod=None))
 
@@ -186,7 +186,7 @@ class Machine:
                 del self._runs[uid]
 
     def _settle_claims(self, claims: list[Claim]) -> tuple[bool, int]:
-        """Give back and hand out commit; return whether anybody asked, and how many were denied."""
+        """Give back and hand out commit; return whether any asked for more, and how many were denied."""
         for claim in claims:
             if claim.asked < 0:
                 self._charge.release(-claim.asked)
@@ -209,7 +209,7 @@ class Machine:
         return permitted
 
     def _skip_until(self, last: int) -> None:
-        """Pass over the seconds before the next one in which somebody may want something else."""
+        """Pass over the seconds before the next one in which a workload may want something else."""
         begun = self._begun()
         events = [run.due for run in begun]
         events += [run.begins for run in self._runs.values() if run not in begun]

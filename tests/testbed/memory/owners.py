@@ -21,7 +21,7 @@ class Kind(Enum):
 
 @dataclass(slots=True, eq=False)
 class Owner:
-    """Somebody who has memory, in pages.
+    """Something that has memory, in pages.
 
     Every page that was touched is in exactly one of four places: ``dirty`` and ``clean`` are resident,
     ``modified`` is on its way to the page file and still in RAM, ``stored`` is only there. A clean page has a
@@ -35,7 +35,7 @@ class Owner:
     """In which all of the active part is used once."""
     commit: int = 0
     target: int = 0
-    """How much of it he has written to, as soon as he gets the pages."""
+    """How much of it the owner writes to, as soon as it gets the pages."""
     dirty: int = 0
     clean: int = 0
     modified: int = 0
@@ -45,7 +45,7 @@ class Owner:
 
     @property
     def touched(self) -> int:
-        """Return how many pages he has written to."""
+        """Return how many pages the owner has written to."""
         return self.dirty + self.clean + self.modified + self.stored
 
     @property
@@ -55,7 +55,7 @@ class Owner:
 
     @property
     def active(self) -> int:
-        """Return how many pages he uses again and again."""
+        """Return how many pages the owner uses again and again."""
         return int(self.touched * self.active_share)
 
     @property

@@ -1,7 +1,7 @@
 """RAM: which of its pages are available, and how fast programs get those that they want.
 
-One call is one second. In it, in this order: pages that are no longer used go free; everybody touches new
-pages and uses his active ones, which is slow where they have to be read; working sets are trimmed while too
+One call is one second. In it, in this order: pages that are no longer used go free; owners touch new pages
+and use their active ones, which is slow where these have to be read; working sets are trimmed while too
 little is available; modified pages are written; files are read.
 """
 
@@ -86,7 +86,7 @@ class PhysicalMemory:
             file_reads: read operations on files that are not in RAM, which programs wait for anyway.
 
         Returns:
-            Whether the next second will be like this one, as long as nobody wants anything else.
+            Whether the next second will be like this one, as long as no owner wants anything else.
 
         """
         self._shrink(owners)
@@ -97,12 +97,12 @@ class PhysicalMemory:
         written = write_modified(owners, self._writes, page_file=page_file)
         self.standby += written
         self.pages_written += written
-        self._read_files(file_reads)
+        self._read_files(file_reads, seconds=1)
         return not (used or need > 0 or written)
 
     def skip(self, seconds: int, *, file_reads: int) -> None:
         """Live through many seconds like the last one."""
-        self._read_files(file_reads * seconds)
+        self._read_files(file_reads, seconds=seconds)
 
     def _shrink(self, owners: Sequence[Owner]) -> None:
         for owner in owners:
@@ -110,7 +110,7 @@ class PhysicalMemory:
                 self.release(owner, owner.touched - owner.target)
 
     def _use(self, owners: Sequence[Owner], *, file_reads: int) -> bool:
-        """Let everybody touch and use pages, as fast as disk and available pages allow."""
+        """Let the owners touch and use pages, as fast as disk and available pages allow."""
         growing = [(owner, more) for owner in owners if (more := owner.target - owner.touched) > 0]
         faulting = [(owner, *_faults(owner)) for owner in owners if owner.missing]
         self.stall = 0.0
@@ -130,9 +130,11 @@ class PhysicalMemory:
 
     def _pace(self, hard: int, *, file_reads: int) -> float:
         """Return how fast programs are that wait for so many pages in a second of theirs; 1 is full speed."""
-        most = self._disk.reads_per_second
-        left = most - min(file_reads, most * _FILE_READS_AT_MOST)
+        left = self._disk.reads_per_second - self._possible(file_reads)
         return 1.0 / (1.0 + hard / self._disk.pages_per_read / left)
+
+    def _possible(self, file_reads: int) -> int:
+        return min(file_reads, int(self._disk.reads_per_second * _FILE_READS_AT_MOST))
 
     def _fault(self, owner: Owner, *, soft: int, hard: int) -> None:
         owner.modified -= soft
@@ -161,7 +163,8 @@ class PhysicalMemory:
         self.standby -= pages - from_free
         self.repurposed += pages - from_free
 
-    def _read_files(self, operations: int) -> None:
+    def _read_files(self, file_reads: int, *, seconds: int) -> None:
+        operations = self._possible(file_reads) * seconds
         pages = operations * self._disk.pages_per_read
         self.reads += operations
         self.pages_read += pages
@@ -172,7 +175,7 @@ class PhysicalMemory:
 
 
 def _faults(owner: Owner) -> tuple[int, int]:
-    """Return how many pages he would like back within a second: those still in RAM, and those to be read."""
+    """Return how many pages an owner wants back in a second: those still in RAM, and those to be read."""
     wanted = ceil(owner.missing * min(1.0, 1.0 / owner.use_seconds))
     if not wanted:
         return 0, 0

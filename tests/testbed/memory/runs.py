@@ -20,7 +20,7 @@ _KINDS: Final = {
 }
 
 _OUTSIDE_ACTIVE: Final = 0.0
-"""Nobody uses what Windows has lost."""
+"""What Windows has lost is not used any more."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,8 @@
-"""The fields of a workload as people write them."""
+"""The fields of a workload as people write them.
+
+Sizes are a small part of Kubernetes' quantities, with a unit, so that a slip is refused. The official client
+has a parser for all of them, and brings an HTTP client with it.
+"""
 
 from __future__ import annotations
 

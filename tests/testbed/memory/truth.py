@@ -13,7 +13,7 @@ THRASHING_STALL: Final = 0.1
 pressure stall information; Windows exports none."""
 
 THRASHING_SECONDS: Final = 10
-"""A shorter wait is no harm that anybody would act on."""
+"""A shorter wait is no harm that would be worth an eviction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

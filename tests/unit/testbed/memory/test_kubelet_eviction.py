@@ -144,6 +144,19 @@ def test_memory_pressure_is_reported_for_five_minutes_after_the_last_shortage() 
     assert not state.memory_pressure_at(400)
 
 
+def test_on_a_machine_it_ends_a_hog_before_anything_is_denied() -> None:
+    made = machine([script("steady", "4Gi"), script("hog", "40Gi", rampSeconds=3600)])
+    pods = [known("uid-p0", request=4096), known("uid-p1")]
+    state, gone = EvictionState(), []
+    for second in range(2400):
+        uid, state = evicted(state, made.reading(second), *(pod for pod in pods if pod.uid not in gone))
+        if uid is not None:
+            gone.append(uid)
+            made.stop(uid, at=second + 1)  # a hard threshold leaves a pod one second
+    assert gone == ["uid-p1"]
+    assert made.truth(2400).allocations_denied == 0
+
+
 PODS = st.lists(
     st.builds(
         KubeletPod,

@@ -184,6 +184,24 @@ def test_pages_that_are_in_use_do_not_fit_so_they_are_read_again_and_again() -> 
     assert made.truth(360).seconds_denied == 0
 
 
+def test_part_of_what_is_read_back_is_changed_and_written_again() -> None:
+    roomy = replace(AKS, page_file=FixedPageFile(size_bytes=64 * GIB))
+    made = machine([script("pageStorm", "18Gi")], hardware=roomy)
+    first, last = made.reading(600), made.reading(660)
+    written = last.pages_written_total - first.pages_written_total
+    assert written == pytest.approx((last.pages_read_total - first.pages_read_total) / 2, rel=0.1)
+
+
+def test_what_waits_to_be_written_is_written_when_the_pressure_is_over() -> None:
+    slow = replace(AKS, disk=Disk(write_bytes_per_second=2 * MIB))
+    cold = script("steady", "10Gi", touchedPercent=100, activePercent=5)
+    made = machine([cold, script("leak", "1Gi", growthPerMinute="600Mi")], hardware=slow)
+    made.stop("uid-p1", at=400)
+    assert made.reading(399).modified_page_list_bytes > OsFootprint().modified_bytes
+    assert made.reading(401).available_bytes > 3 * GIB
+    assert made.reading(9000).modified_page_list_bytes == OsFootprint().modified_bytes
+
+
 def test_a_noisy_neighbour_takes_the_working_set_of_a_quiet_pod() -> None:
     quiet = script("steady", "4Gi", activePercent=90)
     made = machine([quiet, script("pageStorm", "18Gi", afterSeconds=60)])
@@ -207,6 +225,12 @@ def test_reading_files_is_no_paging() -> None:
     assert last.pages_written_total == 0
     assert last.available_bytes == first.available_bytes
     assert made.truth(1600).seconds_lost == 0
+
+
+def test_files_are_read_no_faster_than_the_disk_can() -> None:
+    made = machine([script("steady", "4Gi", fileReadsPerSecond=9000)] * 2)
+    first, last = made.reading(1000), made.reading(1600)
+    assert last.page_reads_total - first.page_reads_total == 600 * 3200  # 80 % of the disk
 
 
 def test_reading_files_leaves_less_of_the_disk_for_paging() -> None:
@@ -267,6 +291,18 @@ def test_windows_can_lose_memory_without_any_pod() -> None:
     assert made.reading(60).pool_nonpaged_bytes == 250 * MIB
     assert made.reading(120).pool_nonpaged_bytes == 550 * MIB
     assert made.reading(120).pods == ()
+
+
+def test_windows_may_lose_memory_in_two_places_while_pods_come_and_go() -> None:
+    leak = workload(script("osLeak", growthPerMinute="60Mi"))
+    assert isinstance(leak, OsLeak)
+    made = machine([script("steady", "1Gi")] * 2)
+    made.lose_memory(leak, at=0)
+    for name in ("uid-p0", "uid-p1"):
+        made.stop(name, at=10)
+    made.step(20)
+    made.lose_memory(leak, at=60)
+    assert made.reading(120).pool_nonpaged_bytes == 250 * MIB + 180 * MIB
 
 
 def test_the_kernel_is_denied_more_non_paged_pool_than_leaves_room_for_windows() -> None:

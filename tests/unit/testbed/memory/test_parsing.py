@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.documents import ROOT
 from harness.machine_memory import script
 from testbed.memory.pages import GIB, KIB, MIB, TIB
 from testbed.memory.parsing import WorkloadError, parse_workload, workload_of
@@ -184,3 +185,26 @@ def test_anything_is_a_workload_or_a_refusal_that_names_the_place(content: Any) 
 @given(text=st.text(max_size=60))
 def test_any_text_is_a_workload_or_a_refusal(text: str) -> None:
     assert refusal(text)
+
+
+def described() -> str:
+    """Return what the page of the testbed says about the model."""
+    page = (ROOT / "tests" / "testbed" / "README.md").read_text()
+    return page.partition("## The memory of a machine")[2].partition("\n## ")[0]
+
+
+def test_the_page_describes_every_workload_and_every_field_with_its_default() -> None:
+    lines = [line for line in described().splitlines() if line.startswith("| `")]
+    rows = {line.split("|")[1].strip(" `"): line for line in lines[1:]}  # the first is a heading
+    common = {str(field.alias) for field in Workload.model_fields.values()}
+    assert set(rows) == {*WORKLOADS, *common}
+    for name, model in WORKLOADS.items():
+        for field in model.model_fields.values():
+            if field.alias in common:
+                continue
+            assert f"`{field.alias}`" in rows[name]
+            if isinstance(field.default, int) and not isinstance(field.default, bool):
+                assert f"`{field.alias}` ({field.default})" in rows[name]
+    for field in Workload.model_fields.values():
+        default = "required" if field.is_required() else str(field.default)
+        assert rows[str(field.alias)].split("|")[2].strip() == default
