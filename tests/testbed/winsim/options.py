@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SIZE[/RESERVED[/EVICTION[/KUBE]]]",
-        help="memory of Windows machines, what their kubelets hold back, and of that the threshold of hard "
+        help="memory of Windows machines, what their kubelets reserve, and of this the threshold of hard "
         "eviction (or none) and kube-reserved; in turn where this is repeated, such as 32Gi/4Gi/1Gi/512Mi; "
         "any part may be missing (default 16776756Ki/2548Mi/500Mi/0Ki)",
     )
