@@ -16,6 +16,7 @@ from testbed.winsim.controlserver import ControlServer
 from testbed.winsim.endpoint.assembly import build_endpoint
 from testbed.winsim.fleet import Fleet
 from testbed.winsim.options import Options, parse_options
+from testbed.winsim.parts import Settings
 from testbed.winsim.pods.steps import PodTiming
 from testbed.winsim.roster import Roster
 from testbed.winsim.schedule import Timing
@@ -67,13 +68,15 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
             options.plan,
             roster=roster,
             server=options.server,
-            wire=wire,
-            clock=clock,
-            timing=Timing(
-                lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
+            settings=Settings(
+                wire=wire,
+                clock=clock,
+                timing=Timing(
+                    lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
+                ),
+                pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
+                say=_say,
             ),
-            pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
-            say=_say,
             endpoint=endpoint,
         )
         await _run_until(stop, fleet=fleet, options=options)

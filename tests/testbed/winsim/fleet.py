@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim import sight
 from testbed.winsim.census import Census
 from testbed.winsim.enrolment import enter_plan, free_addresses
-from testbed.winsim.kubelet import Environment
 from testbed.winsim.lives import Lives
 from testbed.winsim.memory import USUAL_MEMORY, Memory
-from testbed.winsim.mirror import Mirror
-from testbed.winsim.pods.keeper import Keeper
-from testbed.winsim.removal import Removal
-from testbed.winsim.troubles import Troubles
+from testbed.winsim.parts import build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from testbed.winsim.clock import Clock
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.objects import Node
+    from testbed.winsim.parts import Settings
     from testbed.winsim.plan import Plan
-    from testbed.winsim.pods.steps import PodTiming
     from testbed.winsim.replies import NodeView, Summary
     from testbed.winsim.roster import Arrival, Roster, Trouble
-    from testbed.winsim.schedule import Timing
-    from testbed.winsim.wire import Wire
 
 # The watch is a few milliseconds behind the answer.
 _MIRROR_SECONDS: Final = 0.02
@@ -49,11 +41,7 @@ class Fleet:
         *,
         roster: Roster,
         server: str,
-        wire: Wire,
-        clock: Clock,
-        timing: Timing,
-        pod_timing: PodTiming,
-        say: Callable[[str], None],
+        settings: Settings,
         endpoint: Endpoint | None = None,
     ) -> None:
         self.open = asyncio.Event()
@@ -61,28 +49,15 @@ class Fleet:
         self.roster = roster
         self._plan = plan
         self._seed = f"{server}|{plan.prefix}"
-        self._clock = clock
-        self._say = say
-        self._endpoint = endpoint
+        self._clock = settings.clock
+        self._say = settings.say
+        self.endpoint = endpoint
+        """Serves the endpoints of its Windows nodes; None: there are none."""
         self._census = Census()
         self._lives: Lives | None = None
-        troubles = Troubles(clock=clock, say=say)
-        self._removal = Removal(wire, clock=clock, troubles=troubles)
-        self._mirror = Mirror(
-            wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
-        )
-        self._pods = Keeper(
-            wire,
-            clock=clock,
-            random=Random(self._seed),
-            troubles=troubles,
-            timing=pod_timing,
-            seed=self._seed,
-            on_pod=endpoint.tenants.note if endpoint is not None else None,
-        )
-        self._environment = Environment(
-            wire=wire, mirror=self._mirror, clock=clock, timing=timing, troubles=troubles
-        )
+        parts = build_parts(settings, seed=self._seed, endpoint=endpoint, on_change=self._changed)
+        self._mirror, self._pods = parts.mirror, parts.pods
+        self._removal, self._environment = parts.removal, parts.environment
 
     async def run(self) -> None:
         """Bring all nodes up and keep them alive until cancelled.
@@ -99,11 +74,11 @@ class Fleet:
                 self._environment,
                 census=self._census,
                 pods=self._pods,
-                endpoint=self._endpoint,
+                endpoint=self.endpoint,
                 tasks=tasks,
             )
-            if self._endpoint is not None:
-                tasks.create_task(self._endpoint.run(press=self._lives.press))
+            if self.endpoint is not None:
+                tasks.create_task(self.endpoint.run(press=self._lives.press))
             if not self.roster.loaded:
                 enter_plan(self._plan, roster=self.roster, addresses=self._addresses(self._plan.names))
             for name, node in self._mirror.nodes.items():
@@ -227,11 +202,6 @@ class Fleet:
             self._running_lives.set_faults(self.roster.entries[name])
         self._say(f"{endpoint} of {_count(names)}: {fault.kind if fault else 'no fault'}")
 
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """What serves the endpoints of its Windows nodes; None: nothing."""
-        return self._endpoint
-
     def set_trouble(self, names: tuple[str, ...], trouble: Trouble | None) -> None:
         """Have kubelets report that they are not ready and why, or that they are."""
         self.roster.set_trouble(names, trouble)
@@ -254,7 +224,7 @@ class Fleet:
 
     def summary(self) -> Summary:
         """Return the fleet in numbers."""
-        return sight.summary(self.roster, census=self._census, pods=self._pods, endpoint=self._endpoint)
+        return sight.summary(self.roster, census=self._census, pods=self._pods, endpoint=self.endpoint)
 
     def unready(self) -> tuple[str, ...]:
         """Return the nodes that are not Ready; cheap enough to be asked ten times a second."""
