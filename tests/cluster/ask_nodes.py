@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from testbed.cluster import Testbed
 from testbed.pki import Pki
-from testbed.winsim.nodestatus import KUBELET_PORT
+from testbed.winsim.machines import KUBELET_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

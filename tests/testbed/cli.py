@@ -104,6 +104,11 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         "--linux", type=int, default=2, help="number of simulated Linux nodes (default %(default)s)"
     )
     up.add_argument(
+        "--kubelet-endpoints",
+        action="store_true",
+        help="have Windows nodes serve their kubelets' endpoints, and windows_exporter",
+    )
+    up.add_argument(
         "--token-lifetime-seconds",
         type=float,
         default=DEFAULT_LIFETIME_SECONDS,
@@ -118,6 +123,7 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
 
 def _up(arguments: argparse.Namespace) -> int:
     options = Options(
+        kubelet_endpoints=arguments.kubelet_endpoints,
         token_lifetime_seconds=arguments.token_lifetime_seconds,
         node_monitor_grace_seconds=arguments.node_monitor_grace_seconds,
     )

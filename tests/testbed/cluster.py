@@ -159,6 +159,11 @@ class Testbed:
         return Pki(self._layout.pki).ca.certificate
 
     @property
+    def kubelet_ca_file(self) -> Path:
+        """Certificate of the authority that signs what simulated kubelets serve with."""
+        return Pki(self._layout.pki).kubelet_ca.certificate
+
+    @property
     def front_proxy(self) -> tuple[Path, Path]:
         """Certificate and key that may name any user in ``X-Remote-User`` and ``X-Remote-Group``."""
         pair = Pki(self._layout.pki).front_proxy_client

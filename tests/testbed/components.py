@@ -47,6 +47,8 @@ class Ports(BaseModel):
     apiserver: int
     kcm: int
     scheduler: int
+    kubelets: int  # of all simulated Windows nodes, each at an address of its own
+    exporters: int
 
     @property
     def server(self) -> str:
@@ -115,6 +117,8 @@ def winsim_argv(
         "ca": pki.ca.certificate,
         "cert": pki.front_proxy_client.certificate,
         "key": pki.front_proxy_client.key,
+        "kubelet-ca": pki.kubelet_ca.certificate,
+        "kubelet-ca-key": pki.kubelet_ca.key,
         "windows": windows,
         "linux": linux,
     }
@@ -122,17 +126,22 @@ def winsim_argv(
     return (sys.executable, "-m", "testbed.winsim", *pairs, *extra)
 
 
-def winsim(layout: Layout, *, server: str, options: Options) -> Command:
+def winsim(layout: Layout, *, ports: Ports, options: Options) -> Command:
     """Return the command of the testbed's own simulated nodes."""
-    flags = {
+    flags: dict[str, object] = {
         "lease-duration-seconds": heartbeats(options).lease_duration_seconds,
         "pod-start-seconds": options.pod_start_seconds,
         "pod-stop-seconds": options.pod_stop_seconds,
         "control-socket": layout.fleet_socket,
         "roster": layout.roster,
     }
+    if options.kubelet_endpoints:
+        flags |= {"kubelet-port": ports.kubelets, "exporter-port": ports.exporters}
+        flags["windows-page-file"] = options.windows_page_file
+        if options.kubelet_trust_seconds is not None:
+            flags["kubelet-trust-seconds"] = options.kubelet_trust_seconds
     extra = [*_flags(flags), *(f"--windows-memory={text}" for text in options.windows_memory)]
-    argv = winsim_argv(layout, server=server, windows=options.windows, linux=options.linux, extra=extra)
+    argv = winsim_argv(layout, server=ports.server, windows=options.windows, linux=options.linux, extra=extra)
     return Command(name=WINSIM, argv=argv)
 
 

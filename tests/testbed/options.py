@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from testbed.tokens import DEFAULT_LIFETIME_SECONDS
+from testbed.winsim.endpoint.modelled import parse_page_file
 from testbed.winsim.memory import parse_memory
 
 GIBIBYTE: Final = 1 << 30
@@ -12,6 +13,11 @@ GIBIBYTE: Final = 1 << 30
 
 def _check_memory(text: str) -> str:
     parse_memory(text)
+    return text
+
+
+def _check_page_file(text: str) -> str:
+    parse_page_file(text)
     return text
 
 
@@ -25,7 +31,16 @@ class Options(BaseModel):
     linux: int = Field(default=0, ge=0)
     """Simulated Linux nodes to start with."""
     windows_memory: tuple[Annotated[str, AfterValidator(_check_memory)], ...] = ()
-    """Memory of Windows machines and what their kubelets hold back, in turn: ``32Gi/4Gi``; none: as usual."""
+    """Memory of Windows machines and what their kubelets hold back, in turn: ``32Gi/4Gi``; none: as usual.
+
+    ``32Gi/4Gi/1Gi/512Mi`` also says how much of it is for hard eviction and for Kubernetes.
+    """
+    kubelet_endpoints: bool = False
+    """Whether Windows nodes serve their kubelets' endpoints, and windows_exporter beside them."""
+    windows_page_file: Annotated[str, AfterValidator(_check_page_file)] = "managed"
+    """Page file of Windows machines that serve endpoints: ``managed``, or a fixed size such as ``8096Mi``."""
+    kubelet_trust_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """How long kubelets remember what the API server said about a token; None: as real ones."""
     token_lifetime_seconds: float = Field(default=DEFAULT_LIFETIME_SECONDS, gt=0)
     """Lifetime of the operator's token; it is renewed at half of it."""
     lease_duration_seconds: int | None = Field(default=None, gt=0)

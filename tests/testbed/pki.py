@@ -1,27 +1,24 @@
 """Keys and certificates of one testbed, made anew on every ``up``.
 
-Two authorities on purpose: whoever holds a certificate of the front-proxy authority may name any user
-in a header, so it must not be the one that signs ordinary clients.
+Three authorities on purpose: whoever holds a certificate of the front-proxy authority may name any user
+in a header, so it must not be the one that signs ordinary clients. The simulated kubelets' certificates have
+one of their own, so that who trusts the API server's does not trust them by accident.
 """
 
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from testbed.paths import write_atomically
+from testbed.signing import Signer, key_bytes
 
-VALIDITY: Final = timedelta(days=365)
-"""Longer than any testbed is left running; there is no renewal of certificates."""
-BACKDATE: Final = timedelta(minutes=5)
-"""Containers and virtual machines disagree about the time by seconds; five minutes forgive that."""
 MASTERS: Final = "system:masters"
 """The group that the API server lets pass before any authorizer."""
 FRONT_PROXY_CLIENT: Final = "front-proxy-client"
@@ -45,47 +42,23 @@ class Pair:
     key: Path
 
 
-def _name(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
-    return x509.Name(
-        [
-            *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations),
-            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
-        ]
-    )
-
-
-def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
 def _write_pair(pair: Pair, *, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    write_atomically(pair.key, _key_bytes(key))
+    write_atomically(pair.key, key_bytes(key))
     write_atomically(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Signer):
     """A certificate authority: its certificate, its key and where they lie."""
 
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
     paths: Pair
 
     @classmethod
     def create(cls, paths: Pair, *, common_name: str, now: datetime) -> Self:
         """Make a new self-signed authority and write it."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            _builder(_name(common_name), issuer=_name(common_name), key=key, now=now)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        _write_pair(paths, certificate=certificate, key=key)
-        return cls(certificate, key, paths)
+        made = Signer.new(common_name=common_name, now=now)
+        _write_pair(paths, certificate=made.certificate, key=made.key)
+        return cls(made.certificate, made.key, paths)
 
     @classmethod
     def load(cls, paths: Pair) -> Self:
@@ -105,11 +78,8 @@ class Authority:
     ) -> Pair:
         """Sign a client certificate: the common name is the user, the organizations are the groups."""
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-        certificate = self._leaf(_name(common_name, organizations), key=key, now=now).add_extension(
-            usage, critical=False
-        )
-        _write_pair(paths, certificate=certificate.sign(self.key, hashes.SHA256()), key=key)
+        certificate = self.sign_client(key, common_name=common_name, organizations=organizations, now=now)
+        _write_pair(paths, certificate=certificate, key=key)
         return paths
 
     def issue_serving(self, paths: Pair, *, common_name: str, now: datetime) -> Pair:
@@ -117,52 +87,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVING_NAMES]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVING_ADDRESSES]
-        certificate = (
-            self._leaf(_name(common_name), key=key, now=now)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        )
-        _write_pair(paths, certificate=certificate.sign(self.key, hashes.SHA256()), key=key)
+        certificate = self.sign_serving(key, common_name=common_name, names=names, now=now)
+        _write_pair(paths, certificate=certificate, key=key)
         return paths
-
-    def _leaf(
-        self, subject: x509.Name, *, key: ec.EllipticCurvePrivateKey, now: datetime
-    ) -> x509.CertificateBuilder:
-        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        return (
-            _builder(subject, issuer=self.certificate.subject, key=key, now=now)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(issuer_key, critical=False)
-        )
-
-
-def _builder(
-    subject: x509.Name, *, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + VALIDITY)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +111,11 @@ class Pki:
     def front_proxy_ca(self) -> Pair:
         """The authority of those who may name any user in a header."""
         return self.pair("front-proxy-ca")
+
+    @property
+    def kubelet_ca(self) -> Pair:
+        """The authority of the simulated kubelets' serving certificates."""
+        return self.pair("kubelet-ca")
 
     @property
     def front_proxy_client(self) -> Pair:
@@ -211,13 +143,14 @@ class Pki:
         return self.root / "service-account.pub"
 
     def create(self, *, now: datetime | None = None) -> None:
-        """Make both authorities, the servers' certificates and the key for ServiceAccount tokens."""
+        """Make the authorities, the servers' certificates and the key for ServiceAccount tokens."""
         now = now or datetime.now(UTC)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         ca = Authority.create(self.ca, common_name="winpool-testbed", now=now)
         front_proxy = Authority.create(
             self.front_proxy_ca, common_name="winpool-testbed-front-proxy", now=now
         )
+        Authority.create(self.kubelet_ca, common_name="winpool-testbed-kubelets", now=now)
         front_proxy.issue_client(self.front_proxy_client, common_name=FRONT_PROXY_CLIENT, now=now)
         ca.issue_serving(self.serving, common_name="kubernetes", now=now)
         ca.issue_client(
@@ -227,7 +160,7 @@ class Pki:
             now=now,
         )
         key = ec.generate_private_key(ec.SECP256R1())
-        write_atomically(self.service_account_key, _key_bytes(key))
+        write_atomically(self.service_account_key, key_bytes(key))
         public = key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )

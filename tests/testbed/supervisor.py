@@ -179,7 +179,7 @@ class Supervisor:
         # Only now: the other two give up when they cannot read their authentication settings at start.
         started = [self.add(command) for command in clients]
         if self.options.windows or self.options.linux:
-            self.add(components.winsim(self.layout, server=chosen.server, options=self.options))
+            self.add(components.winsim(self.layout, ports=chosen, options=self.options))
         await self._until_healthy(started, probe=probe)
         # The proof that controllers work, and without which no pod can be created in that namespace.
         while await probe.service_account_uid(namespace="default", name="default") is None:

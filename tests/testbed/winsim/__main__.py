@@ -13,8 +13,10 @@ from testbed.errors import TestbedError
 from testbed.paths import write_atomically
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.controlserver import ControlServer
+from testbed.winsim.endpoint.assembly import build_endpoint
 from testbed.winsim.fleet import Fleet
 from testbed.winsim.options import Options, parse_options
+from testbed.winsim.parts import Settings
 from testbed.winsim.pods.steps import PodTiming
 from testbed.winsim.roster import Roster
 from testbed.winsim.schedule import Timing
@@ -57,17 +59,25 @@ async def _simulate(options: Options, *, roster: Roster, tls: ssl.SSLContext) ->
         options.ready_file.unlink(missing_ok=True)
     clock = SystemClock()
     async with Wire(options.server, tls=tls, clock=clock, random=Random(), say=_say) as wire:
+        try:
+            endpoint = build_endpoint(options.endpoint, wire=wire, clock=clock, say=_say)
+        except OSError as error:
+            sys.stderr.write(f"winsim: cannot serve the kubelets' endpoints: {error}\n")
+            return 2
         fleet = Fleet(
             options.plan,
             roster=roster,
             server=options.server,
-            wire=wire,
-            clock=clock,
-            timing=Timing(
-                lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
+            settings=Settings(
+                wire=wire,
+                clock=clock,
+                timing=Timing(
+                    lease_duration=options.lease_duration_seconds, status_sync=options.status_sync_seconds
+                ),
+                pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
+                say=_say,
             ),
-            pod_timing=PodTiming(start=options.pod_start_seconds, stop=options.pod_stop_seconds),
-            say=_say,
+            endpoint=endpoint,
         )
         await _run_until(stop, fleet=fleet, options=options)
         return await _leave(fleet, hurry=hurry) if options.delete_on_exit else 0

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import socket
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from testbed.control import address
 from testbed.errors import TestbedError
 from testbed.waiting import wait_until
-from testbed.winsim.replies import Nodes, NodeView, Outcome, Refusal, Summary
+from testbed.winsim.exchange import exchange
+from testbed.winsim.replies import Nodes, NodeView, Outcome, Summary, Truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from testbed.winsim.endpoint.faults import EndpointName, FaultKind
     from testbed.winsim.roster import Family
 
-ASK_TIMEOUT_SECONDS: Final = 10.0
-"""An answer from memory comes in milliseconds; the rest is for a machine under full load."""
-ACT_TIMEOUT_SECONDS: Final = 120.0
-"""The slowest verbs delete Nodes, at some hundred a second: enough for 5,000 on a busy machine."""
 READY_TIMEOUT_SECONDS: Final = 60.0
 """A kubelet that starts is Ready within a second; the rest is for a machine under full load."""
 
@@ -42,11 +35,15 @@ class FleetControl:
 
     def summary(self) -> Summary:
         """Return the fleet in numbers."""
-        return Summary.model_validate_json(self._exchange("GET", "/v1/summary"))
+        return Summary.model_validate_json(exchange(self.path, "GET", "/v1/summary"))
 
     def status(self) -> tuple[NodeView, ...]:
         """Return all machines and their nodes."""
-        return Nodes.model_validate_json(self._exchange("GET", "/v1/nodes")).items
+        return Nodes.model_validate_json(exchange(self.path, "GET", "/v1/nodes")).items
+
+    def truth(self, name: str) -> Truth:
+        """Return what paging and denied allocations have done on a node whose endpoint is served."""
+        return Truth.model_validate_json(exchange(self.path, "GET", f"/v1/truth/{name}"))
 
     def join(
         self,
@@ -130,11 +127,20 @@ class FleetControl:
         nodes: int | str | Sequence[str],
         *,
         reserved_memory: str | None = None,
+        eviction_hard: str | None = None,
+        kube_reserved: str | None = None,
         os: Family | None = None,
         seed: int | str = 0,
     ) -> tuple[str, ...]:
-        """Stop kubelets and start them again, holding back so much memory from then on if given."""
-        given = {"reserved_memory": reserved_memory}
+        """Stop kubelets and start them again, holding back so much memory from then on if given.
+
+        The threshold of hard eviction and what is for Kubernetes are parts of what is held back.
+        """
+        given = {
+            "reserved_memory": reserved_memory,
+            "eviction_hard": eviction_hard,
+            "kube_reserved": kube_reserved,
+        }
         return self.act("restart", _selecting(nodes, os=os, seed=seed) | given)
 
     def set_pods_ready(
@@ -149,6 +155,35 @@ class FleetControl:
         """Have containers of DaemonSets or pods (NAMESPACE/NAME) be not Ready on nodes, or Ready again."""
         given = {"pods": list(pods), "ready": ready}
         return self.act("set_pods_ready", _selecting(nodes, os=os, seed=seed) | given)
+
+    def set_endpoint_fault(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        fault: FaultKind | Literal["none"],
+        endpoint: EndpointName = "kubelet",
+        seconds: float | None = None,
+        name: str = "",
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Have an endpoint of Windows nodes be broken in one way (``endpoint.faults``), or be well again."""
+        given: dict[str, Any] = {"fault": fault, "endpoint": endpoint, "name": name}
+        if seconds is not None:
+            given["seconds"] = seconds
+        return self.act("set_endpoint_fault", _selecting(nodes, os=os, seed=seed) | given)
+
+    def lose_memory(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        growth_per_minute: str,
+        into: str = "NonPagedPool",
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Have Windows itself lose memory on machines, until they are replaced."""
+        given = {"growth_per_minute": growth_per_minute, "into": into}
+        return self.act("lose_memory", _selecting(nodes, os=None, seed=seed) | given)
 
     def set_ready(
         self,
@@ -175,7 +210,7 @@ class FleetControl:
 
         """
         path = f"/v1/{verb}?choose" if choose_only else f"/v1/{verb}"
-        return Outcome.model_validate_json(self._exchange("POST", path, body=arguments)).names
+        return Outcome.model_validate_json(exchange(self.path, "POST", path, body=arguments)).names
 
     def wait_ready(
         self, names: Iterable[str] | None = None, *, timeout_seconds: float = READY_TIMEOUT_SECONDS
@@ -193,7 +228,7 @@ class FleetControl:
             raise TestbedError(f"there is no node {', '.join(sorted(strange))} in this fleet")
 
         def missing() -> list[str]:
-            found = Outcome.model_validate_json(self._exchange("GET", "/v1/unready")).names
+            found = Outcome.model_validate_json(exchange(self.path, "GET", "/v1/unready")).names
             return sorted(wanted.intersection(found))
 
         wait_until(
@@ -203,56 +238,7 @@ class FleetControl:
             explain=lambda: f"; not Ready: {', '.join(missing()[:10])}",
         )
 
-    def _exchange(self, method: str, path: str, *, body: object = None) -> bytes:
-        timeout_seconds = ASK_TIMEOUT_SECONDS if body is None else ACT_TIMEOUT_SECONDS
-        connection = _UnixConnection(self.path, timeout_seconds=timeout_seconds)
-        try:
-            connection.request(method, path, body=None if body is None else json.dumps(body))
-            answer = connection.getresponse()
-            content = answer.read()
-        except TimeoutError as error:
-            raise TestbedError(
-                f"the simulated nodes at {self.path} did not answer within {timeout_seconds:.0f} s; "
-                "they may still do what was requested"
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise TestbedError(
-                f"no simulated nodes answer at {self.path} ({error}); they are there once a testbed with "
-                "--windows or --linux over 0 has started"
-            ) from error
-        finally:
-            connection.close()
-        if answer.status != HTTPStatus.OK:
-            raise TestbedError(_refusal(answer.status, content))
-        return content
-
 
 def _selecting(nodes: int | str | Sequence[str], *, os: Family | None, seed: int | str) -> dict[str, Any]:
     chosen = nodes if isinstance(nodes, int | str) else list(nodes)
     return {"nodes": chosen, "seed": seed} | ({} if os is None else {"os": os})
-
-
-def _refusal(status: int, content: bytes) -> str:
-    try:
-        return Refusal.model_validate_json(content).error
-    except ValueError:
-        return f"the simulated nodes answered {status}: {content[:500].decode(errors='replace')}"
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket; the host is a name for the header only."""
-
-    def __init__(self, path: Path, *, timeout_seconds: float) -> None:
-        super().__init__("winsim", timeout=timeout_seconds)
-        self._path = path
-
-    def connect(self) -> None:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(self.timeout)
-            with address(self._path) as name:
-                connection.connect(name)
-        except BaseException:
-            connection.close()
-            raise
-        self.sock = connection

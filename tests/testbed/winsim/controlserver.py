@@ -1,8 +1,8 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
-``GET /v1/summary``, ``/v1/nodes`` and ``/v1/unready`` tell; ``POST /v1/<verb>`` takes a verb's arguments and
-answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors are
-``{"error": sentence}``.
+``GET /v1/summary``, ``/v1/nodes``, ``/v1/unready`` and ``/v1/truth/<node>`` tell; ``POST /v1/<verb>`` takes
+a verb's arguments and answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors
+are ``{"error": sentence}``.
 
 Who can open the socket may do everything to the simulated nodes; the socket belongs to its user alone.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 
 from testbed.control import address
 from testbed.winsim.mistakes import sentences
-from testbed.winsim.replies import Nodes, Outcome, Refusal
+from testbed.winsim.replies import Nodes, Outcome, Refusal, Truth
 from testbed.winsim.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class ControlServer:
         application.router.add_get("/v1/summary", self._summary)
         application.router.add_get("/v1/nodes", self._nodes)
         application.router.add_get("/v1/unready", self._unready)
+        application.router.add_get("/v1/truth/{node}", self._truth)
         application.router.add_post("/v1/{verb}", self._act)
         # Nobody needs a line per question; what is done to nodes the fleet says itself.
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_END_SECONDS)
@@ -67,6 +69,12 @@ class ControlServer:
 
     async def _unready(self, _request: web.Request) -> web.Response:
         return _json(Outcome(names=self._fleet.unready()))
+
+    async def _truth(self, request: web.Request) -> web.Response:
+        name, endpoint = request.match_info["node"], self._fleet.endpoint
+        if endpoint is None or not endpoint.knows(name):
+            return _refusal(f"the memory of {name} is not simulated", status=404)
+        return _json(Truth.model_validate(asdict(endpoint.truth(name))))
 
     async def _act(self, request: web.Request) -> web.Response:
         name = request.match_info["verb"]

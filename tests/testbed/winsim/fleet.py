@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from testbed.winsim import sight
-from testbed.winsim.addresses import assign_addresses, machine_network
 from testbed.winsim.census import Census
-from testbed.winsim.kubelet import Environment
+from testbed.winsim.enrolment import enter_plan, free_addresses
 from testbed.winsim.lives import Lives
 from testbed.winsim.memory import USUAL_MEMORY, Memory
-from testbed.winsim.mirror import Mirror
-from testbed.winsim.pods.keeper import Keeper
-from testbed.winsim.removal import Removal
-from testbed.winsim.troubles import Troubles
+from testbed.winsim.parts import build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from testbed.winsim.clock import Clock
+    from testbed.winsim.endpoint.faults import EndpointName, Fault
+    from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.objects import Node
+    from testbed.winsim.parts import Settings
     from testbed.winsim.plan import Plan
-    from testbed.winsim.pods.steps import PodTiming
     from testbed.winsim.replies import NodeView, Summary
-    from testbed.winsim.roster import Arrival, Family, Roster, Trouble
-    from testbed.winsim.schedule import Timing
-    from testbed.winsim.wire import Wire
+    from testbed.winsim.roster import Arrival, Roster, Trouble
 
 # The watch is a few milliseconds behind the answer.
 _MIRROR_SECONDS: Final = 0.02
@@ -47,37 +41,23 @@ class Fleet:
         *,
         roster: Roster,
         server: str,
-        wire: Wire,
-        clock: Clock,
-        timing: Timing,
-        pod_timing: PodTiming,
-        say: Callable[[str], None],
+        settings: Settings,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.open = asyncio.Event()
         self.ready = asyncio.Event()
         self.roster = roster
         self._plan = plan
         self._seed = f"{server}|{plan.prefix}"
-        self._clock = clock
-        self._say = say
+        self._clock = settings.clock
+        self._say = settings.say
+        self.endpoint = endpoint
+        """Serves the endpoints of its Windows nodes; None: there are none."""
         self._census = Census()
         self._lives: Lives | None = None
-        troubles = Troubles(clock=clock, say=say)
-        self._removal = Removal(wire, clock=clock, troubles=troubles)
-        self._mirror = Mirror(
-            wire, clock=clock, random=Random(self._seed), troubles=troubles, on_change=self._changed
-        )
-        self._pods = Keeper(
-            wire,
-            clock=clock,
-            random=Random(self._seed),
-            troubles=troubles,
-            timing=pod_timing,
-            seed=self._seed,
-        )
-        self._environment = Environment(
-            wire=wire, mirror=self._mirror, clock=clock, timing=timing, troubles=troubles
-        )
+        parts = build_parts(settings, seed=self._seed, endpoint=endpoint, on_change=self._changed)
+        self._mirror, self._pods = parts.mirror, parts.pods
+        self._removal, self._environment = parts.removal, parts.environment
 
     async def run(self) -> None:
         """Bring all nodes up and keep them alive until cancelled.
@@ -90,9 +70,17 @@ class Fleet:
             tasks.create_task(self._mirror.run())
             await self._mirror.synced.wait()
             tasks.create_task(self._pods.run())
-            self._lives = Lives(self._environment, census=self._census, pods=self._pods, tasks=tasks)
+            self._lives = Lives(
+                self._environment,
+                census=self._census,
+                pods=self._pods,
+                endpoint=self.endpoint,
+                tasks=tasks,
+            )
+            if self.endpoint is not None:
+                tasks.create_task(self.endpoint.run(press=self._lives.press))
             if not self.roster.loaded:
-                self._enter_plan()
+                enter_plan(self._plan, roster=self.roster, addresses=self._addresses(self._plan.names))
             for name, node in self._mirror.nodes.items():
                 self._changed(name, node)
             entries = tuple(self.roster.entries.values())
@@ -107,32 +95,8 @@ class Fleet:
         await self._census.tell(total=lambda: len(self.roster), clock=self._clock, say=self._say)
         self.ready.set()
 
-    def _enter_plan(self) -> None:
-        plan = self._plan
-        addresses = self._addresses(plan.names)
-        kinds: tuple[tuple[Family, int], ...] = (("windows", plan.windows), ("linux", plan.linux))
-        for os, count in kinds:
-            names = self.roster.new_names(os, count)
-            self.roster.add(
-                names,
-                os=os,
-                addresses=addresses,
-                labels=plan.labels,
-                taints=plan.taints,
-                samples=plan.samples,
-                memory=plan.memory if os == "windows" else (),
-            )
-
     def _addresses(self, names: Collection[str]) -> dict[str, str]:
-        """Find addresses that no node has, ours or another's; a fleet that starts anew finds its own."""
-        taken = {entry.address for entry in self.roster.entries.values()} | {
-            address.address
-            for name, node in self._mirror.nodes.items()
-            if name not in names
-            for address in node.status.addresses
-            if address.type == "InternalIP"
-        }
-        return assign_addresses(tuple(names), seed=self._seed, taken=taken, network=machine_network())
+        return free_addresses(names, roster=self.roster, nodes=self._mirror.nodes, seed=self._seed)
 
     def _changed(self, name: str, node: Node | None) -> None:
         if name in self.roster.entries:
@@ -152,7 +116,7 @@ class Fleet:
             labels=arrival.labels,
             taints=arrival.taints,
             samples=self._plan.samples,
-            memory=[each.but(size_ki=memory.size_ki, reserved_ki=memory.reserved_ki) for each in usual],
+            memory=[each.but(memory) for each in usual],
             ready_after=arrival.ready_after,
             unready_pods=arrival.unready_pods,
         )
@@ -168,13 +132,14 @@ class Fleet:
         unborn = self._unregistered(names)
         self._census.forget(names)
         await self._delete(names, unborn=unborn)
+        self._running_lives.forget(names)
         self._say(f"{_count(names)} left")
 
     async def replace(
         self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY, ready_after: float = 0.0
     ) -> None:
         """Delete Nodes and start new machines under their names, with other memory where that is given."""
-        self.roster.set_memory(names, size_ki=memory.size_ki, reserved_ki=memory.reserved_ki)
+        self.roster.set_memory(names, memory)
         self.roster.renew(names, ready_after=ready_after)
         renewed = {name: self.roster.entries[name] for name in names}
         self._census.excuse(names)
@@ -211,9 +176,9 @@ class Fleet:
             self._running_lives.begin(self.roster.entries[name])
         self._say(f"{_count(names)} started")
 
-    async def restart(self, names: tuple[str, ...], *, reserved_ki: int | None) -> None:
-        """Stop kubelets and start them again, holding back so much memory where that is given."""
-        self.roster.set_memory(names, size_ki=None, reserved_ki=reserved_ki)
+    async def restart(self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY) -> None:
+        """Stop kubelets and start them again, holding back what is given of memory."""
+        self.roster.set_memory(names, memory)
         self.roster.set_running(names, running=True)
         changed = {name: self.roster.entries[name] for name in names}
         await self._running_lives.end(names)
@@ -229,6 +194,13 @@ class Fleet:
         entries = self.roster.entries
         await asyncio.gather(*(self._pods.set_unready(name, entries[name].unready_pods) for name in names))
         self._say(f"{', '.join(pods)} {'' if ready else 'not '}Ready on {_count(names)}")
+
+    def set_fault(self, names: tuple[str, ...], endpoint: EndpointName, fault: Fault | None) -> None:
+        """Have something be wrong with an endpoint of these nodes, or nothing any more."""
+        self.roster.set_fault(names, endpoint, fault)
+        for name in names:
+            self._running_lives.set_faults(self.roster.entries[name])
+        self._say(f"{endpoint} of {_count(names)}: {fault.kind if fault else 'no fault'}")
 
     def set_trouble(self, names: tuple[str, ...], trouble: Trouble | None) -> None:
         """Have kubelets report that they are not ready and why, or that they are."""
@@ -252,7 +224,7 @@ class Fleet:
 
     def summary(self) -> Summary:
         """Return the fleet in numbers."""
-        return sight.summary(self.roster, census=self._census, pods=self._pods)
+        return sight.summary(self.roster, census=self._census, pods=self._pods, endpoint=self.endpoint)
 
     def unready(self) -> tuple[str, ...]:
         """Return the nodes that are not Ready; cheap enough to be asked ten times a second."""

@@ -8,7 +8,7 @@ restarted: its reports fail with 404 until somebody creates a Node of that name.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from math import inf
 from random import Random
@@ -114,7 +114,12 @@ class Kubelet:
 
         A real one may take one status interval (10 s) to say it; tests should not have to.
         """
-        self._health = health
+        self._health = replace(health, memory_pressure=self._health.memory_pressure)
+        self._report_now()
+
+    def set_memory_pressure(self, pressed: bool) -> None:
+        """Report MemoryPressure from now on, or that there is none, and at once."""
+        self._health = replace(self._health, memory_pressure=pressed)
         self._report_now()
 
     async def _be_ready_in(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from testbed.pins import chosen_pins
 from testbed.winsim.conditions import HEALTHY, Health
 from testbed.winsim.kubelet import Environment, Kubelet
-from testbed.winsim.machines import build_machine
+from testbed.winsim.machines import KUBELET_PORT, build_machine
 from testbed.winsim.samples import Sample, parse_sample
 from testbed.winsim.wire import IN_FLIGHT
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from testbed.winsim.census import Census
+    from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.machines import Machine
     from testbed.winsim.pods.keeper import Keeper
     from testbed.winsim.roster import Entry
@@ -33,11 +34,18 @@ class Lives:
     """All kubelets that run now, by node."""
 
     def __init__(
-        self, environment: Environment, *, census: Census, pods: Keeper, tasks: asyncio.TaskGroup
+        self,
+        environment: Environment,
+        *,
+        census: Census,
+        pods: Keeper,
+        endpoint: Endpoint | None,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._environment = environment
         self._census = census
         self._pods = pods
+        self._endpoint = endpoint
         self._tasks = tasks
         self._running: dict[str, _Life] = {}
         self._starting = asyncio.Semaphore(IN_FLIGHT)
@@ -46,13 +54,18 @@ class Lives:
         """Start the kubelet of a machine. Nothing happens where it runs already."""
         if entry.name in self._running:
             return
-        described = machine(entry)
+        described = machine(entry, kubelet_port=self._port_of(entry))
         kubelet = Kubelet(
             described, environment=self._environment, health=health(entry), ready_after=entry.ready_after
         )
         self._pods.note_unready(entry.name, entry.unready_pods)
         self._census.began(entry.name)
         self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet, described)))
+        if self._endpoint is not None and entry.os == "windows":
+            self._endpoint.attend(described, entry.faults)
+
+    def _port_of(self, entry: Entry) -> int:
+        return self._endpoint.port if self._endpoint is not None and entry.os == "windows" else KUBELET_PORT
 
     async def _live(self, kubelet: Kubelet, described: Machine) -> None:
         await kubelet.start(starting=self._starting)
@@ -65,10 +78,30 @@ class Lives:
 
     async def end(self, names: Iterable[str]) -> None:
         """Stop kubelets, and return when they send nothing more."""
-        ending = [life.task for name in names if (life := self._running.pop(name, None)) is not None]
+        named = tuple(names)
+        ending = [life.task for name in named if (life := self._running.pop(name, None)) is not None]
+        if self._endpoint is not None:
+            for name in named:
+                self._endpoint.desert(name)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop what endpoints know of machines that have left."""
+        if self._endpoint is not None:
+            for name in names:
+                self._endpoint.forget(name)
+
+    def set_faults(self, entry: Entry) -> None:
+        """Have the endpoints of a machine, if its kubelet runs, be wrong as its line of the roster says."""
+        if self._endpoint is not None:
+            self._endpoint.set_faults(entry.name, entry.faults)
+
+    def press(self, name: str, pressed: bool) -> None:
+        """Tell the kubelet of a machine, if it runs, whether it is under memory pressure."""
+        if life := self._running.get(name):
+            life.kubelet.set_memory_pressure(pressed)
 
     def tell(self, entry: Entry) -> None:
         """Tell the kubelet of a machine, if it runs, how it now feels."""
@@ -81,7 +114,7 @@ def _kubelet_version() -> str:
     return chosen_pins().kubernetes
 
 
-def machine(entry: Entry) -> Machine:
+def machine(entry: Entry, *, kubelet_port: int = KUBELET_PORT) -> Machine:
     """Describe the machine behind a line of the roster."""
     sample = parse_sample(entry.sample) if entry.sample else Sample()
     return build_machine(
@@ -90,6 +123,7 @@ def machine(entry: Entry) -> Machine:
         windows=entry.os == "windows",
         address=entry.address,
         kubelet_version=sample.kubelet or _kubelet_version(),
+        kubelet_port=kubelet_port,
         labels=entry.labels,
         taints=entry.taints,
         generation=entry.generation,

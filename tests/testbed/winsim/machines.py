@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from testbed.winsim.objects import Image, Taint
 
 KUBELET_VERSION: Final = "v1.37.1"
+KUBELET_PORT: Final = 10250
+"""What every node names; somebody listens there only where endpoints are served."""
 _REGION: Final = "sim-1"
 _BUILD: Final = re.compile(r"\d+\.\d+\.\d+")
 _ZONES: Final = ("sim-1a", "sim-1b", "sim-1c")
@@ -54,6 +56,10 @@ class Hardware:
     memory_ki: int
     disk_ki: int
     reserved_memory_ki: int
+    eviction_ki: int
+    """Threshold of hard eviction, a part of what is held back; 0: none for memory."""
+    kube_reserved_ki: int = 0
+    """A part of what is held back, too; the rest is system-reserved."""
     pods: int = 110
 
 
@@ -71,6 +77,7 @@ class Machine:
     system_uuid: str
     boot_id: str
     kubelet_version: str = KUBELET_VERSION
+    kubelet_port: int = KUBELET_PORT
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
@@ -107,6 +114,7 @@ WINDOWS_HARDWARE: Final = Hardware(
     memory_ki=16_776_756,
     disk_ki=133_703_677,
     reserved_memory_ki=(2048 + 500) * 1024,
+    eviction_ki=500 * 1024,
 )
 
 # 8 GiB; only the default hard eviction of 100Mi is held back.
@@ -116,6 +124,7 @@ LINUX_HARDWARE: Final = Hardware(
     memory_ki=8_129_781,
     disk_ki=64_891_709,
     reserved_memory_ki=100 * 1024,
+    eviction_ki=100 * 1024,
 )
 
 
@@ -166,6 +175,7 @@ def build_machine(
     address: str,
     kubelet_version: str,
     labels: Mapping[str, str],
+    kubelet_port: int = KUBELET_PORT,
     taints: tuple[Taint, ...] = (),
     generation: int = 0,
     installed: OperatingSystem | None = None,
@@ -180,6 +190,7 @@ def build_machine(
         address: its address.
         kubelet_version: the version that its kubelet says.
         labels: what its kubelet is started with.
+        kubelet_port: the port that its Node names.
         taints: what its kubelet is started with.
         generation: how many machines have had this name before. Each has an identity of its own.
         installed: what is installed on it; None: what ``index`` says.
@@ -200,6 +211,7 @@ def build_machine(
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
         boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{seed}")),
         kubelet_version=kubelet_version,
+        kubelet_port=kubelet_port,
         labels=labels,
         taints=taints,
     )

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from testbed.winsim.conditions import Health
     from testbed.winsim.machines import Hardware, Machine
 
-KUBELET_PORT: Final = 10250
 _ATTACH_DETACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 # What a kubelet of 1.36 with its default feature gates declares (component-helpers, nodedeclaredfeatures).
 _DECLARED_FEATURES: Final = (
@@ -65,13 +64,13 @@ _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 def node_status(machine: Machine, *, seen: NodeStatus, health: Health, now: datetime) -> NodeStatus:
     """Compose the status that a kubelet wants on its node, given the one that stands there."""
-    minor = _minor(machine)
+    minor = minor_of(machine)
     return NodeStatus(
         capacity={**seen.capacity, **_capacity(machine.hardware)},
         allocatable={**seen.allocatable, **_allocatable(machine.hardware)},
         conditions=conditions(seen.conditions, health=health, now=now),
         addresses=(Address("InternalIP", machine.address), Address("Hostname", machine.name)),
-        daemon_endpoints=DaemonEndpoints(Port(KUBELET_PORT)),
+        daemon_endpoints=DaemonEndpoints(Port(machine.kubelet_port)),
         node_info=NodeInfo(
             machine_id=machine.machine_id,
             system_uuid=machine.system_uuid,
@@ -92,7 +91,8 @@ def node_status(machine: Machine, *, seen: NodeStatus, health: Health, now: date
     )
 
 
-def _minor(machine: Machine) -> int:
+def minor_of(machine: Machine) -> int:
+    """Return the minor version of a machine's kubelet; 0 where it cannot be read."""
     found = _MINOR.match(machine.kubelet_version)
     return int(found[1]) if found else 0
 

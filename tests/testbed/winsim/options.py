@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from testbed.winsim.endpoint.options import EndpointOptions, add_arguments, endpoint_options
 from testbed.winsim.memory import Memory, parse_memory
 from testbed.winsim.plan import Plan
 from testbed.winsim.samples import SAMPLES, parse_sample
@@ -41,6 +42,7 @@ class Options:
     ready_file: Path | None
     control_socket: Path | None
     roster: Path | None
+    endpoint: EndpointOptions | None
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> Options:
@@ -77,6 +79,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> Options:
         ready_file=given.ready_file,
         control_socket=given.control_socket,
         roster=given.roster,
+        endpoint=endpoint_options(given, parser),
     )
 
 
@@ -105,9 +108,10 @@ def _parser() -> argparse.ArgumentParser:
         type=_memory,
         action="append",
         default=[],
-        metavar="SIZE[/RESERVED]",
-        help="memory of Windows machines and what their kubelets reserve, in turn where this is repeated, "
-        "such as 32Gi/4Gi; either may be missing (default 16776756Ki/2548Mi)",
+        metavar="SIZE[/RESERVED[/EVICTION[/KUBE]]]",
+        help="memory of Windows machines, what their kubelets reserve, and of this the threshold of hard "
+        "eviction (or none) and kube-reserved; in turn where this is repeated, such as 32Gi/4Gi/1Gi/512Mi; "
+        "any part may be missing (default 16776756Ki/2548Mi/500Mi/0Ki)",
     )
     parser.add_argument("--linux", type=_count, default=2, metavar="N", help="Linux nodes (default 2)")
     parser.add_argument(
@@ -169,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ready-file", type=Path, metavar="FILE", help="file to write once all nodes are Ready"
     )
+    add_arguments(parser)
     return parser
 
 

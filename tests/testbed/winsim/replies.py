@@ -22,6 +22,10 @@ class Summary(Reply):
     """Those that the API server holds as Ready and whose kubelet has reported in its present life."""
     pods: int
     """Pods that are bound to its nodes."""
+    kubelet_port: int | None = None
+    """Where the kubelets of its Windows nodes listen, at the addresses of the nodes; None: nowhere."""
+    exporter_port: int | None = None
+    """The same of their windows_exporters."""
 
 
 class NodeView(Reply):
@@ -50,6 +54,16 @@ class Nodes(Reply):
     """All machines of a fleet, in the order in which they came."""
 
     items: tuple[NodeView, ...]
+
+
+class Truth(Reply):
+    """What has really happened to the memory of a machine (``testbed.memory.truth``); not for operators."""
+
+    allocations_denied: int
+    seconds_denied: int
+    seconds_thrashing: int
+    seconds_lost: float
+    stall: float
 
 
 class Outcome(Reply):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from testbed.errors import TestbedError
 from testbed.paths import write_atomically
+from testbed.winsim.endpoint.faults import EndpointName, Fault
 from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.objects import Taint
 from testbed.winsim.samples import parse_sample
@@ -39,7 +40,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``sample`` is the real node that it is a copy of (``samples.parse_sample``); empty: of none.
     It is Ready no sooner than ``ready_after`` seconds after its Node was created. ``unready_pods`` are the
-    DaemonSets and pods, as NAMESPACE/NAME, whose containers are not Ready on it.
+    DaemonSets and pods, as NAMESPACE/NAME, whose containers are not Ready on it. ``faults`` are those of its
+    endpoints, of which a new machine has none.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: Memory = USUAL_MEMORY
     ready_after: float = 0.0
     unready_pods: frozenset[str] = frozenset()
+    faults: dict[EndpointName, Fault] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.sample:
@@ -196,12 +199,20 @@ class Roster:
             self._entries[name] = replace(old, unready_pods=kept)
         self._save()
 
-    def set_memory(self, names: Iterable[str], *, size_ki: int | None, reserved_ki: int | None) -> None:
+    def set_memory(self, names: Iterable[str], memory: Memory) -> None:
         """Note other memory, or another part of it held back, where given."""
         for name in names:
             old = self._entries[name]
-            memory = old.memory.but(size_ki=size_ki, reserved_ki=reserved_ki)
-            self._entries[name] = replace(old, memory=memory)
+            self._entries[name] = replace(old, memory=old.memory.but(memory))
+        self._save()
+
+    def set_fault(self, names: Iterable[str], endpoint: EndpointName, fault: Fault | None) -> None:
+        """Note what is wrong with an endpoint of these machines; None: nothing any more."""
+        for name in names:
+            old = self._entries[name]
+            others = {which: each for which, each in old.faults.items() if which != endpoint}
+            faults = others if fault is None else {**others, endpoint: fault}
+            self._entries[name] = replace(old, faults=faults)
         self._save()
 
     def renew(self, names: Iterable[str], *, ready_after: float = 0.0) -> None:
@@ -213,6 +224,7 @@ class Roster:
                 generation=old.generation + 1,
                 running=True,
                 trouble=None,
+                faults={},
                 ready_after=ready_after,
             )
         self._save()

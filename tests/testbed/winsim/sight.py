@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from testbed.winsim.census import Census
+    from testbed.winsim.endpoint.server import Endpoint
     from testbed.winsim.pods.keeper import Keeper
     from testbed.winsim.roster import Roster
 
 
-def summary(roster: Roster, *, census: Census, pods: Keeper) -> Summary:
+def summary(roster: Roster, *, census: Census, pods: Keeper, endpoint: Endpoint | None) -> Summary:
     """Return the fleet in numbers."""
     entries = roster.entries.values()
     return Summary(
@@ -23,6 +24,8 @@ def summary(roster: Roster, *, census: Census, pods: Keeper) -> Summary:
         registered=len(census.registered),
         ready=len(census.ready),
         pods=sum(pods.count(entry.name) for entry in entries),
+        kubelet_port=endpoint.port if endpoint is not None else None,
+        exporter_port=endpoint.exporter_port if endpoint is not None else None,
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from harness.certificates import Mounted, a_mount
 from harness.served import ask, asked_anew, connected, crowd, is_closed, serving, until
-from testbed.pki import VALIDITY, Authority, Pair
+from testbed.pki import Authority, Pair
+from testbed.signing import VALIDITY
 from winpool.serve import connections
 from winpool.serve.access import Access
 from winpool.serve.tls import ServingTls, TlsFiles, TlsFilesError

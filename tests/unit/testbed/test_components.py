@@ -9,7 +9,15 @@ from testbed.options import Options
 from testbed.paths import Layout
 
 LAYOUT = Layout(Path("/somewhere/tb"))
-PORTS = Ports(etcd=20000, etcd_peer=20001, apiserver=20002, kcm=20003, scheduler=20004)
+PORTS = Ports(
+    etcd=20000,
+    etcd_peer=20001,
+    apiserver=20002,
+    kcm=20003,
+    scheduler=20004,
+    kubelets=20005,
+    exporters=20006,
+)
 BINARY = Path("/cache/controlplane")
 
 
@@ -85,6 +93,10 @@ def test_simulated_nodes_come_as_the_front_proxy() -> None:
         "/somewhere/tb/pki/front-proxy-client.crt",
         "--key",
         "/somewhere/tb/pki/front-proxy-client.key",
+        "--kubelet-ca",
+        "/somewhere/tb/pki/kubelet-ca.crt",
+        "--kubelet-ca-key",
+        "/somewhere/tb/pki/kubelet-ca.key",
         "--windows",
         "12",
         "--linux",
@@ -92,3 +104,16 @@ def test_simulated_nodes_come_as_the_front_proxy() -> None:
         "--name-prefix",
         "x",
     )
+
+
+def test_endpoints_of_kubelets_are_served_only_where_that_was_chosen() -> None:
+    usual = components.winsim(LAYOUT, ports=PORTS, options=Options(windows=1)).argv
+    assert not any(argument.startswith(("--kubelet-port", "--exporter-port")) for argument in usual)
+    chosen = Options(windows=1, kubelet_endpoints=True, kubelet_trust_seconds=2, windows_page_file="8096Mi")
+    argv = components.winsim(LAYOUT, ports=PORTS, options=chosen).argv
+    assert {
+        "--kubelet-port=20005",
+        "--exporter-port=20006",
+        "--windows-page-file=8096Mi",
+        "--kubelet-trust-seconds=2.0",
+    } <= set(argv)

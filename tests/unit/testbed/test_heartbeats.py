@@ -11,7 +11,15 @@ from testbed.options import Options
 from testbed.paths import Layout
 
 LAYOUT = Layout(Path("/somewhere/tb"))
-PORTS = Ports(etcd=20000, etcd_peer=20001, apiserver=20002, kcm=20003, scheduler=20004)
+PORTS = Ports(
+    etcd=20000,
+    etcd_peer=20001,
+    apiserver=20002,
+    kcm=20003,
+    scheduler=20004,
+    kubelets=20005,
+    exporters=20006,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_the_simulator_and_the_controller_manager_hear_of_it() -> None:
     made = components.control_plane(LAYOUT, ports=PORTS, options=options, binary=Path("/binary"))
     kcm = next(command for command in made if command.name == components.KCM)
     assert "--node-monitor-grace-period=250s" in kcm.argv
-    winsim = components.winsim(LAYOUT, server=PORTS.server, options=options)
+    winsim = components.winsim(LAYOUT, ports=PORTS, options=options)
     assert "--lease-duration-seconds=200" in winsim.argv
     assert "--control-socket=/somewhere/tb/fleet.sock" in winsim.argv
     assert "--roster=/somewhere/tb/fleet.json" in winsim.argv

@@ -75,9 +75,9 @@ def test_a_kubelet_may_hold_back_another_part_and_a_new_machine_may_have_another
     tmp_path: Path,
 ) -> None:
     roster = filled(parse_memory("32Gi/4Gi"), path=tmp_path / "roster.json")
-    roster.set_memory(["win-w01"], size_ki=None, reserved_ki=parse_size("1Gi"))
+    roster.set_memory(["win-w01"], parse_memory("/1Gi"))
     assert held_back(node(roster, "win-w01")) == 1024**2
-    roster.set_memory(["win-w01"], size_ki=parse_size("64Gi"), reserved_ki=None)
+    roster.set_memory(["win-w01"], parse_memory("64Gi"))
     roster.renew(["win-w01"])
     later = Roster("win", path=tmp_path / "roster.json")
     later.load()

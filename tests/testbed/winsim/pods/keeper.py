@@ -27,6 +27,7 @@ from testbed.winsim.reflector import Reflector, list_all
 from testbed.winsim.wire import IN_FLIGHT, METADATA_ONLY, STRATEGIC_MERGE, ApiError, UnreachableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
     from random import Random
 
@@ -57,16 +58,28 @@ class _Record:
 
 
 class Keeper:
-    """Does for every attended node what its kubelet does about its pods."""
+    """Does for every attended node what its kubelet does about its pods.
+
+    ``on_pod`` is told of every pod as it stands whenever it changes, by UID; with None once it is gone.
+    """
 
     def __init__(
-        self, wire: Wire, *, clock: Clock, random: Random, troubles: Troubles, timing: PodTiming, seed: str
+        self,
+        wire: Wire,
+        *,
+        clock: Clock,
+        random: Random,
+        troubles: Troubles,
+        timing: PodTiming,
+        seed: str,
+        on_pod: Callable[[str, Pod | None], None] | None = None,
     ) -> None:
         self._wire = wire
         self._clock = clock
         self._random = random
         self._troubles = troubles
         self._timing = timing
+        self._on_pod = on_pod
         self._addresses = PodAddresses(seed=seed)
         self._agenda: Agenda[Do] = Agenda(clock=clock)
         self._records: dict[str, _Record] = {}
@@ -175,6 +188,8 @@ class Keeper:
             return
         record.version = version
         record.pod = pod
+        if self._on_pod is not None:
+            self._on_pod(uid, pod)
         if pod.status.pod_ip and not record.ip and not pod.spec.host_network:
             record.ip = pod.status.pod_ip
             self._addresses.note(record.ip)
@@ -184,6 +199,8 @@ class Keeper:
         record = self._records.pop(uid, None)
         if record is None:
             return
+        if self._on_pod is not None:
+            self._on_pod(uid, None)
         self._agenda.drop(uid)
         self._addresses.free(record.ip)
         on_node = self._on_node[record.node]

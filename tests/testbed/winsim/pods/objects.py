@@ -35,12 +35,22 @@ class PodMetadata(_Part, frozen=True):
     owner_references: tuple[PodOwner, ...] = ()
 
 
+class Resources(_Part, frozen=True):
+    """What a container asks for."""
+
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+_NO_RESOURCES: Final = Resources()
+
+
 class Container(_Part, frozen=True):
     """A container; an init container that restarts Always is a sidecar."""
 
     name: str
     image: str = ""
     restart_policy: str = ""
+    resources: Resources = _NO_RESOURCES
 
     @property
     def sidecar(self) -> bool:
@@ -60,6 +70,18 @@ class ReadinessGate(_Part, frozen=True):
     condition_type: str = ""
 
 
+class WindowsOptions(_Part, frozen=True):
+    """What is said about the processes of a pod on Windows."""
+
+    host_process: bool = False
+
+
+class SecurityContext(_Part, frozen=True):
+    """As far as it concerns Windows."""
+
+    windows_options: WindowsOptions = WindowsOptions()
+
+
 class PodSpec(_Part, frozen=True):
     """What is to run, and where."""
 
@@ -69,6 +91,13 @@ class PodSpec(_Part, frozen=True):
     host_network: bool = False
     os: PodOS | None = None
     readiness_gates: tuple[ReadinessGate, ...] = ()
+    security_context: SecurityContext | None = None
+    priority: int = 0
+
+    @property
+    def host_process(self) -> bool:
+        """Whether its processes run on the host, with no sandbox around them."""
+        return self.security_context is not None and self.security_context.windows_options.host_process
 
 
 class PodCondition(_Part, frozen=True):

@@ -5,13 +5,25 @@ from types import MappingProxyType
 from typing import Final
 
 from testbed.winsim.verbs.base import SelectingVerb, Verb
+from testbed.winsim.verbs.endpoints import SetEndpointFault
 from testbed.winsim.verbs.health import SetReady
 from testbed.winsim.verbs.kubelets import Restart, Start, Stop
 from testbed.winsim.verbs.membership import Join, Leave, Replace
+from testbed.winsim.verbs.memory import LoseMemory
 from testbed.winsim.verbs.pods import SetPodsReady
 
 __all__ = ["VERBS", "SelectingVerb", "Verb"]
 
-VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType(
-    {each.verb: each for each in (Join, Leave, Replace, Stop, Start, Restart, SetReady, SetPodsReady)}
+_ALL: Final = (
+    Join,
+    Leave,
+    Replace,
+    Stop,
+    Start,
+    Restart,
+    SetReady,
+    SetPodsReady,
+    SetEndpointFault,
+    LoseMemory,
 )
+VERBS: Final[Mapping[str, type[Verb]]] = MappingProxyType({each.verb: each for each in _ALL})

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from testbed.winsim.memory import Size
+from testbed.winsim.memory import Memory, Size, Threshold
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
@@ -51,11 +51,23 @@ class Restart(SelectingVerb):
         default=None, description="memory that they reserve from now on (2548Mi); default: as before"
     )
 
+    eviction_hard: Threshold | None = Field(
+        default=None, description="threshold of memory (500Mi), or none; default: as before"
+    )
+    kube_reserved: Size | None = Field(
+        default=None, description="the part of it for Kubernetes (512Mi); default: as before"
+    )
+
     def concerns(self, entry: "Entry") -> bool:
         """Only a kubelet that runs can be started again; one that is named is started in any case."""
         return entry.running
 
     async def act(self, fleet: "Fleet", names: tuple[str, ...]) -> tuple[str, ...]:
         """Return when the kubelets have begun again."""
-        await fleet.restart(names, reserved_ki=self.reserved_memory)
+        memory = Memory(
+            reserved_ki=self.reserved_memory,
+            eviction_ki=self.eviction_hard,
+            kube_reserved_ki=self.kube_reserved,
+        )
+        await fleet.restart(names, memory=memory)
         return names
