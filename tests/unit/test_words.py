@@ -59,6 +59,7 @@ MESSAGES: Final = [
     for place in (
         "report",
         "contract",
+        "kubelet",
         "support",
         "cli",
         "__main__.py",
@@ -100,6 +101,7 @@ PROGRAMS: Final = [*sorted((ROOT / "demo").glob("*.py")), *sorted((ROOT / "tests
 
 PARTS: Final = (
     *("control", "cluster", "feed", "serve", "ownership", "contract", "support", "objects", "pods"),
+    "kubelet",
     *sorted(path.name for path in SOURCE.glob("*.py")),
 )
 """Packages and modules whose log messages, docstrings and comments are plain."""
