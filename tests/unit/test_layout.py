@@ -20,7 +20,7 @@ PURE_OF_KUBELET = (
     *("schedule", "summary", "vectors", "waiting"),
 )
 ENGINES = ("kopf", "aiohttp", "kubernetes")
-"""What opens sockets or runs loops: only `cluster/`, `feed/`, `app.py`, `kubelet/` and `serve/` know of it."""
+"""What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
 
 MAX_LINES = 300
 

@@ -1,9 +1,9 @@
 """How old a sample is, without comparing the clock of its source with ours.
 
-A kubelet that cannot read its counters still answers, with the time of the last measurement. A kubelet's clock
-may also be wrong by hours. So the age of a sample runs from its arrival, by our monotonic clock, and begins
-only when its own time has advanced since the sample before. Until then the age is unknown: the first sample
-after a start may be hours old.
+A kubelet that cannot read its counters still answers, with the time of the last measurement. Its clock may
+also be wrong by hours. So the age of a sample runs from its arrival, by our monotonic clock, and begins only
+when its own time has advanced since the sample before. Until then the age is unknown: the first sample after
+a start may be hours old.
 
 Prometheus reports by ``timestamp()`` how old a sample is when it answers. So its first sample counts.
 """

@@ -22,12 +22,13 @@ class Keeping:
     def keeps(self, name: str, *, hot: AbstractSet[str]) -> bool:
         """Return whether the poll that starts now keeps its connection.
 
-        A node that is not hot gives its place away while hot nodes have none. The place is free when that
-        poll has ended: until then, the old connection may be open.
+        A node that is not hot gives its place away while there are hot nodes without one. The place is free
+        when that poll has ended: until then, the old connection may be open.
         """
         free = limits.MAX_KEPT - len(self._kept)
         if name in self._kept:
-            is_needed = name not in hot and len(hot) - len(hot & self._kept) > free
+            hot_without = len(hot) - len(hot & self._kept)
+            is_needed = name not in hot and hot_without > free + len(self._closing)
             if is_needed:
                 self._closing.add(name)
             return not is_needed
