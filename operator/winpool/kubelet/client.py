@@ -6,14 +6,13 @@ Not through the API server: that needs the right nodes/proxy, which is a right t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-import aiohttp
 from yarl import URL
 
 from winpool.kubelet import configz, summary
-from winpool.kubelet.exchange import OtherNameError, a_session, get, header_of, within
-from winpool.kubelet.limits import MAX_IN_FLIGHT, MAX_KEPT
+from winpool.kubelet.exchange import Line, OtherNameError, header_of, within
+from winpool.kubelet.limits import MAX_KEPT
 
 if TYPE_CHECKING:
     import ssl
@@ -31,12 +30,14 @@ KEEP_ALIVE_SECONDS: Final = 80.0
 """How long an idle connection is kept: longer than the longest interval, and less than the 90 s after which
 the kubelet closes it (k8s.io/kubernetes: pkg/kubelet/server/server.go)."""
 
+ReadT = TypeVar("ReadT")
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A connection that is kept: a session of its own, so that closing it closes nothing else."""
+    """A line that is kept, and for what it was made."""
 
-    session: aiohttp.ClientSession
+    line: Line
     target: Target
     context: ssl.SSLContext
 
@@ -51,7 +52,6 @@ class KubeletClient:
         """Make a client. ``context`` returns the TLS context for a new connection, see ``trust``."""
         self._token = token
         self._context = context
-        self._single = a_session(aiohttp.TCPConnector(limit=MAX_IN_FLIGHT, force_close=True))
         self._kept: dict[str, _Kept] = {}
         self._named: set[str] = set()
         """Nodes whose certificate is for their name and not for their address."""
@@ -64,7 +64,6 @@ class KubeletClient:
         """Close every connection."""
         for node in list(self._kept):
             await self._drop(node)
-        await self._single.close()
 
     async def summary(
         self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False
@@ -73,54 +72,63 @@ class KubeletClient:
 
         With ``keep`` the connection stays for the next poll, if fewer than MAX_KEPT are. Raises PollError.
         """
-        body = await self._read(target, summary.PATH, deadline=deadline, keep=keep)
-        return summary.parse_summary(body, node=target.node, pods=pods)
+
+        def parse(body: bytes | bytearray) -> KubeletSample:
+            return summary.parse_summary(body, node=target.node, pods=pods)
+
+        return await self._read(target, summary.PATH, parse, deadline=deadline, keep=keep)
 
     async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
         """Return whether the kubelet itself evicts pods, within ``deadline`` seconds. Raises PollError."""
-        return configz.parse_configz(
-            await self._read(target, configz.PATH, deadline=deadline, keep=target.node in self._kept)
-        )
+        keep = target.node in self._kept
+        return await self._read(target, configz.PATH, configz.parse_configz, deadline=deadline, keep=keep)
 
     async def forget(self, node: str) -> None:
         """Close the connection of a node that is polled no more."""
         self._named.discard(node)
         await self._drop(node)
 
-    async def _read(self, target: Target, path: str, *, deadline: float, keep: bool) -> bytes | bytearray:
-        done = False
+    async def _read(
+        self,
+        target: Target,
+        path: str,
+        parse: Callable[[bytes | bytearray], ReadT],
+        *,
+        deadline: float,
+        keep: bool,
+    ) -> ReadT:
+        """Return what ``parse`` makes of the answer. After any failure, no connection to the node is kept."""
+        line: Line | None = None
+        stays = False
         try:
             async with within(deadline):
                 authorization = await header_of(self._token)
                 context = self._context()
-                session = await self._session(target, context, keep=keep)
-                url = URL.build(scheme="https", host=target.host, port=target.port, path=path)
-                body = await self._get(session, url, target, context, authorization=authorization)
-            done = True
-            return body
+                line = await self._line(target, context, keep=keep)
+                body = await self._get(line, path, target, context, authorization=authorization)
+            found = parse(body)
+            stays = target.node in self._kept and self._kept[target.node].line is line
+            return found
         finally:
-            if not done:
+            if not stays:
                 await self._drop(target.node)
+                if line is not None:
+                    await line.close()
 
     async def _get(
-        self,
-        session: aiohttp.ClientSession,
-        url: URL,
-        target: Target,
-        context: ssl.SSLContext,
-        *,
-        authorization: str,
+        self, line: Line, path: str, target: Target, context: ssl.SSLContext, *, authorization: str
     ) -> bytes | bytearray:
         """Ask a server whose certificate is for the address, or for the name of the node.
 
         OpenSSL checks one of them for each handshake. Which one it was is remembered, so that a
         kubelet costs a second handshake once only.
         """
+        url = URL.build(scheme="https", host=target.host, port=target.port, path=path)
 
         async def ask(*, by_name: bool) -> bytes | bytearray:
             name = target.node if by_name else None
-            return await get(
-                session, url, authorization=authorization, context=context, name=name, limit=MAX_BODY_BYTES
+            return await line.get(
+                url, authorization=authorization, context=context, name=name, limit=MAX_BODY_BYTES
             )
 
         by_name = target.node in self._named
@@ -134,19 +142,19 @@ class KubeletClient:
             self._named.add(target.node)
         return body
 
-    async def _session(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> aiohttp.ClientSession:
+    async def _line(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Line:
+        """Return the line that is kept, if it may serve this poll, or a new one."""
         kept = self._kept.get(target.node)
         if kept is not None:
             if keep and kept.target == target and kept.context is context:
-                return kept.session
+                return kept.line
             await self._drop(target.node)
-        if not keep or len(self._kept) >= MAX_KEPT:
-            return self._single
-        session = a_session(aiohttp.TCPConnector(limit=1, keepalive_timeout=KEEP_ALIVE_SECONDS))
-        self._kept[target.node] = _Kept(session, target, context)
-        return session
+        line = Line(limit=1, keep_alive=KEEP_ALIVE_SECONDS)
+        if keep and len(self._kept) < MAX_KEPT:
+            self._kept[target.node] = _Kept(line, target, context)
+        return line
 
     async def _drop(self, node: str) -> None:
         kept = self._kept.pop(node, None)
         if kept is not None:
-            await kept.session.close()
+            await kept.line.close()

@@ -7,12 +7,11 @@ the node; it never brings a URL or a credential.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
 from yarl import URL
 
-from winpool.kubelet.exchange import a_session, get, header_of, within
+from winpool.kubelet.exchange import Line, header_of, within
 from winpool.kubelet.exporter import Query, samples_of
 from winpool.kubelet.vectors import parse_vector
 
@@ -56,26 +55,13 @@ def parse_url(text: str, *, has_token: bool) -> URL:
 
 
 class PrometheusClient:
-    """Queries one data source. Make it inside a running event loop, and use it as a context manager.
-
-    Everything it raises is a PollError. It never repeats a query.
-    """
+    """Queries one data source. Everything it raises is a PollError, and it never repeats a query."""
 
     def __init__(self, url: URL, *, token: Token | None, context: Callable[[], ssl.SSLContext]) -> None:
         """Make a client; without ``token`` it sends no credentials. ``url`` is of ``parse_url``."""
         self._url = url / _QUERY_PATH
         self._token = token
         self._context = context
-        # Force: ten queries are sent every 15 s or more, and a connection between them costs 330 kB.
-        self._session = a_session(aiohttp.TCPConnector(limit=MAX_QUERIES, force_close=True))
-
-    async def __aenter__(self) -> Self:
-        """Do nothing: connections are made when they are needed."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close every connection."""
-        await self._session.close()
 
     async def samples(self, *, label: str, deadline: float) -> dict[str, ExporterSample]:
         """Return the sample of each node by the value of ``label``, within ``deadline`` seconds.
@@ -83,24 +69,32 @@ class PrometheusClient:
         One answer that is missing makes the others worthless, since it is not known of which nodes it would
         have been. Raises PollError.
         """
-        async with within(deadline):
-            authorization = None if self._token is None else await header_of(self._token)
-            answers = await self._ask_all(label, authorization)
+        line = Line(limit=MAX_QUERIES, keep_alive=deadline)
+        try:
+            async with within(deadline):
+                authorization = None if self._token is None else await header_of(self._token)
+                answers = await self._ask_all(line, label, authorization)
+        finally:
+            # The next queries are seconds away, and an idle connection costs 330 kB.
+            await line.close()
         return samples_of(answers)
 
-    async def _ask_all(self, label: str, authorization: str | None) -> dict[Query, dict[str, Point]]:
-        asked = {query: asyncio.ensure_future(self._ask(query, label, authorization)) for query in Query}
+    async def _ask_all(
+        self, line: Line, label: str, authorization: str | None
+    ) -> dict[Query, dict[str, Point]]:
+        tasks = {
+            query: asyncio.ensure_future(self._ask(line, query, label, authorization)) for query in Query
+        }
         try:
-            await asyncio.gather(*asked.values())
+            await asyncio.gather(*tasks.values())
         finally:
-            for task in asked.values():
+            for task in tasks.values():
                 task.cancel()
-            await asyncio.gather(*asked.values(), return_exceptions=True)
-        return {query: task.result() for query, task in asked.items()}
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return {query: task.result() for query, task in tasks.items()}
 
-    async def _ask(self, query: Query, label: str, authorization: str | None) -> dict[str, Point]:
-        body = await get(
-            self._session,
+    async def _ask(self, line: Line, query: Query, label: str, authorization: str | None) -> dict[str, Point]:
+        body = await line.get(
             self._url.with_query(query=query.value),
             authorization=authorization,
             context=self._context() if self._url.scheme == "https" else None,

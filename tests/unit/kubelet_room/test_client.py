@@ -158,7 +158,7 @@ async def test_the_largest_answer_that_is_read(authority: Authority, tls: ssl.SS
         (answering(response(a_summary("w2"))), Outcome.WRONG_NODE),
         (answering(f"{TOKEN}\r\n\r\n".encode()), Outcome.UNREADABLE),
         (answering(f"HTTP/1.1 200 OK\r\n{TOKEN}\r\n\r\n".encode()), Outcome.UNREADABLE),
-        (answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), Outcome.NO_CONNECTION),
+        (answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), Outcome.UNREADABLE),
         (answering(response(b" " * (MAX_BODY_BYTES + 1))), Outcome.TOO_LARGE),
         (endless, Outcome.TOO_LARGE),
     ],
@@ -195,14 +195,18 @@ async def test_a_handshake_that_never_ends_is_a_timeout(authority: Authority) ->
         assert await refused(client.summary(target, deadline=SOON)) is Outcome.TIMEOUT
 
 
-async def test_nothing_that_listens_and_what_speaks_no_tls_is_no_connection(
-    authority: Authority, tls: ssl.SSLContext
+async def test_what_speaks_no_tls_and_a_port_where_nothing_listens_are_no_connection(
+    authority: Authority,
 ) -> None:
-    assert await poll_once(authority, None, answering(b"no\r\n\r\n")) is Outcome.NO_CONNECTION
-    async with a_server(tls, WELL) as server:
-        gone = at(server)
+    async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(a_summary("w1")))
+        writer.close()
+
     async with a_client(authority) as client:
-        assert await refused(client.summary(gone, deadline=AMPLE)) is Outcome.NO_CONNECTION
+        async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+            target = Target(node="w1", host="127.0.0.1", port=server.sockets[0].getsockname()[1])
+            assert await refused(client.summary(target, deadline=AMPLE)) is Outcome.NO_CONNECTION
+        assert await refused(client.summary(target, deadline=AMPLE)) is Outcome.NO_CONNECTION
 
 
 async def test_a_connection_that_is_closed_without_an_answer_is_no_connection(
