@@ -55,6 +55,17 @@ async def endless(_: str, writer: asyncio.StreamWriter) -> None:
     while not writer.is_closing():
         writer.write(b"8000\r\n" + 0x8000 * b"x" + b"\r\n")
         await writer.drain()
+        await asyncio.sleep(0)  # a drain alone does not let the end of the connection be noticed
+
+
+def deaf(answer: Answer) -> Answer:
+    """Return an answer after whose beginning the server reads nothing more, and no goodbye either."""
+
+    async def answer_deaf(head: str, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await answer(head, writer)
+
+    return answer_deaf
 
 
 class HostileServer:
@@ -94,7 +105,8 @@ class HostileServer:
             return
         finally:
             self.open -= 1
-            writer.close()
+            # No goodbye: one that is deaf would wait for that of the other side.
+            writer.transport.abort()
             with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 

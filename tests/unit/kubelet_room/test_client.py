@@ -8,9 +8,10 @@ import json
 import ssl
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.door import until
@@ -19,6 +20,7 @@ from harness.hostile_server import (
     HostileServer,
     a_server,
     answering,
+    deaf,
     endless,
     never,
     response,
@@ -432,6 +434,27 @@ async def test_a_kept_connection_that_the_kubelet_closes_costs_no_sample(
             except PollError as error:
                 outcomes.append(error.outcome)
         assert outcomes[-1] == "w1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [WELL, answering(response(a_summary("w1"), Connection="close")), never, endless],
+    ids=["answers", "answers once", "hangs", "never ends"],
+)
+async def test_a_kubelet_that_says_no_goodbye_keeps_no_connection(
+    authority: Authority, tls: ssl.SSLContext, answer: Answer
+) -> None:
+    """Asyncio alone would wait 30 s for it, with the buffers of the connection."""
+
+    def connections() -> int:
+        found = psutil.Process().net_connections("tcp")
+        return sum(bool(each.raddr) and each.raddr.port == server.port for each in found)
+
+    async with a_server(tls, deaf(answer)) as server, a_client(authority) as client:
+        with suppress(PollError):
+            await client.summary(at(server), deadline=SOON)
+        assert len(server.heads) == 1
+        await until(lambda: connections() == 0, what="our side is closed", seconds=10)
 
 
 async def test_one_kubelet_that_hangs_keeps_no_other_one_waiting(
