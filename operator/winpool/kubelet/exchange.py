@@ -92,10 +92,10 @@ class Line:
 
     async def close(self) -> None:
         """Cut all connections."""
-        await self._session.close()
         for each in self._sockets:
             with suppress(OSError):  # it is closed already
                 each.shutdown(socket.SHUT_RDWR)
+        await self._session.close()
 
     async def get(
         self,

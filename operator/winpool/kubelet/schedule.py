@@ -97,7 +97,7 @@ class Schedule:
         node = self._nodes.get(name)
         if node is None:
             return
-        was_hot, node.heat = node.heat > 0, min(max(heat, 0.0), 1.0)
+        was_hot, node.heat = node.heat > 0, min(max(0.0, heat), 1.0)  # NaN is 0
         if node.heat > 0:
             self._hot.add(name)
         else:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 class Waiting:
     """Names that wait, each with a number: the smallest number first, then the order of the names.
 
-    An entry that is removed stays in the heap until it is on top, or until most entries are such.
+    The entry of a name that is removed stays in the heap until it is on top, or until a name is added while
+    most entries are such.
     """
 
     __slots__ = ("_heap", "_numbers")

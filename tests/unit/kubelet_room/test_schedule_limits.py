@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from unittest.mock import patch
 
@@ -47,7 +48,7 @@ class Machine(RuleBasedStateMachine):
             self.open.discard(name)
         self.nodes = names
 
-    @rule(name=st.sampled_from(NAMES), heat=st.sampled_from([0.0, 0.0, 0.2, 1.0, 7.0, -1.0]))
+    @rule(name=st.sampled_from(NAMES), heat=st.sampled_from([0.0, 0.0, 0.2, 1.0, 7.0, -1.0, math.nan]))
     def set_heat(self, name: str, heat: float) -> None:
         self.schedule.set_heat(name, heat, now=self.now)
         if name in self.nodes:

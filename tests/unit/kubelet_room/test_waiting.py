@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from winpool.kubelet.waiting import Waiting
 
-NAMES = st.sampled_from([f"w{number}" for number in range(12)])
+COUNT = 12
+NAMES = st.sampled_from([f"w{number}" for number in range(COUNT)])
 NUMBERS = st.integers(0, 6).map(float)
 
 
@@ -58,7 +59,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_was_removed_does_not_pile_up(self) -> None:
-        assert len(self.waiting._heap) <= 2 * max(len(self.known), 6) + 1
+        assert len(self.waiting._heap) <= 2 * COUNT + 1
 
 
 TestWaiting: Any = Machine.TestCase
