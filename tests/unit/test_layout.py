@@ -15,14 +15,15 @@ import winpool
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
 PURE = ("api", "contract", "objects", "ownership", "pods", "report", "support")
-PURE_OF_KUBELET = (
-    *("addresses", "amounts", "configz", "exporter", "freshness", "keeping", "limits", "outcome", "samples"),
-    *("schedule", "summary", "vectors", "waiting"),
-)
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
 
 MAX_LINES = 300
+
+PURE_OF_KUBELET = (
+    *("addresses", "amounts", "configz", "exporter", "freshness", "keeping", "limits", "outcome", "samples"),
+    *("schedule", "summary", "vectors", "waiting"),
+)
 
 MODULES = sorted(ROOM.rglob("*.py"))
 

@@ -59,7 +59,6 @@ MESSAGES: Final = [
     for place in (
         "report",
         "contract",
-        "kubelet",
         "support",
         "cli",
         "__main__.py",
@@ -91,6 +90,7 @@ MESSAGES: Final = [
         "cluster/guard.py",
         "decide.py",
         "rooms.py",
+        "kubelet",
     )
     for path in (sorted((SOURCE / place).glob("*.py")) if (SOURCE / place).is_dir() else [SOURCE / place])
 ]
@@ -101,8 +101,8 @@ PROGRAMS: Final = [*sorted((ROOT / "demo").glob("*.py")), *sorted((ROOT / "tests
 
 PARTS: Final = (
     *("control", "cluster", "feed", "serve", "ownership", "contract", "support", "objects", "pods"),
-    "kubelet",
     *sorted(path.name for path in SOURCE.glob("*.py")),
+    "kubelet",
 )
 """Packages and modules whose log messages, docstrings and comments are plain."""
 

@@ -25,11 +25,13 @@ take all memory of a node."""
 class Sighting:
     """The last sample of one source about one node.
 
-    ``own_time`` is the sample's own time in seconds since 1970, by whatever clock its source has. ``since``
-    is the monotonic time at which its age was 0, None where that is unknown.
+    ``own_time`` is the sample's own time in seconds since 1970, by whatever clock its source has, and
+    ``arrived`` the monotonic time at which a sample with that time first arrived. ``since`` is the monotonic
+    time at which its age was 0, None where that is unknown.
     """
 
     own_time: float
+    arrived: float
     since: float | None
 
     def age(self, *, now: float) -> float | None:
@@ -56,11 +58,17 @@ def sighted(
     age proves nothing: the source has the time from another clock.
 
     A time that stands still keeps the age that it has. A time that goes back, because the clock of the source
-    was set, makes the age unknown until it advances from there, unless the source says the age.
+    was set, makes the age unknown until it advances from there, unless the source says the age. So does one
+    that has advanced by two minutes less than ours: its source has stopped after it had measured.
     """
     if previous is not None and own_time == previous.own_time:
         return previous
     if age is not None and age >= 0:
-        return Sighting(own_time, arrived - age)
-    has_advanced = previous is not None and own_time > previous.own_time
-    return Sighting(own_time, arrived if has_advanced else None)
+        return Sighting(own_time, arrived, arrived - age)
+    return Sighting(own_time, arrived, arrived if _has_advanced(previous, own_time, arrived) else None)
+
+
+def _has_advanced(previous: Sighting | None, own_time: float, arrived: float) -> bool:
+    if previous is None or own_time < previous.own_time:
+        return False
+    return (arrived - previous.arrived) - (own_time - previous.own_time) <= LONGEST_SECONDS

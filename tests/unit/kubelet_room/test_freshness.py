@@ -39,6 +39,19 @@ def test_a_clock_that_was_set_back_makes_the_age_unknown_until_it_advances_from_
     assert sighted(back, own_time=OWN - 3540, arrived=280).age(now=281) == 1
 
 
+def test_a_source_that_has_stopped_while_no_sample_came_is_not_fresh() -> None:
+    """Its node could not be reached for an hour, and its counters stopped in the first minute of it."""
+    seen = after((OWN, 100), (OWN + 60, 160), (OWN + 120, 3760))
+    assert seen.age(now=3760) is None
+    assert sighted(seen, own_time=OWN + 180, arrived=3820).age(now=3821) == 1
+
+
+def test_a_source_that_has_gone_on_while_no_sample_came_is_fresh() -> None:
+    assert after((OWN, 100), (OWN + 60, 160), (OWN + 3660, 3760)).age(now=3761) == 1
+    frozen = after((OWN, 100), (OWN, 160), (OWN, 3700), (OWN + 3660, 3760))
+    assert frozen.age(now=3761) == 1
+
+
 def test_a_clock_that_is_wrong_by_years_does_not_matter() -> None:
     for wrong in (-1e9, 1e9):
         assert after((OWN + wrong, 100), (OWN + wrong + 60, 160)).age(now=170) == 10
@@ -67,7 +80,7 @@ def test_a_sample_is_fresh_for_two_and_a_half_intervals_and_never_beyond_two_min
     interval: float, seconds: float
 ) -> None:
     assert fresh_for(interval) == seconds
-    seen = after((OWN, 0), (OWN + 1, 100))
+    seen = after((OWN, 0), (OWN + 100, 100))
     assert seen.is_fresh(now=100 + seconds, interval=interval)
     assert not seen.is_fresh(now=100 + seconds + 0.01, interval=interval)
 
