@@ -82,12 +82,20 @@ class Authority(Signer):
         _write_pair(paths, certificate=certificate, key=key)
         return paths
 
-    def issue_serving(self, paths: Pair, *, common_name: str, now: datetime) -> Pair:
-        """Sign a serving certificate for every name and address a component is called by."""
+    def issue_serving(
+        self,
+        paths: Pair,
+        *,
+        common_name: str,
+        now: datetime,
+        names: Sequence[str] = SERVING_NAMES,
+        addresses: Sequence[str] = SERVING_ADDRESSES,
+    ) -> Pair:
+        """Sign a serving certificate, by default for every name and address a component is called by."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVING_NAMES]
-        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVING_ADDRESSES]
-        certificate = self.sign_serving(key, common_name=common_name, names=names, now=now)
+        subjects: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+        subjects += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        certificate = self.sign_serving(key, common_name=common_name, names=subjects, now=now)
         _write_pair(paths, certificate=certificate, key=key)
         return paths
 

@@ -16,9 +16,14 @@ ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
 PURE = ("api", "contract", "memory", "objects", "ownership", "pods", "report", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
-"""What opens sockets or runs loops: only `cluster/`, `feed/`, `app.py` and `serve/` know of it."""
+"""What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
 
 MAX_LINES = 300
+
+PURE_OF_KUBELET = (
+    *("addresses", "amounts", "configz", "exporter", "freshness", "keeping", "limits", "outcome", "samples"),
+    *("schedule", "summary", "vectors", "waiting"),
+)
 
 MODULES = sorted(ROOM.rglob("*.py"))
 
@@ -61,6 +66,12 @@ def test_deciding_needs_no_client_and_no_framework() -> None:
     """A pure room that could reach the network would not be one."""
     pure = [dotted(path) for path in MODULES if path.relative_to(ROOM).parts[0] in PURE]
     loaded = loaded_after(*pure, "winpool.decide", "winpool.snapshot", "winpool.lease.terms")
+    assert "winpool" in loaded
+    assert loaded.isdisjoint(ENGINES)
+
+
+def test_reading_samples_and_planning_polls_needs_no_client_either() -> None:
+    loaded = loaded_after(*(f"winpool.kubelet.{name}" for name in PURE_OF_KUBELET))
     assert "winpool" in loaded
     assert loaded.isdisjoint(ENGINES)
 

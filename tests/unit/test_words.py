@@ -91,6 +91,7 @@ MESSAGES: Final = [
         "cluster/guard.py",
         "decide.py",
         "rooms.py",
+        "kubelet",
     )
     for path in (sorted((SOURCE / place).glob("*.py")) if (SOURCE / place).is_dir() else [SOURCE / place])
 ]
@@ -102,6 +103,7 @@ PROGRAMS: Final = [*sorted((ROOT / "demo").glob("*.py")), *sorted((ROOT / "tests
 PARTS: Final = (
     *("control", "cluster", "feed", "serve", "ownership", "contract", "memory", "support", "objects", "pods"),
     *sorted(path.name for path in SOURCE.glob("*.py")),
+    "kubelet",
 )
 """Packages and modules whose log messages, docstrings and comments are plain."""
 

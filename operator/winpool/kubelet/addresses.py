@@ -1,0 +1,88 @@
+"""Where the kubelet of a node is polled, and where no token is sent.
+
+A kubelet writes the addresses of its own node, so a hostile one may name any. It must not make the operator
+send a token to the API server, to services of the operator's own machine, or to the metadata service of a
+cloud.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Final
+
+from winpool.kubelet.outcome import Outcome, PollError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+INTERNAL: Final = "InternalIP"
+
+KUBELET_PORT: Final = 10250
+"""The default port of the kubelet, for nodes that report none (``status.daemonEndpoints``)."""
+
+_PORTS: Final = range(1, 65536)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The kubelet to poll. ``host`` is an IP address, in the usual form."""
+
+    node: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressRules:
+    """Which addresses are refused.
+
+    ``api_server`` has the addresses and ports at which the operator knows the API server. ``allowed`` are
+    ranges of loopback and link-local addresses that are not refused: those of a testbed, where all nodes are
+    on one machine.
+    """
+
+    api_server: frozenset[tuple[Address, int]] = frozenset()
+    allowed: tuple[Network, ...] = ()
+
+    def target(self, *, node: str, addresses: Iterable[tuple[str, str]], port: int | None) -> Target:
+        """Return where to poll the kubelet of ``node``.
+
+        ``addresses`` are the types and texts of ``status.addresses``, in their order: the first InternalIP
+        counts, and no other one instead of it. ``port`` is that of ``status.daemonEndpoints``, None or 0
+        where there is none.
+
+        Raises PollError: NO_ADDRESS or REFUSED_ADDRESS.
+        """
+        first = next((text for kind, text in addresses if kind == INTERNAL), None)
+        if first is None:
+            raise PollError(Outcome.NO_ADDRESS, "the node reports no InternalIP")
+        try:
+            address = _plain(ip_address(first))
+        except ValueError:
+            raise PollError(Outcome.NO_ADDRESS, "the InternalIP of the node is not an IP address") from None
+        port = port or KUBELET_PORT
+        if port not in _PORTS:
+            raise PollError(Outcome.NO_ADDRESS, "the port of the kubelet is not a port")
+        if any((address, port) == (_plain(known), its_port) for known, its_port in self.api_server):
+            raise PollError(Outcome.REFUSED_ADDRESS, "the node reports the address of the API server")
+        if not self._may_be_a_node(address):
+            raise PollError(Outcome.REFUSED_ADDRESS, "the node reports an address that no other machine has")
+        return Target(node=node, host=str(address), port=port)
+
+    def _may_be_a_node(self, address: Address) -> bool:
+        """Whether it can be the address of one other machine in the network."""
+        if isinstance(address, IPv6Address) and address.scope_id is not None:
+            return False  # "fe80::1%eth0" names an interface of ours
+        if address.is_loopback or address.is_link_local:
+            return any(address in network for network in self.allowed)
+        return not (address.is_unspecified or address.is_multicast or address.is_reserved)
+
+
+def _plain(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address stands for, if it does, so that no rule misses it."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped

@@ -1,0 +1,172 @@
+"""One GET with a token from a server that may be hostile.
+
+It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit. Nothing of an
+answer gets into an error, since a server can send back the token that it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from aiohttp import hdrs
+from aiohttp.http_exceptions import HttpProcessingError
+
+from winpool import __version__
+from winpool.kubelet.outcome import Outcome, PollError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from yarl import URL
+
+    Token = Callable[[], Awaitable[str | None]]
+    """Returns the bearer token to send now, None where there is none. It logs by itself why."""
+
+_HEADERS: Final = {
+    hdrs.USER_AGENT: f"winpool/{__version__}",
+    hdrs.ACCEPT: "application/json",
+    # Uncompressed: the limit is for what is kept in memory.
+    hdrs.ACCEPT_ENCODING: "identity",
+}
+
+_FAULTS: Final = (aiohttp.ClientError, OSError, HttpProcessingError, ValueError, RuntimeError)
+"""What aiohttp may raise for a connection or an answer: also errors of its parsers, and RuntimeError for a
+session that was closed meanwhile."""
+
+_NAME_MISMATCHES: Final = frozenset({62, 64})
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
+
+_OK: Final = 200
+_OUTCOMES: Final = {401: Outcome.UNAUTHORIZED, 403: Outcome.FORBIDDEN}
+_REDIRECTS: Final = range(300, 400)
+
+
+class OtherNameError(PollError):
+    """The certificate is trusted, and for another name."""
+
+
+async def header_of(token: Token) -> str:
+    """Return the value of the Authorization header. Raises PollError (NO_TOKEN)."""
+    text = (await token() or "").strip()
+    if not text or not (text.isascii() and text.isprintable()) or " " in text:
+        raise PollError(Outcome.NO_TOKEN, "there is no token to send")
+    return f"Bearer {text}"
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a whole poll, from the token to the end of the body. Raises PollError (TIMEOUT)."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise PollError(Outcome.TIMEOUT, f"no complete answer within {seconds:.0f} s") from None
+
+
+class Line:
+    """The connections to one server, which are cut when it is closed. Make it inside a running event loop.
+
+    asyncio sends a goodbye on a TLS connection that is closed, and waits 30 s for that of the other side. A
+    server that never says it would keep 330 kB for that time, so the sockets themselves are shut down.
+    """
+
+    def __init__(self, *, limit: int, keep_alive: float) -> None:
+        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
+        self._sockets: list[socket.socket] = []
+        connector = aiohttp.TCPConnector(
+            limit=limit, keepalive_timeout=keep_alive, socket_factory=self._make_socket
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=_HEADERS,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),  # each poll has a deadline of its own
+            trust_env=False,  # no proxy may see the token
+            auto_decompress=False,  # a kilobyte can become a gigabyte
+        )
+
+    async def close(self) -> None:
+        """Cut all connections."""
+        for each in self._sockets:
+            with suppress(OSError):  # it is closed already
+                each.shutdown(socket.SHUT_RDWR)
+        await self._session.close()
+
+    async def get(
+        self,
+        url: URL,
+        *,
+        authorization: str | None,
+        context: ssl.SSLContext | None,
+        name: str | None,
+        limit: int,
+    ) -> bytes | bytearray:
+        """Return the body of a 200, of at most ``limit`` bytes.
+
+        ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
+        the handshake has succeeded, so that only a server with such a certificate gets it.
+
+        Raises PollError, and OtherNameError where only the name is wrong.
+        """
+        try:
+            async with self._session.get(
+                url,
+                headers={} if authorization is None else {hdrs.AUTHORIZATION: authorization},
+                allow_redirects=False,
+                ssl=True if context is None else context,
+                server_hostname=name,
+            ) as response:
+                if response.status != _OK:
+                    raise _refusal(response.status)
+                return await _body(response.content, limit=limit)
+        except (PollError, TimeoutError):
+            raise
+        except _FAULTS as error:
+            raise _fault(error) from None
+
+    def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        self._sockets = [each for each in self._sockets if each.fileno() >= 0]
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.append(made)
+        return made
+
+
+async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytes | bytearray:
+    body = bytearray()
+    while not content.at_eof():
+        body += await content.readany()
+        if len(body) > limit:
+            raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    return body
+
+
+def _refusal(status: int) -> PollError:
+    outcome = Outcome.REDIRECTED if status in _REDIRECTS else _OUTCOMES.get(status, Outcome.SERVER_ERROR)
+    return PollError(outcome, f"the answer has the status {status}")
+
+
+def _fault(error: Exception) -> PollError:
+    """Say what is wrong with the connection, without any text of the other side."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return _certificate_fault(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        reason = cause.reason if isinstance(cause, ssl.SSLError) else cause.strerror
+        return PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}")
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        return PollError(Outcome.UNREADABLE, "the answer is not HTTP")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return PollError(Outcome.NO_CONNECTION, "the answer broke off")
+    return PollError(Outcome.NO_CONNECTION, "the connection broke off")
+
+
+def _certificate_fault(error: Exception) -> PollError:
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    kind = OtherNameError if error.verify_code in _NAME_MISMATCHES else PollError
+    return kind(Outcome.CERTIFICATE, error.verify_message)

@@ -1,0 +1,104 @@
+"""Asking a Prometheus for the memory of all Windows nodes at once.
+
+URL, CA and token come from the operator's settings. A pool names such a data source, and the label that names
+the node; it never brings a URL or a credential.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from yarl import URL
+
+from winpool.kubelet.exchange import Line, header_of, within
+from winpool.kubelet.exporter import Query, samples_of
+from winpool.kubelet.vectors import parse_vector
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from winpool.kubelet.exchange import Token
+    from winpool.kubelet.samples import ExporterSample
+    from winpool.kubelet.vectors import Point
+
+MAX_BODY_BYTES: Final = 16 * 2**20
+"""Bytes of an answer. A series has some 300 bytes, so those of 5,000 nodes have 1.5 MB; labels can be
+longer."""
+
+MAX_QUERIES: Final = 4
+"""Queries at once, of the ten that belong together. Prometheus runs 20 at once by default, for all its
+users."""
+
+_QUERY_PATH: Final = "api/v1/query"
+
+
+def parse_url(text: str, *, has_token: bool) -> URL:
+    """Read the URL of a data source, which may have a path, such as that of a tenant.
+
+    Raises ValueError, whose message does not have the URL: it may contain a password.
+    """
+    try:
+        url = URL(text)
+    except ValueError:
+        raise ValueError("it is not a URL; write it like https://prometheus.monitoring.svc:9090") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ValueError("it is not a URL; write it like https://prometheus.monitoring.svc:9090")
+    if url.user is not None or url.password is not None:
+        raise ValueError("it has a user or a password; set a token file instead")
+    if url.raw_query_string or url.raw_fragment:
+        raise ValueError("it has a query or a fragment; remove what follows the path")
+    if has_token and url.scheme != "https":
+        raise ValueError("a token is sent by HTTPS only; write https://, or set no token file")
+    return url
+
+
+class PrometheusClient:
+    """Queries one data source. Everything it raises is a PollError, and it never repeats a query."""
+
+    def __init__(self, url: URL, *, token: Token | None, context: Callable[[], ssl.SSLContext]) -> None:
+        """Make a client; without ``token`` it sends no credentials. ``url`` is of ``parse_url``."""
+        self._url = url / _QUERY_PATH
+        self._token = token
+        self._context = context
+
+    async def samples(self, *, label: str, deadline: float) -> dict[str, ExporterSample]:
+        """Return the sample of each node by the value of ``label``, within ``deadline`` seconds.
+
+        One answer that is missing makes the others worthless, since it is not known of which nodes it would
+        have been. Raises PollError.
+        """
+        line = Line(limit=MAX_QUERIES, keep_alive=deadline)
+        try:
+            async with within(deadline):
+                authorization = None if self._token is None else await header_of(self._token)
+                answers = await self._ask_all(line, label, authorization)
+        finally:
+            # The next queries are seconds away, and an idle connection costs 330 kB.
+            await line.close()
+        return samples_of(answers)
+
+    async def _ask_all(
+        self, line: Line, label: str, authorization: str | None
+    ) -> dict[Query, dict[str, Point]]:
+        tasks = {
+            query: asyncio.ensure_future(self._ask(line, query, label, authorization)) for query in Query
+        }
+        try:
+            await asyncio.gather(*tasks.values())
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return {query: task.result() for query, task in tasks.items()}
+
+    async def _ask(self, line: Line, query: Query, label: str, authorization: str | None) -> dict[str, Point]:
+        body = await line.get(
+            self._url.with_query(query=query.value),
+            authorization=authorization,
+            context=self._context() if self._url.scheme == "https" else None,
+            name=None,
+            limit=MAX_BODY_BYTES,
+        )
+        return parse_vector(body, label=label)

@@ -1,0 +1,133 @@
+"""Where kubelets are polled, and to which addresses no token goes."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.kubelet.addresses import KUBELET_PORT, AddressRules, Target
+from winpool.kubelet.outcome import Outcome, PollError
+
+API_SERVER = frozenset({(ip_address("10.96.0.1"), 443), (ip_address("fd00::1"), 6443)})
+STRICT = AddressRules(api_server=API_SERVER)
+TESTBED = AddressRules(api_server=API_SERVER, allowed=(ip_network("127.0.0.0/8"),))
+
+
+def target(*addresses: str, rules: AddressRules = STRICT, port: int | None = 10250) -> Target:
+    return rules.target(node="w1", addresses=[("InternalIP", each) for each in addresses], port=port)
+
+
+def refusal(*addresses: str, rules: AddressRules = STRICT, port: int | None = 10250) -> Outcome:
+    with pytest.raises(PollError) as raised:
+        target(*addresses, rules=rules, port=port)
+    return raised.value.outcome
+
+
+def test_the_first_internal_ip_and_the_port_that_the_node_reports() -> None:
+    addresses = [("Hostname", "w1"), ("ExternalIP", "203.0.113.7"), ("InternalIP", "10.0.0.5")]
+    addresses.append(("InternalIP", "fd00::5"))
+    found = STRICT.target(node="w1", addresses=addresses, port=10251)
+    assert found == Target(node="w1", host="10.0.0.5", port=10251)
+
+
+@pytest.mark.parametrize("port", [None, 0])
+def test_a_node_that_reports_no_port_has_the_default_one(port: int | None) -> None:
+    assert target("10.0.0.5", port=port).port == KUBELET_PORT
+
+
+def test_an_ipv6_address_is_written_in_the_usual_form() -> None:
+    assert target("FD00:0:0::5").host == "fd00::5"
+    assert target("::ffff:10.0.0.5").host == "10.0.0.5"
+
+
+def test_without_an_internal_ip_there_is_no_address() -> None:
+    assert refusal() is Outcome.NO_ADDRESS
+    with pytest.raises(PollError) as raised:
+        STRICT.target(node="w1", addresses=[("ExternalIP", "203.0.113.7")], port=10250)
+    assert raised.value.outcome is Outcome.NO_ADDRESS
+
+
+@pytest.mark.parametrize(
+    "text", ["", "w1", "10.0.0", "010.0.0.5", "10.0.0.5:10250", "10.0.0.5/24", "2130706433"]
+)
+def test_what_is_no_ip_address_is_no_address_and_no_other_one_counts_instead(text: str) -> None:
+    assert refusal(text, "10.0.0.5") is Outcome.NO_ADDRESS
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 2**40])
+def test_what_is_no_port_is_no_address(port: int) -> None:
+    assert refusal("10.0.0.5", port=port) is Outcome.NO_ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("address", "port"), [("10.96.0.1", 443), ("::ffff:10.96.0.1", 443), ("fd00:0::1", 6443)]
+)
+def test_the_api_server_never_gets_the_token(address: str, port: int) -> None:
+    assert refusal(address, port=port) is Outcome.REFUSED_ADDRESS
+    assert refusal(address, port=port, rules=TESTBED) is Outcome.REFUSED_ADDRESS
+
+
+def test_a_kubelet_beside_the_api_server_is_polled() -> None:
+    assert target("10.96.0.1", port=10250).host == "10.96.0.1"
+
+
+def test_an_api_server_that_is_known_by_a_mapped_address_is_the_same_one() -> None:
+    rules = AddressRules(api_server=frozenset({(ip_address("::ffff:10.96.0.1"), 443)}))
+    assert refusal("10.96.0.1", port=443, rules=rules) is Outcome.REFUSED_ADDRESS
+
+
+NEAR = [
+    "127.0.0.1",
+    "127.9.9.9",
+    "::1",
+    "::ffff:127.0.0.1",
+    "169.254.169.254",
+    "fe80::1",
+    "::ffff:169.254.1.1",
+]
+NO_MACHINE = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "::127.0.0.1"]
+NO_MACHINE += ["64:ff9b::7f00:1", "fe80::1%eth0", "fd00::1%1"]
+
+
+@pytest.mark.parametrize("address", [*NEAR, *NO_MACHINE])
+def test_an_address_that_no_other_machine_has_is_refused(address: str) -> None:
+    assert refusal(address, "10.0.0.5") is Outcome.REFUSED_ADDRESS
+
+
+@pytest.mark.parametrize("address", NEAR)
+def test_a_setting_allows_ranges_of_loopback_and_link_local_addresses(address: str) -> None:
+    ranges = [ip_network(each) for each in ("127.0.0.0/8", "::1/128", "169.254.0.0/16", "fe80::/10")]
+    assert target(address, rules=AddressRules(allowed=tuple(ranges))).node == "w1"
+    other = AddressRules(allowed=(ip_network("127.200.0.0/16"),))
+    assert refusal(address, rules=other) is Outcome.REFUSED_ADDRESS
+
+
+@pytest.mark.parametrize("address", NO_MACHINE)
+def test_no_setting_allows_an_address_of_no_machine(address: str) -> None:
+    everything = AddressRules(allowed=(ip_network("0.0.0.0/0"), ip_network("::/0")))
+    assert refusal(address, rules=everything) is Outcome.REFUSED_ADDRESS
+
+
+@given(
+    texts=st.lists(st.text(max_size=20) | st.ip_addresses().map(str), max_size=3),
+    port=st.none() | st.integers(),
+)
+def test_any_node_has_a_target_that_is_permitted_or_an_outcome(texts: list[str], port: int | None) -> None:
+    def found() -> Target | Outcome:
+        try:
+            return target(*texts, port=port)
+        except PollError as error:
+            return error.outcome
+
+    got = found()
+    if isinstance(got, Target):
+        address = ip_address(got.host)
+        near = address.is_loopback or address.is_link_local or address.is_multicast
+        assert not near
+        assert (address, got.port) not in API_SERVER
+        assert 0 < got.port < 65536
+    else:
+        assert got in {Outcome.NO_ADDRESS, Outcome.REFUSED_ADDRESS}
