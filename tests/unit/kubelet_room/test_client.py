@@ -51,16 +51,6 @@ async def the_token() -> str | None:
     return TOKEN
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return an_authority(tmp_path, "ca")
-
-
-@pytest.fixture
-def tls(authority: Authority, tmp_path: Path) -> ssl.SSLContext:
-    return tls_for(authority, tmp_path, addresses=["127.0.0.1"])
-
-
 def trusted(authority: Authority) -> Callable[[], ssl.SSLContext]:
     return Trust(authority.paths.certificate, monotonic=lambda: 0.0).context
 

@@ -33,16 +33,6 @@ async def the_token() -> str | None:
     return TOKEN
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return an_authority(tmp_path, "ca")
-
-
-@pytest.fixture
-def tls(authority: Authority, tmp_path: Path) -> ssl.SSLContext:
-    return tls_for(authority, tmp_path, addresses=["127.0.0.1"])
-
-
 def query_of(head: str) -> str:
     return parse_qs(urlsplit(head.split()[1]).query)["query"][0]
 

@@ -4,22 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.testbed_parts import LAYOUT, PORTS
 from testbed import components
-from testbed.components import Ports
 from testbed.heartbeats import Heartbeats, heartbeats
 from testbed.options import Options
-from testbed.paths import Layout
-
-LAYOUT = Layout(Path("/somewhere/tb"))
-PORTS = Ports(
-    etcd=20000,
-    etcd_peer=20001,
-    apiserver=20002,
-    kcm=20003,
-    scheduler=20004,
-    kubelets=20005,
-    exporters=20006,
-)
 
 
 @pytest.mark.parametrize(
