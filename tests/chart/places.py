@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness.manifests import DEPLOY, kustomization_of
 from winpool import __version__
 
+[IMAGE] = (each["newName"] for each in kustomization_of(DEPLOY / "operator")["images"])
+"""The name of the image that the manifests have."""
 DIGEST: Final = f"sha256:{'ab' * 32}"
 POD: Final = ("spec", "template", "spec")
 CONTAINER: Final = (*POD, "containers", 0)
@@ -30,8 +33,8 @@ WHERE: Final[Mapping[str, tuple[Any, str, Place, Any]]] = {
         (*CONTAINER, "image"),
         f"r.example:5000/a/winpool:{__version__}",
     ),
-    "image.tag": ("0.9.9-rc.1", "Deployment", (*CONTAINER, "image"), "ghcr.io/winpool/winpool:0.9.9-rc.1"),
-    "image.digest": (DIGEST, "Deployment", (*CONTAINER, "image"), f"ghcr.io/winpool/winpool@{DIGEST}"),
+    "image.tag": ("0.9.9-rc.1", "Deployment", (*CONTAINER, "image"), f"{IMAGE}:0.9.9-rc.1"),
+    "image.digest": (DIGEST, "Deployment", (*CONTAINER, "image"), f"{IMAGE}@{DIGEST}"),
     "image.pullPolicy": ("Always", "Deployment", (*CONTAINER, "imagePullPolicy"), "Always"),
     "image.pullSecrets": (
         ["a", "1"],
@@ -89,7 +92,7 @@ WHERE: Final[Mapping[str, tuple[Any, str, Place, Any]]] = {
     "metrics.tlsSecretName": (
         "winpool-tls",
         "Deployment",
-        (*POD, "volumes", 2),
+        (*POD, "volumes", 0),
         {"name": "tls", "secret": {"secretName": "winpool-tls", "defaultMode": 0o440}},
     ),
     "networkPolicy.metricsFrom": ([PEER], "NetworkPolicy", ("spec", "ingress", 0, "from"), [PEER]),

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from chart.helm import Helm, is_test, one
-from chart.places import DIGEST, EXPRESSION, EXPRESSIONS, WHERE, Place
+from chart.places import DIGEST, EXPRESSION, EXPRESSIONS, IMAGE, WHERE, Place
 from harness.manifests import containers_of, key_of, template_of
 from release.values import values
 
@@ -73,7 +73,7 @@ def test_a_value_is_where_it_belongs_and_nowhere_else(helm: Helm, default: list[
 def test_a_digest_is_used_in_place_of_the_tag(helm: Helm) -> None:
     found = helm.template(*set_to("image.digest", DIGEST), *set_to("image.tag", "1.0"))
     (container,) = containers_of(one(found, "Deployment"))
-    assert container["image"] == f"ghcr.io/winpool/winpool@{DIGEST}"
+    assert container["image"] == f"{IMAGE}@{DIGEST}"
 
 
 def test_the_replicas_stay_on_linux_nodes_of_no_pool_whatever_is_added(
