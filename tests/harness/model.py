@@ -26,7 +26,7 @@ from harness.builders import (
 )
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
-from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.keys import POOL_LABEL
 from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
@@ -37,7 +37,8 @@ from winpool.objects.others import PoolName
 from winpool.objects.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
 from winpool.ownership.membership import selects
-from winpool.ownership.record import TaintIdentity
+from winpool.ownership.reading import record_of
+from winpool.ownership.record import Record, TaintIdentity
 from winpool.ownership.rights import Rights, keys_of
 from winpool.report.preflight import written
 from winpool.snapshot import Snapshot
@@ -273,7 +274,19 @@ class Model:
         if not is_windows(node):
             assert carries_ours(node), f"{node.name} is not Windows and had nothing of ours"
             assert patch.labels.get(POOL_LABEL) is None
-            assert patch.annotations.get(APPLIED_ANNOTATION) is None
+            self._check_record(of=node, after=self.nodes[node.name])
+
+    def _check_record(self, *, of: Node, after: Node) -> None:
+        """Assert that a write to a stray takes the record off, or leaves less of it while the pool exists."""
+        before, left = record_of(of), record_of(after)
+        if left is None:
+            return
+        assert isinstance(before, Record)
+        assert isinstance(left, Record)
+        assert not self.is_let_go(before.pool_uid), f"{of.name} keeps a record of a pool that was deleted"
+        assert (left.pool_uid, left.guard, left.taints) == (before.pool_uid, before.guard, before.taints)
+        assert left.labels.items() < before.labels.items(), f"{of.name} was written to for nothing"
+        assert after.taints == of.taints, f"{of.name} lost taints while its pool exists"
 
     def _check_brake(self, patch: NodePatch, pool: Pool) -> None:
         """Assert that no pod is deleted that minds: the pools of these worlds all say Hold."""
