@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.manifests import DEPLOY, kustomization_of
+from harness.manifests import shipped_image
 from winpool import __version__
 
-[IMAGE] = (each["newName"] for each in kustomization_of(DEPLOY / "operator")["images"])
-"""The name of the image that the manifests have."""
+IMAGE: Final = shipped_image()
 DIGEST: Final = f"sha256:{'ab' * 32}"
 POD: Final = ("spec", "template", "spec")
 CONTAINER: Final = (*POD, "containers", 0)

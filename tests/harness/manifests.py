@@ -50,6 +50,12 @@ def kustomization_of(folder: Path) -> Object:
     return parsed
 
 
+def shipped_image() -> str:
+    """Return the name of the operator's image that the manifests have, without a tag."""
+    [image] = kustomization_of(DEPLOY / "operator")["images"]
+    return str(image["newName"])
+
+
 def template_of(workload: Object) -> Object:
     """Return the template of the Pods of a workload."""
     template: Object = workload["spec"]["template"]

@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from builder import ROOT, command
+from harness.manifests import shipped_image
 from winpool import __version__
 
-NAME: Final = f"ghcr.io/winpool/winpool:{__version__}"
+NAME: Final = f"{shipped_image()}:{__version__}"
 """As the manifests name it, so that an image that was built here is the one that they ask for."""
 LOCAL_BASE: Final = "localhost/base:latest"
 CERTIFICATES: Final = Path("/etc/ssl/certs")
