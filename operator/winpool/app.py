@@ -86,7 +86,7 @@ class App:
         self._pool_kind = PoolKind(
             transport,
             on_change=self._pool_kind_changed,
-            on_fields=self._fields_changed,
+            on_fields=self._all_changed,
             monotonic=clock.monotonic,
         )
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
@@ -139,7 +139,7 @@ class App:
             asyncio.create_task(self._feed.run(), name="feed"),
             *(asyncio.create_task(work, name=name) for name, work in self._controller.when_leading().items()),
             asyncio.create_task(
-                self._seat.run(self._controller.begin, self._controller.other_changed), name="Lease"
+                self._seat.run(self._controller.begin, self._controller.all_changed), name="Lease"
             ),
         ]
         if self._tls is not None:
@@ -246,8 +246,8 @@ class App:
     def _pool_kind_changed(self) -> None:
         self._controller.relister.kind_changed()
 
-    def _fields_changed(self) -> None:
-        self._controller.fields_changed()
+    def _all_changed(self) -> None:
+        self._controller.all_changed()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._controller.node_changed(old, new)

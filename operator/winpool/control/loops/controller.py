@@ -147,12 +147,11 @@ class Controller:
         self._loops.wake_all()
         self.sweeper.guard_changed()
 
-    def other_changed(self) -> None:
-        """Ask for a pass of all pools: another operator writes as well, or no longer does."""
-        self._loops.wake_all()
+    def all_changed(self) -> None:
+        """Ask for a pass of all pools: what all of them report has changed.
 
-    def fields_changed(self) -> None:
-        """Ask for a pass of all pools: the CRD lacks other fields than before."""
+        Another operator writes as well, or no longer does, or the CRD lacks other fields than before.
+        """
         self._loops.wake_all()
 
     def begin(self) -> None:
