@@ -19,6 +19,7 @@ from harness.stage import (
 )
 from harness.writes import relabelled
 from winpool.api.keys import RELEASE_FINALIZER
+from winpool.cluster.errors import Conflict
 from winpool.control.act.patches import PATCHES_IN_FLIGHT
 from winpool.objects.node import Node
 from winpool.ownership.record import Owned
@@ -234,5 +235,24 @@ def test_a_node_that_was_replaced_meanwhile_gets_a_patch_of_its_own() -> None:
         cluster.put_node(replace(a_node("w1", labels={"team": "theirs"}), uid="another"))
         await until(lambda: teams_of(cluster)["w1"] == "payments", seconds=3)
         assert record_on(cluster.nodes["w1"]).labels["team"].before == "theirs"
+
+    on_stage(scene, a_node("w1"), spec=LABELS)
+
+
+def test_a_status_that_conflicts_is_not_tried_again_for_every_node_that_changes() -> None:
+    async def scene(cluster: MemoryCluster, _: MemoryOperator) -> None:
+        await asyncio.sleep(SETTLE_SECONDS)
+        cluster.trouble.statuses = Conflict("409", status=409)
+        begun = cluster.time
+        for turn in range(51):  # in which another number of nodes is ready
+            ready = "False" if turn % 2 else "True"
+            cluster.put_node(replace(cluster.nodes["w1"], ready=ready, ready_since=cluster.now()))
+            await asyncio.sleep(0.2)
+        assert 3 <= len(writes_since(cluster, begun, "status")) <= 6, "after 0.5 to 1 s, 1 to 2 s, and so on"
+        cluster.put_node(relabelled(cluster.nodes["w1"], team="billing"))
+        await until(lambda: teams_of(cluster)["w1"] == "payments", seconds=1)
+        cluster.trouble.statuses = None
+        await asyncio.sleep(SETTLE_SECONDS)
+        assert status_of(cluster, "Ready") == ("True", "UpToDate")
 
     on_stage(scene, a_node("w1"), spec=LABELS)

@@ -26,10 +26,12 @@ CHUNK = 50
 """Worlds that share a loop, one after the other."""
 
 CHUNKS = [range(first, min(first + CHUNK, FIRST + WORLDS)) for first in range(FIRST, FIRST + WORLDS, CHUNK)]
-ONCE_BUSY = (204,)
+ONCE_BUSY = (204, 2099321230, 2099332586, 2099351480)
 """Worlds that were busy once, and are played whatever the range is.
 
 204 is, where moments to look again may have passed, and the next look may come sooner than in a second.
+2099321230 is, where each try of a node that conflicts begins the looks for its newer state anew. The other
+two are, where a change of a node has the status tried again, although it has just conflicted.
 """
 
 WINDOW_SECONDS = 3.0

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.2
 """How soon to check whether the newer state is known: it wakes no pool where no field that we ask for has
-changed. The next check comes after twice the time, so that a dead watch costs a few checks and not
-hundreds."""
+changed. The next check comes after twice the time, also after the same state has conflicted again,
+so that a dead watch costs a few checks and not hundreds, however many nodes it concerns."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Conflict:
     version: str
-    at: float
+    since: float
 
 
 class Conflicts:
@@ -40,9 +40,9 @@ class Conflicts:
     def note(self, node: Node) -> int:
         """Note a conflict on ``node``, as it is known; return how many there were on this state."""
         known = self._nodes.get(node.uid)
-        if known and known.version != node.resource_version:
+        if known is None or known.version != node.resource_version:
             self._pacer.forget(node.uid)
-        self._nodes[node.uid] = _Conflict(node.resource_version, self._monotonic())
+            self._nodes[node.uid] = _Conflict(node.resource_version, self._monotonic())
         return self._pacer.note(node.uid)
 
     def forget(self, uid: str) -> None:
@@ -65,5 +65,5 @@ class Conflicts:
         seconds = self._pacer.seconds_to_next()
         if seconds is None:
             return None
-        passed = self._monotonic() - max(each.at for each in self._nodes.values())
+        passed = self._monotonic() - max(each.since for each in self._nodes.values())
         return min(seconds, max(LOOK_SECONDS, passed))

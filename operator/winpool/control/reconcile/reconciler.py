@@ -98,10 +98,15 @@ class Reconciler:
             create_task=create_task,
             wake=lambda: wake(pool_name),
         )
-        self._status = StatusWriter(
-            writer=writer, pools=pools, announcer=self._announcer, monotonic=clock.monotonic
-        )
         self._relister = relister
+        self._conflicts = Overtaken(ask_for_pools=relister.ask, monotonic=clock.monotonic)
+        self._status = StatusWriter(
+            writer=writer,
+            pools=pools,
+            announcer=self._announcer,
+            conflicts=self._conflicts,
+            monotonic=clock.monotonic,
+        )
         self._finalizers = Finalizers(
             writer=writer,
             pools=pools,
@@ -116,7 +121,6 @@ class Reconciler:
         self._clock = clock
         self._rooms = rooms
         self._patience = Patience(monotonic=clock.monotonic)
-        self._conflicts = Overtaken(ask_for_pools=relister.ask)
         self._intent = ("", 0)
         self._is_deleting = False
         self._written_generation = 0
@@ -146,7 +150,7 @@ class Reconciler:
 
     async def _perform(self, snapshot: Snapshot) -> NextLook:
         try:
-            left = await self._act(snapshot, self._decide(snapshot))
+            return await self._act(snapshot, self._decide(snapshot))
         except Conflict:  # on the pool itself
             return NextLook(paced=self._conflicts.note(snapshot.pool))
         except NotFound:
@@ -157,8 +161,6 @@ class Reconciler:
             with self._before_raising():
                 await self._report(snapshot.pool, even_at_the_end=True)
             raise
-        self._conflicts.forget()
-        return left
 
     async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
         pool = snapshot.pool

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from winpool.cluster.writer import Writer
+    from winpool.control.patience.overtaken import Overtaken
     from winpool.control.relist.pools import Pools
     from winpool.control.report.announcer import Announcer
     from winpool.decide import Decision
@@ -32,11 +33,18 @@ class StatusWriter:
     """Writes the status of one pool, and reports what has changed in it."""
 
     def __init__(
-        self, *, writer: Writer, pools: Pools, announcer: Announcer, monotonic: Callable[[], float]
+        self,
+        *,
+        writer: Writer,
+        pools: Pools,
+        announcer: Announcer,
+        conflicts: Overtaken,
+        monotonic: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._pools = pools
         self._announcer = announcer
+        self._conflicts = conflicts
         self._monotonic = monotonic
         self._written_at = float("-inf")
         self._forbidden = ""
@@ -64,8 +72,8 @@ class StatusWriter:
         ):
             return None
         early = self._written_at + STATUS_SECONDS - self._monotonic()
-        if early > 0:
-            return early
+        if (wait := self._conflicts.seconds_to_next(pool)) is not None or early > 0:
+            return max(wait or 0.0, early)
         try:
             body = await self._apply(pool, written)
         except Forbidden as error:
