@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from winpool.objects.attempts import NOTHING_TRIED, Attempts
 from winpool.objects.guard import NO_GUARD, GuardState
 from winpool.objects.others import NO_OTHERS, OtherPools
+from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 from winpool.pods.known import NOTHING_SEEN, KnownPods
 from winpool.support.basis import Basis
 
@@ -43,6 +44,7 @@ class Snapshot:
     pods: KnownPods = NOTHING_SEEN
     support: Basis = field(default_factory=Basis)
     guard: GuardState = NO_GUARD
+    memory: KnownMemory = NOTHING_KNOWN
     attempts: Attempts = NOTHING_TRIED
     strays: tuple[Node, ...] | None = ()
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)

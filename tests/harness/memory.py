@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from winpool.memory.detector import step
-from winpool.memory.levels import Axis, Level
 from winpool.memory.samples import MemorySample
 from winpool.memory.settings import DetectorSettings
 from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.view import AxisView, Hold, NodeView, view_of
+from winpool.memory.view import view_of
+from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView
 
 GIB: Final = 2**30
 MIB: Final = 2**20

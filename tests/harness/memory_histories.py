@@ -14,7 +14,8 @@ from winpool.memory.detector import step
 from winpool.memory.samples import MemorySample
 from winpool.memory.settings import DetectorSettings, PageFile, PageFilePolicy
 from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.view import NodeView, view_of
+from winpool.memory.view import view_of
+from winpool.objects.pressure import NodeView
 
 GARBAGE: Final = (math.nan, math.inf, -math.inf, 2**63, 2**64 - 1, -1, 10**400, None)
 

@@ -146,6 +146,31 @@ class _IntOrString:
         return {INT_OR_STRING: True}
 
 
+_PERCENT_PATTERN: Final = "^([0-9]|[1-9][0-9]|100)%$"
+_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
+_MOST_NODES: Final = 5000
+"""The largest cluster that Kubernetes is tested with."""
+
+
+def is_share(value: int | str) -> bool:
+    """Whether ``value`` is a number of nodes or a percentage of them: the twin of the rule in CEL."""
+    if isinstance(value, int):
+        return 0 <= value <= _MOST_NODES
+    return _PERCENT.fullmatch(value) is not None
+
+
+IntOrPercent = Annotated[
+    int | str,
+    _IntOrString("must be a whole number or a percentage in quotes, such as '5%'"),
+    Rule(
+        f"type(self) == int ? self >= 0 && self <= {_MOST_NODES} : "
+        f"string(self).matches('{_PERCENT_PATTERN}')",
+        f"must be a whole number from 0 to {_MOST_NODES} or a percentage from '0%' to '100%'",
+        is_share,
+    ),
+]
+
+
 _SENTENCE: Final = "must be from 0 to 16Ti, in bytes or with Ki, Mi, Gi or Ti, such as '512Mi' or '2Gi'"
 
 Memory = Annotated[

@@ -66,6 +66,8 @@ def _convert(node: Schema, definitions: Mapping[str, Schema], *, at: str) -> Sch
         }
         if "default" in node:
             node["default"] = _defaults_of(node["properties"])
+    if isinstance(node.get("default"), list):
+        node["default"] = [_without_nulls(each) for each in node["default"]]
     for inner in ("items", "additionalProperties"):
         if isinstance(node.get(inner), dict):
             node[inner] = _convert(node[inner], definitions, at=f"{at}[]")
@@ -74,6 +76,13 @@ def _convert(node: Schema, definitions: Mapping[str, Schema], *, at: str) -> Sch
     if VALIDATIONS in node:
         node[VALIDATIONS] = [_ordered(rule, _RULE_KEYS) for rule in node[VALIDATIONS]]
     return _ordered(node, _KEYS)
+
+
+def _without_nulls(item: Any) -> Any:
+    """Return an item of a default without fields that are absent: in a CRD, null is a value."""
+    if not isinstance(item, dict):
+        return item
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def _ordered(node: Schema, keys: tuple[str, ...]) -> Schema:

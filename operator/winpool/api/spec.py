@@ -9,6 +9,7 @@ from pydantic import Field
 from winpool.api import syntax
 from winpool.api.fields import EACH_KEY_SYNTAX, LabelValue, Revision, WindowsRelease, under
 from winpool.api.matrix import MAX_ROWS, MatrixRow
+from winpool.api.memory_pressure import MemoryPressure
 from winpool.api.model import ApiModel, list_map
 from winpool.api.reserved_memory import ReservedMemory
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
@@ -127,6 +128,11 @@ class WindowsNodePoolSpec(ApiModel):
         default=None,
         description="The memory that the kubelets must reserve. The operator compares it with Capacity minus "
         "Allocatable of each node. If absent, the operator compares nothing.",
+    )
+    memory_pressure: MemoryPressure | None = Field(
+        default=None,
+        description="How memory pressure on the nodes is detected, and what the operator does about it. If "
+        "absent, the operator reads no memory of nodes.",
     )
 
     rules: ClassVar[tuple[Validation, ...]] = (

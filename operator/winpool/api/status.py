@@ -174,6 +174,11 @@ class WindowsNodePoolStatus(ApiModel):
     available_nodes: Count = Field(
         default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
     )
+    pressured_nodes: Count = Field(
+        default_factory=int,
+        description="Nodes of the pool that are under memory pressure: at Soft or Hard, or by the estimate "
+        "of the kubelet alone. An integer, 0 without `memoryPressure`.",
+    )
     misplaced_pods: Count = Field(
         default_factory=int,
         description="Pods on nodes of the pool that cannot run there: they are for Linux, or none of their "

@@ -25,6 +25,8 @@ KEY_PATTERN: Final = f"^({DNS_SUBDOMAIN_PATTERN}/)?{NAME_PATTERN}$"
 VALUE_PATTERN: Final = f"^({NAME_PATTERN})?$"
 POOL_NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 """A DNS label: the name of a pool becomes the value of a node label."""
+PROMETHEUS_LABEL_PATTERN: Final = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$"
+"""A name of a label in Prometheus. https://prometheus.io/docs/concepts/data_model/"""
 OS_VERSION_PATTERN: Final = "^([0-9]{4}|[0-9]{2}H[12])$"
 """A release of Windows Server: a year (2022), or a half-year as the annual channel writes it (23H2)."""
 WINDOWS_BUILD_PATTERN: Final = "^10[.]0[.][1-9][0-9]{3,5}$"
@@ -98,6 +100,7 @@ KUBELET_LABEL_KEYS: Final = (
 
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
+_PROMETHEUS_LABEL = re.compile(PROMETHEUS_LABEL_PATTERN, re.ASCII)
 _POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
 _OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
 _WINDOWS_BUILD = re.compile(WINDOWS_BUILD_PATTERN, re.ASCII)
@@ -116,6 +119,11 @@ def is_key(text: str) -> bool:
 def is_label_value(text: str) -> bool:
     """Whether ``text`` can be the value of a label or taint: empty, or at most 63 name characters."""
     return _VALUE.fullmatch(text) is not None
+
+
+def is_prometheus_label(text: str) -> bool:
+    """Whether ``text`` can be the name of a label in Prometheus."""
+    return _PROMETHEUS_LABEL.fullmatch(text) is not None
 
 
 def is_pool_name(text: str) -> bool:

@@ -73,18 +73,21 @@ class PodSelector(ApiModel):
     )
 
 
+NamespaceName = Annotated[
+    str,
+    Field(max_length=_WIDE_NAMESPACE),
+    Rule(
+        f"self.matches('{syntax.POOL_NAME_PATTERN}')",
+        "must be the name of a namespace: at most 63 lowercase letters, digits and '-'",
+        syntax.is_pool_name,
+    ),
+]
+
+
 class RequiredPods(ApiModel):
     """Pods of which at least one must be Ready on the node."""
 
-    namespace: Annotated[
-        str,
-        Field(max_length=_WIDE_NAMESPACE),
-        Rule(
-            f"self.matches('{syntax.POOL_NAME_PATTERN}')",
-            "must be the name of a namespace: at most 63 lowercase letters, digits and '-'",
-            syntax.is_pool_name,
-        ),
-    ] = Field(description="Namespace of the pods. A string, required.")
+    namespace: NamespaceName = Field(description="Namespace of the pods. A string, required.")
     pod_selector: PodSelector = Field(description="Which pods of the namespace. Required.")
 
 

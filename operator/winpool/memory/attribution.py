@@ -7,7 +7,6 @@ replaced. Where no pod's commit is known, the non-paged pool of the kernel is wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from winpool.memory.axes import ceiling
@@ -18,23 +17,11 @@ from winpool.memory.settings import (
     OUTSIDE_GROWTH_SHARE,
     OUTSIDE_SHARE,
 )
+from winpool.objects.pressure import Guard
 
 if TYPE_CHECKING:
     from winpool.memory.samples import MemorySample
     from winpool.memory.settings import PageFile
-
-
-class Guard(Enum):
-    """Why an eviction on this node cannot be expected to help. Each is reported as UnattributedMemory."""
-
-    OUTSIDE_SHARE = "OutsideShare"
-    """Too much is committed outside pods."""
-    OUTSIDE_GROWTH = "OutsideGrowth"
-    """More than half of the growth is outside pods."""
-    INEFFECTIVE = "Ineffective"
-    """Two pods were evicted, and less than half of their memory came back."""
-    BLIND = "Blind"
-    """Two pods were evicted, the pressure has not ended, and no pod's commit is known."""
 
 
 @dataclass(frozen=True, slots=True)

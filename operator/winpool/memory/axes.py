@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.memory.levels import Axis
 from winpool.memory.settings import PageFilePolicy
+from winpool.objects.pressure import Axis, Reading
 
 if TYPE_CHECKING:
     from winpool.memory.samples import MemorySample
     from winpool.memory.settings import PageFile
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How much is ``left`` of the ``whole`` of an axis, in bytes, and the rates that belong to it.
-
-    On COMMIT the whole is the ceiling, what can be committed at most. On PHYSICAL it is RAM. ``is_estimate``:
-    what is left is derived from the kubelet's ``availableBytes``.
-    """
-
-    axis: Axis
-    left: float
-    whole: float
-    hard_reads_per_second: float | None = None
-    write_out_per_second: float | None = None
-    repurposed_per_second: float | None = None
-    is_estimate: bool = False
-
-    @property
-    def used(self) -> float:
-        """What is used of it, in bytes."""
-        return self.whole - self.left
 
 
 def read(axis: Axis, sample: MemorySample, *, page_file: PageFile, overhead: float) -> Reading | None:

@@ -12,21 +12,22 @@ from winpool.memory import evictions
 from winpool.memory.attribution import attributing, grown
 from winpool.memory.evictions import NO_EVICTIONS, Eviction
 from winpool.memory.hysteresis import all_latched, hold_seconds, interrupted, tick
-from winpool.memory.levels import Axis, Level, judged
+from winpool.memory.levels import judged
 from winpool.memory.samples import cleaned, is_time
 from winpool.memory.settings import CALM_SECONDS, PROXY_LEARNING
 from winpool.memory.signals import signalled
 from winpool.memory.slope import Point, is_repurposed_faster, seconds_left, with_point
 from winpool.memory.sources import Arrival, SourceState, arrival, fresh_samples, fresh_seconds, preferred
 from winpool.memory.state import AxisState
+from winpool.objects.pressure import Axis, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from winpool.memory.axes import Reading
     from winpool.memory.samples import MemorySample
     from winpool.memory.settings import DetectorSettings
     from winpool.memory.state import DetectorState
+    from winpool.objects.pressure import Reading
 
 
 def step(state: DetectorState, sample: MemorySample, settings: DetectorSettings) -> DetectorState:

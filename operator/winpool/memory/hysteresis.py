@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from winpool.memory.levels import RAISED, Level
+from winpool.memory.levels import RAISED
 from winpool.memory.settings import FLIP_SECONDS, FRESH_SECONDS
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from winpool.memory.levels import Verdict
     from winpool.memory.settings import DetectorSettings
+    from winpool.objects.pressure import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ A level includes those below it. A condition with an unknown part is not met (P4
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final
 
 from winpool.memory.settings import (
@@ -28,35 +27,13 @@ from winpool.memory.settings import (
     SOFT_WRITE_OUT_PER_SECOND,
     WARNING_ETA_SECONDS,
 )
+from winpool.objects.pressure import Axis, Level
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.memory.axes import Reading
     from winpool.memory.settings import CommitLines, DetectorSettings, PhysicalLines
-
-
-class Axis(Enum):
-    """The two ways in which a Windows node runs out of memory. Each happens without the other."""
-
-    COMMIT = "Commit"
-    """Nothing more can be committed: allocations fail, also while RAM is free."""
-    PHYSICAL = "Physical"
-    """RAM is short: the node pages, and does little else."""
-
-
-class Level(IntEnum):
-    """How bad it is. Unknown is no level."""
-
-    NORMAL = 0
-    WARNING = 1
-    """Reported, nothing else."""
-    PROXY_ONLY = 2
-    """Signalled; nothing is evicted for an estimate."""
-    SOFT = 3
-    """Signalled, and evicted after a grace."""
-    HARD = 4
-    """Signalled and evicted as soon as two samples agree."""
+    from winpool.objects.pressure import Reading
 
 
 RAISED: Final = (Level.WARNING, Level.PROXY_ONLY, Level.SOFT, Level.HARD)

@@ -36,8 +36,6 @@ MAX_POINTS: Final = 32
 """So many points are kept at most, whatever the interval (P7): three minutes have 18 at 10 s."""
 WARNING_ETA_SECONDS: Final = 900.0
 """Exhausted in less than a quarter of an hour is a Warning: time for a person to act."""
-HOT_ETA_SECONDS: Final = 1800.0
-"""Exhausted in less than half an hour is polled often, before it becomes a Warning."""
 TREND_SAMPLES: Final = 2
 TREND_REMAINING: Final = 0.85
 """Nothing is evicted while what is missing has fallen below this share of what it was in one of the last two

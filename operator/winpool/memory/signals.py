@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from winpool.memory.levels import Level
 from winpool.memory.settings import (
     EVIDENCE_SAMPLES,
     FLIP_SECONDS,
@@ -18,6 +17,7 @@ from winpool.memory.settings import (
     PROXY_SIGNAL_SECONDS,
     SOFT_SIGNAL_SECONDS,
 )
+from winpool.objects.pressure import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,9 +22,8 @@ from winpool.memory.settings import FRESH_INTERVALS, FRESH_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.memory.axes import Reading
-    from winpool.memory.levels import Axis
     from winpool.memory.settings import DetectorSettings
+    from winpool.objects.pressure import Axis, Reading
 
 
 class Arrival(Enum):

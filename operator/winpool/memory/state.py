@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 from winpool.memory.attribution import Growth
 from winpool.memory.evictions import NO_EVICTIONS, Evictions
 from winpool.memory.hysteresis import NOTHING_LATCHED
-from winpool.memory.levels import Axis, Level
 from winpool.memory.settings import PROXY_OVERHEAD_BYTES
 from winpool.memory.signals import Signal
+from winpool.objects.pressure import Axis, Level
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.memory.axes import Reading
     from winpool.memory.hysteresis import Latch
     from winpool.memory.slope import Point
     from winpool.memory.sources import SourceState
+    from winpool.objects.pressure import Reading
 
 
 @dataclass(frozen=True, slots=True)

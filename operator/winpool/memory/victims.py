@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.quantity import rounded
 from winpool.memory.candidates import Behavior, Candidate, Exclusion, Protection, protected_because
-from winpool.memory.levels import Axis
 from winpool.memory.samples import is_amount
+from winpool.objects.pressure import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,120 +5,24 @@ What is not known now is None, and has no level. Nothing is evicted for it (P4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from winpool.memory.attribution import Guard, guard_of
-from winpool.memory.levels import Axis, Level, missing
+from winpool.memory.attribution import guard_of
+from winpool.memory.levels import missing
 from winpool.memory.settings import (
     EVIDENCE_SAMPLES,
     EVIDENCE_SECONDS,
     FRESH_SECONDS,
-    HOT_ETA_SECONDS,
     MAX_BLIND_EVICTIONS,
     MAX_INEFFECTIVE,
 )
 from winpool.memory.slope import is_recovering
+from winpool.objects.pressure import Axis, AxisView, Guard, Hold, Level, NodeView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from winpool.memory.axes import Reading
     from winpool.memory.settings import DetectorSettings
     from winpool.memory.slope import Point
     from winpool.memory.state import AxisState, DetectorState
-
-
-class Hold(Enum):
-    """What keeps the operator from evicting a pod for an axis now. The first that is true."""
-
-    UNKNOWN = "unknown"
-    """There is no fresh sample of it."""
-    NO_PRESSURE = "no pressure"
-    ESTIMATE = "estimate"
-    """Only the kubelet's estimate shows pressure."""
-    SETTLING = "settling"
-    """An eviction is under way, or its memory is not back yet."""
-    UNATTRIBUTED = "unattributed"
-    """The memory is not that of pods: see ``NodeView.guard``."""
-    GRACE = "grace"
-    """It has not lasted long enough, or it is no longer over the line."""
-    AGE = "age"
-    """The two samples that an eviction needs are too old, or are not two."""
-    RECOVERING = "recovering"
-    """It improves by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class AxisView:
-    """One axis of a node.
-
-    ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
-    ``since`` is when the level was reached, None at Normal. ``sampled_at`` is when the last sample of it
-    arrived, from ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
-    Soft and Hard. ``hold`` is None where an eviction is right.
-    """
-
-    axis: Axis
-    level: Level | None
-    held: Level
-    since: float | None
-    sampled_at: float | None
-    source: str
-    reading: Reading | None
-    seconds_left: float | None
-    missing: float
-    hold: Hold | None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node.
-
-    ``guard`` is why evictions cannot be expected to help, at Soft and above. ``is_signalled`` says whether
-    condition and taint are to be on the node, None where they stay as they are. ``outside_pods`` are the
-    bytes that are committed outside pods, as far as that is known.
-    """
-
-    axes: Mapping[Axis, AxisView]
-    guard: Guard | None
-    is_signalled: bool | None
-    outside_pods: float | None
-
-    @property
-    def level(self) -> Level | None:
-        """The level of the worst axis; None where none is known, or one that was worse no longer is."""
-        known = max((each.level for each in self.axes.values() if each.level is not None), default=None)
-        lost = max((each.held for each in self.axes.values() if each.level is None), default=Level.NORMAL)
-        return None if known is None or lost > known else known
-
-    @property
-    def worst(self) -> AxisView | None:
-        """The axis with that level; COMMIT where both have it, since allocations fail there."""
-        level = self.level
-        if level is None:
-            return None
-        return next(self.axes[axis] for axis in Axis if self.axes[axis].level is level)
-
-    @property
-    def evictable(self) -> tuple[AxisView, ...]:
-        """The axes for which an eviction is right now, the worst first."""
-        ready = [self.axes[axis] for axis in Axis if self.axes[axis].hold is None]
-        return tuple(sorted(ready, key=lambda each: -each.held))
-
-    @property
-    def is_hot(self) -> bool:
-        """Whether the node is to be polled often: at Warning or above, or exhausted in half an hour."""
-        return any(
-            each.held >= Level.WARNING
-            or (
-                each.level is not None
-                and each.seconds_left is not None
-                and each.seconds_left < HOT_ETA_SECONDS
-            )
-            for each in self.axes.values()
-        )
 
 
 def view_of(state: DetectorState, *, now: float, settings: DetectorSettings) -> NodeView:

@@ -70,6 +70,18 @@ class NodeMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class KubeletEndpoint:
+    """Where a node says that its kubelet listens, in its own words: nothing of it is to be believed.
+
+    ``address`` is the first InternalIP, empty where it reports none. ``port`` is that of
+    ``status.daemonEndpoints``, None where it reports none.
+    """
+
+    address: str = ""
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeCondition:
     """A condition of a node: one that we write, or one that it has.
 
@@ -93,7 +105,8 @@ class Node:
     condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
     API server's time of creation. Times that cannot be read are None. ``annotations`` and
     ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
-    their types. ``resource_version`` is the server's own text.
+    their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
+    where it is absent. ``resource_version`` is the server's own text.
     """
 
     name: str
@@ -110,3 +123,5 @@ class Node:
     ready_since: datetime | None = None
     memory: NodeMemory = NodeMemory()
     conditions: tuple[NodeCondition, ...] = ()
+    kubelet: KubeletEndpoint = KubeletEndpoint()
+    kubelet_pressure: str = "Unknown"

@@ -19,9 +19,8 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.memory.attribution import Guard
 from winpool.memory.detector import eviction_begun, eviction_gone, eviction_refused
-from winpool.memory.view import Hold
+from winpool.objects.pressure import Guard, Hold
 
 HARD = committed(23.5)
 

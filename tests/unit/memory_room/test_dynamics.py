@@ -20,10 +20,9 @@ from harness.memory import (
     committed,
 )
 from winpool.memory.detector import step
-from winpool.memory.levels import Axis, Level
 from winpool.memory.samples import MemorySample
 from winpool.memory.state import NOTHING_KNOWN
-from winpool.memory.view import Hold
+from winpool.objects.pressure import Axis, Hold, Level
 
 SOFT = committed(22.5)
 HARD = committed(23.5)

@@ -27,11 +27,11 @@ from harness.memory_histories import (
     settings,
 )
 from winpool.memory.detector import eviction_begun, eviction_gone, step
-from winpool.memory.levels import Axis, Level
 from winpool.memory.samples import MemorySample
 from winpool.memory.settings import DetectorSettings
 from winpool.memory.state import NOTHING_KNOWN
-from winpool.memory.view import NodeView, view_of
+from winpool.memory.view import view_of
+from winpool.objects.pressure import Axis, Level, NodeView
 
 EVIDENCE_SECONDS: Final = 45
 HOLD_SECONDS: Final = 300
