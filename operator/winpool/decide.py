@@ -58,7 +58,7 @@ class Decision:
     before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
     ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
     is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
-    these nodes alone. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
+    these nodes alone, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
     metrics.
     """
 
@@ -73,6 +73,7 @@ class Decision:
     keeps_status: bool
     needs_pods: bool
     looks: tuple[Node, ...]
+    sampled: tuple[Node, ...]
     look_again: datetime | None
     figures: Figures
 
@@ -151,6 +152,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
         looks=looks_of(snapshot, asking, results),
+        sampled=tuple(node for result in results for node in result.sampled),
         look_again=look_again_at(results, reported, now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(nodes.all),
     )

@@ -109,8 +109,8 @@ class RoomResult:
     """What one room wants and finds.
 
     ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
-    room. ``looks`` are nodes whose pods have to be listed before the room can continue, and
-    ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what the room
+    room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those whose
+    memory has to be watched, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what the room
     wants. ``finishes`` says that its goals hold under the mandate FINISH.
     """
 
@@ -119,6 +119,7 @@ class RoomResult:
     findings: tuple[Finding, ...] = ()
     progress: tuple[Progress, ...] = ()
     looks: tuple[Node, ...] = ()
+    sampled: tuple[Node, ...] = ()
     needs_all_pods: bool = False
     requeue_at: datetime | None = None
     finishes: bool = False
