@@ -58,8 +58,8 @@ class Decision:
     before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
     ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
     is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
-    these nodes alone, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone may lead to another decision. ``figures`` are for the
-    metrics.
+    these nodes alone, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
+    may lead to another decision. ``figures`` are for the metrics.
     """
 
     promise: Promise

@@ -109,9 +109,9 @@ class RoomResult:
     """What one room wants and finds.
 
     ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
-    room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those whose
-    memory has to be watched, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what the room
-    wants. ``finishes`` says that its goals hold under the mandate FINISH.
+    room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those
+    whose memory has to be watched, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time
+    alone may change what the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
     """
 
     goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)
