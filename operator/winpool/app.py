@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from winpool.cluster.credentials import Connection
     from winpool.cluster.transport import Transport
+    from winpool.kubelet.settings import SamplingSettings
     from winpool.lease.seat import Seat
     from winpool.objects.node import Node
     from winpool.rooms import Room
@@ -61,11 +62,13 @@ class App:
         transport: Transport,
         tls: ServingTls | None = None,
         cluster_rows: tuple[Row, ...] = (),
+        sampling: SamplingSettings | None = None,
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
         seat: Seat | None = None,
     ) -> None:
         """Make the parts; without a ``seat`` there is no leader election."""
+        self._sampling = sampling
         self._seat = seat or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings

@@ -65,7 +65,8 @@ class PrometheusSource(ApiModel):
             syntax.is_pool_name,
         ),
     ] = Field(
-        description="Name of a data source from the operator's settings (`--prometheus`). A string, required."
+        description="Name of a data source from the operator's settings (`--data-sources-file`). A string, "
+        "required."
     )
     node_label: Annotated[
         str,
