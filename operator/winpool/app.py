@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from winpool.cluster.credentials import Connection
     from winpool.cluster.transport import Transport
+    from winpool.control.memory.connections import Connections
     from winpool.lease.seat import Seat
     from winpool.objects.node import Node
     from winpool.rooms import Room
@@ -64,8 +65,13 @@ class App:
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
         seat: Seat | None = None,
+        connections: Connections | None = None,
     ) -> None:
-        """Make the parts; without a ``seat`` there is no leader election."""
+        """Make the parts; without a ``seat`` there is no leader election.
+
+        Without ``connections`` no memory is sampled.
+        """
+        self._connections = connections
         self._seat = seat or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings
@@ -202,6 +208,7 @@ class App:
             cluster_rows=cluster_rows,
             clock=clock,
             rooms=self._rooms,
+            connections=self._connections,
         )
 
     def _make_telemetry(self) -> Telemetry:

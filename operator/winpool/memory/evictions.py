@@ -18,7 +18,8 @@ class Eviction:
 
     ``share`` is what the pod was measured to have, and ``commit_before`` what the node had committed, in
     bytes; None where unknown. ``gone_at`` is when its UID was gone, None while it is there; ``samples`` is
-    how many fresh ones were measured after that. One that is never gone, Stuck, keeps the next from beginning.
+    how many fresh ones were measured after that. One that is never gone, Stuck, keeps the next from
+    beginning.
     """
 
     uid: str

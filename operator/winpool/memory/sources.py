@@ -8,8 +8,8 @@ The first sample of a source cannot show that: it only sets the time from which 
 So does one whose time is before that of the last, since the node's clock was set back; and one after two
 minutes of silence whose time has advanced by less than ours, since its source stopped in between.
 
-Prometheus says by ``timestamp()`` how old a sample is, by one clock. So its first sample counts, it arrives as
-old as it is, and a clock that is set back does not matter.
+Prometheus says by ``timestamp()`` how old a sample is, by one clock. So its first sample counts, it arrives
+as old as it is, and a clock that is set back does not matter.
 """
 
 from __future__ import annotations
