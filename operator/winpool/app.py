@@ -226,6 +226,7 @@ class App:
             access=self._access,
             tls=self._tls,
             seat=self._seat,
+            memory=self._controller.memory,
         )
 
     def _make_registry(self) -> kopf.OperatorRegistry:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.serve.definition import Definition
+from winpool.serve.memory_definitions import OF_MEMORY
 
 NODES: Final = Definition(
     "winpool_nodes",
@@ -294,6 +295,7 @@ DEFINITIONS: Final = (
     LEASE_SKEW,
     SECOND_OPERATOR,
     CRD_LACKING_FIELDS,
+    *OF_MEMORY,
     READY,
     BUILD_INFO,
 )

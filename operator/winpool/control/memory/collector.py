@@ -12,6 +12,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
+from winpool.control.memory.figures import figures_of
 from winpool.control.memory.kubelet_polls import KubeletPolls
 from winpool.control.memory.source_polls import SourcePolls
 from winpool.control.memory.stats import MemoryStats
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from winpool.control.memory.connections import Connections
+    from winpool.control.memory.figures import MemoryFigures
     from winpool.control.memory.watched_node import WatchedNode
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
@@ -50,6 +52,7 @@ class MemoryCollector:
     ) -> None:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
+        self._monotonic = monotonic
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
@@ -85,6 +88,10 @@ class MemoryCollector:
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
         return self.watched.known(pool.name)
+
+    def figures(self) -> MemoryFigures:
+        """Return what is counted of the watched nodes now."""
+        return figures_of(self.watched, now=self._monotonic())
 
     async def run(self) -> None:
         """Watch until cancelled; then no connection is left."""
