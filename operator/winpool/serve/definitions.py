@@ -1,7 +1,4 @@
-"""The table of all metrics: what is not in it is not served.
-
-It is also the source of ``docs/reference/metrics.md``.
-"""
+"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
 
 from __future__ import annotations
 
