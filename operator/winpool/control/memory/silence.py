@@ -1,4 +1,4 @@
-"""Why a source gives no sample of a node, as it is told to people: once, and in words that do not change."""
+"""Why a source gives no sample of a node, as it is reported: once, and in words that do not change."""
 
 from __future__ import annotations
 

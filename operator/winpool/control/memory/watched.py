@@ -29,7 +29,7 @@ ROUNDING_SECONDS: Final = 0.001
 
 
 class WatchedNodes:
-    """The watched nodes, what is known of each, and who is told.
+    """The watched nodes, what is known of each, and who has to know.
 
     ``on_news`` is called with the name of a pool where something has changed that it has to know.
     ``on_change`` is called when other nodes are watched than before, and ``on_heat`` when the heat of one has

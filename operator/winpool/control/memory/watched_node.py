@@ -1,4 +1,4 @@
-"""A watched node: what its detector knows, what was told of it, and what is wrong with its sources."""
+"""A watched node: what its detector knows, what is reported of it, and what is wrong with its sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEVER: Final = float("inf")
 
 
 class News(Enum):
-    """What has changed for those who are told."""
+    """What has changed for those who read it."""
 
     NONE = 0
     KNOWN = 1
@@ -120,7 +120,7 @@ class WatchedNode:
         self._silence(source).failed(outcome)
 
     def look(self, now: float) -> News:
-        """Compute what is known ``now``, have it told if it has changed, and return what the change is."""
+        """Compute what is known ``now``, keep it as ``told`` if it has changed, and return the change."""
         was_evictable = bool(self.view.evictable)
         self._compute(now)
         problem = self._problem(now)
