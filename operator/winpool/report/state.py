@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from winpool.api.conditions import Reason
 from winpool.api.issues import IssueReason
@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 _READY: Final = {each.reason: each.status for each in STATES}
 
 
-def ready(view: View, *, available: Told, supported: Told) -> Told:
-    """Return Ready; ``available`` and ``supported`` are what Available and OSSupported say."""
-    told = worst(_true_of(view, available, supported))
+def ready(view: View, *, available: Told, supported: Told, memory: Told | None) -> Told:
+    """Return Ready; the others are what Available, OSSupported and MemoryHealthy say, None where absent."""
+    told = worst((*_true_of(view, available, supported), *((memory,) if _is_short(memory) else ())))
     reason = STATE_OF.get(told.reason, told.reason)
     return Told(_READY[reason], reason, told.message)
+
+
+def _is_short(memory: Told | None) -> TypeGuard[Told]:
+    """Whether nodes are under memory pressure. That it is not known is no STATE: some node is always late."""
+    return memory is not None and memory.status == "False"
 
 
 def _true_of(view: View, available: Told, supported: Told) -> Iterator[Told]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.serve.definition import Definition
+from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
 
 NODES: Final = Definition(
     "winpool_nodes",
     "gauge",
     ("pool", "state"),
     "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available, upgrade_due "
-    "(known to run another release or an older revision of Windows than the spec asks for). The states "
-    "overlap.",
+    "(known to run another release or an older revision of Windows than the spec asks for), pressured (under "
+    "memory pressure). The states overlap.",
 )
 NODES_BY_BUILD: Final = Definition(
     "winpool_nodes_by_build",
@@ -30,13 +31,6 @@ SUPPORT_END: Final = Definition(
     ("pool", "os_version"),
     "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
     "that nodes of the pool run.",
-)
-RESERVED_MEMORY_MISMATCHED: Final = Definition(
-    "winpool_reserved_memory_mismatched_nodes",
-    "gauge",
-    ("pool",),
-    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
-    "declares none.",
 )
 TAINT_MISSING: Final = Definition(
     "winpool_taint_missing_nodes",
@@ -258,7 +252,7 @@ DEFINITIONS: Final = (
     NODES,
     NODES_BY_BUILD,
     SUPPORT_END,
-    RESERVED_MEMORY_MISMATCHED,
+    *MEMORY_DEFINITIONS,
     TAINT_MISSING,
     OVERLAPPING,
     MISPLACED_PODS,
