@@ -1,4 +1,4 @@
-"""What stands on a node because of memory pressure: a NoSchedule taint, and the condition.
+"""What is on a node because of memory pressure: a NoSchedule taint, and the condition.
 
 ========== ================= ==========================================
 Known      taint             condition WindowsMemoryPressure
@@ -55,7 +55,7 @@ CALM: Final = Goals(conditions=(_ENDED,))
 UNDECIDED: Final = Goals(taints=_LEFT)
 SILENT: Final = Goals(taints=_LEFT, conditions=(_STALE,))
 OFF: Final = Goals(taints=_OFF)
-"""Where all that no room names stays (``Mandate.FINISH``), what is to come off has to be named."""
+"""Where all that no room names stays (``Mandate.FINISH``), what is to be removed has to be named."""
 
 
 def marks_of(known: Known, view: NodeView | None, standing: NodeCondition | None) -> Goals | None:

@@ -3,9 +3,9 @@
 It judges no samples: the detector steps when a sample arrives. A pass reads what the detector has found
 (``snapshot.memory``), and wants the same as long as nothing has changed there.
 
-- Observe: nothing stands on nodes.
-- Signal, Evict: a taint and a condition stand on nodes under pressure (``marks``).
-- Without the block, and where the spec cannot be acted on: taint and condition come off.
+- Observe: nothing is written to nodes.
+- Signal, Evict: nodes under pressure get a taint and a condition (``marks``).
+- Without the block, and where the spec cannot be acted on: taint and condition are removed.
 """
 
 from __future__ import annotations
