@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import EllipsisType
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def a_view(
     commit: Level | None = Level.NORMAL,
     physical: Level | None = Level.NORMAL,
     *,
-    signalled: bool | None = ...,  # type: ignore[assignment]
+    signalled: bool | None | EllipsisType = ...,
     guard: Guard | None = None,
     held: Level | None = None,
     outside_pods: float | None = None,
@@ -68,7 +69,7 @@ def a_view(
     axes = {Axis.COMMIT: an_axis(Axis.COMMIT, commit), Axis.PHYSICAL: an_axis(Axis.PHYSICAL, physical)}
     if held is not None:
         axes = {axis: replace(each, held=held) if each.level is None else each for axis, each in axes.items()}
-    if signalled is ...:
+    if isinstance(signalled, EllipsisType):
         signalled = any(each.held in SIGNALLED for each in axes.values())
     return NodeView(axes=axes, guard=guard, is_signalled=signalled, outside_pods=outside_pods)
 

@@ -84,8 +84,6 @@ def _in_short(type_: ConditionType, status: str, tally: Tally) -> str:
             return f"At least one node is not {known}supported."
         case ConditionType.MEMORY_HEALTHY if not tally.nodes:
             return "There are no nodes to watch."
-        case ConditionType.MEMORY_HEALTHY:
-            return "The memory of the pool is not healthy."
         case _:
             return f"{type_} has the same cause."
 
