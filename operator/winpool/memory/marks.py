@@ -25,7 +25,7 @@ from winpool.memory.known import Known, worst_axis
 from winpool.memory.numbers import all_numbers
 from winpool.objects.node import NodeCondition
 from winpool.objects.pressure import Axis
-from winpool.ownership.goals import LEAVE, Goals, Wish
+from winpool.ownership.goals import LEAVE, NO_GOALS, Goals, Wish
 from winpool.ownership.record import Record
 
 if TYPE_CHECKING:
@@ -58,12 +58,15 @@ OFF: Final = Goals(taints=_OFF)
 """Where all that no room names stays (``Mandate.FINISH``), what is to be removed has to be named."""
 
 
-def marks_of(known: Known, view: NodeView | None, standing: NodeCondition | None) -> Goals | None:
-    """Return what a node is to have; None for nothing. ``standing`` is our condition as it is there."""
+def marks_of(known: Known, view: NodeView | None, standing: NodeCondition | None) -> Goals:
+    """Return what a node is to have. ``standing`` is our condition as it is there.
+
+    A calm node without it is to have nothing, which is what a room says by naming no goals.
+    """
     if known is Known.PRESSURED and view is not None:
         return Goals(taints=_SET, conditions=(_condition(view),))
     if known is Known.CALM:
-        return None if standing is None else CALM
+        return NO_GOALS if standing is None else CALM
     if standing is None:
         return UNDECIDED
     return SILENT if known is Known.SILENT else Goals(taints=_LEFT, conditions=(standing,))

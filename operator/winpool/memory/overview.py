@@ -45,25 +45,29 @@ class Overview:
 class Tally:
     """Collects the nodes of one pass, by their names.
 
-    ``raised`` are those of which an axis is above Normal, and all that are pressured. ``problems`` say why a
-    source gives no samples of a node.
+    Of the calm ones there is only the number: mostly they are thousands. ``raised`` are those of which an
+    axis is above Normal, and all that are pressured. ``problems`` say why a source gives no samples.
     """
 
+    calm: int = 0
     names: dict[Known, list[str]] = field(default_factory=lambda: {each: [] for each in Known})
     raised: dict[str, NodeView] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     marked: list[str] = field(default_factory=list)
     _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
+    _without_view: int = 0
 
     def add(self, name: str, view: NodeView | None, problem: str) -> Known:
         """Count a node, and return what is known of it."""
         known = known_of(view, has_problem=bool(problem))
-        self.names[known].append(name)
+        if known is Known.CALM:
+            self.calm += 1
+        else:
+            self.names[known].append(name)
         if problem:
             self.problems[name] = problem
         if view is None:
-            for axis in Axis:
-                self._levels[axis, None] += 1
+            self._without_view += 1
             return known
         is_raised = known is Known.PRESSURED
         for axis, seen in view.axes.items():
@@ -80,7 +84,7 @@ class Tally:
 
         A pool of which merely nothing is known is not under pressure: at least one node has to be.
         """
-        nodes = sum(map(len, self.names.values()))
+        nodes = self.calm + sum(map(len, self.names.values()))
         pressured, silent = self.names[Known.PRESSURED], self.names[Known.SILENT]
         return Overview(
             nodes=nodes,
@@ -102,5 +106,6 @@ class Tally:
     def _all_levels(self, nodes: int) -> dict[tuple[Axis, Level | None], int]:
         found = {(axis, level): self._levels[axis, level] for axis in Axis for level in (*Level, None)}
         for axis in Axis:
+            found[axis, None] += self._without_view
             found[axis, Level.NORMAL] = nodes - sum(found[axis, level] for level in (*Level, None))
         return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.memory.findings import memory_findings
+from winpool.memory.known import Known
 from winpool.memory.marks import condition_on, marks_of, taken_back
 from winpool.memory.overview import Overview, Tally
 from winpool.rooms import Mandate, RoomResult
@@ -68,8 +69,8 @@ def _watched(
         )
         if standing is not None or PRESSURE_TAINT in member.taints:
             tally.marked.append(node.name)
-        if signals and (wanted := marks_of(known, view, standing)) is not None:
-            goals[node.uid] = wanted
+        if signals and (known is not Known.CALM or standing is not None):
+            goals[node.uid] = marks_of(known, view, standing)
     overview = tally.overview(block.eviction.max_pressured_nodes)
     return MemoryResult(
         goals=taken_back(members.ours) if is_finishing else goals,
