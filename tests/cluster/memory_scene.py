@@ -74,6 +74,12 @@ class Scene:
         self.world.apply(manifest)
         eventually(self.is_current, what=f"a status of the new spec of {self.name}", every=EVERY_SECONDS)
 
+    def close(self) -> None:
+        """Take pods and pool away, so that another scenario can have the nodes."""
+        self.pods.close()
+        if self.name in self.world.pools():
+            self.world.delete(self.name)
+
     def is_current(self) -> bool:
         """Whether the status is about the spec that the pool has now."""
         found = self.world.get("wnp", self.name)

@@ -6,6 +6,7 @@ its settings, and the names under which it reports. The names are those of the i
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,6 +51,29 @@ def settings(testbed: Testbed) -> dict[str, str]:
         "WINPOOL_KUBELET_CA_FILE": str(testbed.kubelet_ca_file),
         "WINPOOL_KUBELET_ADDRESS_RANGES": "127.0.0.0/8",
     }
+
+
+DATA_SOURCE: Final = "main"
+
+
+def data_source(directory: Path, url: str) -> dict[str, str]:
+    """Return the environment of an operator that knows a Prometheus by the name ``DATA_SOURCE``."""
+    file = directory / "data-sources.yaml"
+    file.write_text(yaml.safe_dump({DATA_SOURCE: {"url": url}}))
+    return {"WINPOOL_PROMETHEUS": str(file)}
+
+
+@contextmanager
+def scraping(directory: Path, targets: Mapping[str, str]) -> Iterator[str]:
+    """Run a real Prometheus that scrapes these exporters often; yield its URL.
+
+    It is of the testbed: ``testbed.prometheus`` has a context manager ``prometheus``, which gets a directory,
+    the addresses with ports of its targets by the value of their label ``node``, and the seconds between two
+    scrapes.
+    """
+    running = importlib.import_module("testbed.prometheus").prometheus
+    with running(directory, targets=targets, interval_seconds=1) as url:
+        yield str(url)
 
 
 # Names under which it reports
@@ -188,14 +212,17 @@ def watching_operator(world: World, *, environment: Mapping[str, str] | None = N
 
 
 @contextmanager
-def machines(world: World, *, seeing: int, blind: int = 0) -> Iterator[Ground]:
-    """Run both kinds of simulated nodes in a world, and witnesses of what is done to them."""
+def machines(world: World, *, seeing: int, blind: int = 0, extra: Sequence[str] = ()) -> Iterator[Ground]:
+    """Run both kinds of simulated nodes in a world, and witnesses of what is done to them.
+
+    ``extra`` are further arguments of the simulator.
+    """
     fleets: dict[str, FleetControl] = {}
     names: dict[tuple[str, ...], list[str]] = {}
     for number, (arguments, count) in enumerate(((SEEING, seeing), (BLIND, blind))):
         if count:
             socket = world.directory / f"fleet{number}.sock"
-            found = world.fleet(windows=count, extra=(*arguments, f"--control-socket={socket}"))
+            found = world.fleet(windows=count, extra=(*arguments, *extra, f"--control-socket={socket}"))
             names[arguments] = found
             fleets |= dict.fromkeys(found, FleetControl(socket))
     with world.watch_nodes() as watcher, Evictions(world.testbed) as evictions:
@@ -203,13 +230,20 @@ def machines(world: World, *, seeing: int, blind: int = 0) -> Iterator[Ground]:
 
 
 @contextmanager
-def ground(directory: Path, *, seeing: int, blind: int = 0) -> Iterator[Ground]:
+def ground(
+    directory: Path,
+    *,
+    seeing: int,
+    blind: int = 0,
+    extra: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Ground]:
     """Run a control plane, the operator, and nodes that it can poll."""
     with control_plane(directory) as testbed:
         world = World(testbed, directory=directory)
-        world.operator = watching_operator(world)
+        world.operator = watching_operator(world, environment=environment)
         try:
-            with machines(world, seeing=seeing, blind=blind) as stage:
+            with machines(world, seeing=seeing, blind=blind, extra=extra) as stage:
                 world.operator.start()
                 yield stage
         finally:

@@ -1,4 +1,4 @@
-"""Whatever a kubelet answers: unknown evicts nobody, marks no node, and costs other nodes nothing (P4, P7)."""
+"""Whatever a kubelet answers: unknown evicts nobody, marks no node, costs other nodes nothing (P4, P7)."""
 
 from __future__ import annotations
 

@@ -134,3 +134,14 @@ def test_a_budget_is_met_by_an_eviction(scene: Scene) -> None:
     with Caller.named(scene.world.testbed, USER, "system:masters") as operator:
         status, answer = operator.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", asked)
     assert (status, answer["details"]["causes"][0]["reason"]) == (429, "DisruptionBudget")
+
+
+def test_pods_of_each_untouchable_kind_run_on_a_simulated_node_and_fill_it(scene: Scene) -> None:
+    kinds = scene.pods.untouchable(scene.read())
+    eventually(lambda: 0.915 < committed(scene, scene.node) < 0.94, what="Soft")
+    assert {*kinds.values()} == {*scene.pods.staying()}
+    agent, host, static = (scene.pods.of(kind)[0] for kind in ("agent", "host", "static"))
+    assert agent["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+    assert static["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    assert host["spec"]["securityContext"]["windowsOptions"]["hostProcess"] is True
+    assert scene.pods.of("critical")[0]["spec"]["priority"] >= 2_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.memory_pods import HARD, LEAK, SOFT, steady
+from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import BLOCKED, EVERY_SECONDS, LONG_SECONDS, NEVER_HARD, PATIENCE_SECONDS
 from cluster.together import Together
@@ -65,48 +65,14 @@ def test_if_budgets_protect_all_pods_that_is_told_and_once_they_do_not_the_pod_i
 
 @together()
 def test_agents_static_host_process_critical_naked_and_exempt_pods_are_never_evicted(scene: Scene) -> None:
-    node, large = scene.node, steady("3Gi")
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": node,
-        "uid": scene.read()["metadata"]["uid"],
-        "controller": True,
-    }
-    windows = {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\SYSTEM"}
-    never = {
-        "agent": scene.pods.run("agent", node, large, kind="DaemonSet"),
-        "static": scene.pods.bind(
-            "static",
-            node,
-            large,
-            annotations={
-                "kubernetes.io/config.mirror": "1",
-                "kubernetes.io/config.source": "file",
-                "kubernetes.io/config.hash": "1",
-            },
-            owners=[owner],
-        ),
-        "naked": scene.pods.bind("naked", node, large),
-        "critical": scene.pods.run("critical", node, large, priorityClassName="system-node-critical"),
-        "system": scene.pods.run("system", node, large, namespace="kube-system"),
-        "exempt": scene.pods.run("exempt", node, large, labels={"tier": "gold"}),
-        "host": scene.pods.run(
-            "host",
-            node,
-            large,
-            hostNetwork=True,
-            os={"name": "windows"},
-            securityContext={"windowsOptions": windows},
-        ),
-    }
-    exempt = {"podSelector": {"matchLabels": {"tier": "gold"}}, "behavior": "Never"}
+    never = scene.pods.untouchable(scene.read())
+    exempt = {"podSelector": {"matchLabels": EXEMPT}, "behavior": "Never"}
     scene.pool("Evict", eviction={"rules": [exempt]}, commit=NEVER_HARD)
     scene.await_pressured(1)
     scene.await_issue(BLOCKED)
     scene.spares(*never.values())
     # It would have evicted there: the first pod that may go, goes.
-    ordinary = scene.pods.run("ordinary", node, steady("1Gi"), tolerant=True)
+    ordinary = scene.pods.run("ordinary", scene.node, steady("1Gi"), tolerant=True)
     scene.await_evicted(ordinary, seconds=LONG_SECONDS)
     scene.spares(*never.values())
     assert scene.evicted() == {ordinary}
