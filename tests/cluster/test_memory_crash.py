@@ -27,7 +27,7 @@ from testbed.cluster import Testbed
 from winpool.api.keys import MEMORY_ANNOTATION
 
 HOLDS_MEMORY_SECONDS = 25
-"""So long a pod that was evicted holds its memory: when the operator is back, the node is as full as before."""
+"""So long a pod that was evicted holds its memory: to the next operator the node is as full as before."""
 
 
 @pytest.fixture(scope="module")
