@@ -118,6 +118,14 @@ class Scene:
             found |= {*self.world.reasons(kind="Node", name=node)}
         return found
 
+    def await_event(self, reason: str) -> None:
+        """Return when the operator has emitted an event with this reason about the pool or its nodes."""
+        eventually(
+            lambda: reason in self.told(),
+            what=f"the event {reason} of {self.name}",
+            every=EVERY_SECONDS,
+        )
+
     def await_issue(self, reason: str) -> Object:
         """Return the issue with this reason once the pool has it."""
         return eventually(
@@ -203,13 +211,19 @@ class Scene:
         return {each.pod_uid for each in self.evictions()}
 
     def await_evicted(self, uid: str, *, seconds: float = PATIENCE_SECONDS) -> Eviction:
-        """Return the eviction of a pod once the operator has asked for it."""
-        return eventually(
+        """Return the eviction of a pod once the operator has asked for it.
+
+        It names the pod by its UID, leaves the grace to the pod, and the node has named the pod before.
+        """
+        found = eventually(
             lambda: [each for each in self.evictions() if each.pod_uid == uid],
             what=f"the eviction of {uid} on {self.nodes}",
             seconds=seconds,
             every=EVERY_SECONDS,
         )[0]
+        assert (found.uid, found.grace) == (uid, None)
+        assert uid in found.intents, f"{found.node} did not name the pod: {found.intents!r}"
+        return found
 
     def spares(self, *uids: str, seconds: float = HOLD_SECONDS) -> None:
         """Assert that none of these pods is evicted or told to end in that time."""

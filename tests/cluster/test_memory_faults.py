@@ -29,6 +29,7 @@ def test_a_node_that_answers_so_is_unknown_and_once_it_is_well_its_pod_is_evicte
     scene.fleet.set_endpoint_fault([scene.node], fault=fault)
     hog = scene.pods.run("hog", scene.node, SOFT)
     scene.pool("Evict")
+    scene.await_members()
     eventually(
         lambda: scene.condition(HEALTHY).get("status") == "Unknown",
         what=f"unknown memory of a node with the fault {fault}",

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.evictions import Evictions
+from cluster.kubelets import ask_kubelet
 from cluster.memory_pods import BRIM, HARD, LEAK, NAMESPACE, SOFT, STORM, WARNING, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import Ground, machines
 from cluster.simulated import condition
+from cluster.token_thief import enrol, listening, tried, worth
 from harness.identity import Caller
 from harness.operator import USER
 from harness.waiting import eventually
 from harness.world import World
 
 GIB = 1 << 30
+THIEF = "127.77.77.78"
 NODES = 8
 
 
@@ -145,3 +148,38 @@ def test_pods_of_each_untouchable_kind_run_on_a_simulated_node_and_fill_it(scene
     assert static["metadata"]["ownerReferences"][0]["kind"] == "Node"
     assert host["spec"]["securityContext"]["windowsOptions"]["hostProcess"] is True
     assert scene.pods.of("critical")[0]["spec"]["priority"] >= 2_000_000_000
+
+
+def test_a_thief_hears_the_token_that_it_is_shown_at_the_address_of_its_node(
+    world: World, stage: Ground
+) -> None:
+    name = f"thief-{world.suffix}"
+    with listening(
+        world.testbed, world.directory, address=THIEF, name=name, location="https://192.0.2.1/"
+    ) as (heard, port):
+        enrol(world, name, labels={}, address=THIEF, port=port)
+        status = world.node(name)["status"]
+        assert status["addresses"] == [{"type": "InternalIP", "address": THIEF}]
+        assert status["nodeInfo"] == world.node(next(iter(stage.fleets)))["status"]["nodeInfo"]
+        answer = ask_kubelet(world.testbed, THIEF, port, "/stats/summary", token="shown")
+    assert (answer.status, answer.location) == (302, "https://192.0.2.1/")
+    assert (heard.paths, heard.tokens) == (["/stats/summary"], ["shown"])
+
+
+def test_what_a_token_is_worth_is_found_out_and_what_it_can_do_is_not_refused(scene: Scene) -> None:
+    testbed, name = scene.world.testbed, f"reader-{scene.world.suffix}"
+    scene.pods.run("innocent", scene.node, steady("1Gi"))
+    pod = scene.pods.of("innocent")[0]["metadata"]["name"]
+    testbed.kubectl("create", "serviceaccount", name)
+    rights = ("nodes/stats", "nodes/configz", "pods/eviction")
+    verbs = ("--verb=get", "--verb=create")
+    testbed.kubectl("create", "clusterrole", name, *verbs, f"--resource={','.join(rights)}")
+    bound = (f"--clusterrole={name}", f"--serviceaccount=default:{name}")
+    testbed.kubectl("create", "clusterrolebinding", name, *bound)
+    try:
+        token = testbed.kubectl("create", "token", name).stdout.strip()
+        assert worth(testbed, token) == {(verb, what) for verb in ("get", "create") for what in rights}
+        assert [*tried(testbed, token, node=scene.node, pod=pod).values()] == [201]
+    finally:
+        for kind in ("clusterrolebinding", "clusterrole", "serviceaccount"):
+            testbed.kubectl("delete", kind, name)

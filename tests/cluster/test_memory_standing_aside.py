@@ -37,7 +37,7 @@ def test_memory_that_windows_itself_has_lost_evicts_nobody_and_the_advice_is_to_
     issue = scene.await_issue(UNATTRIBUTED)
     assert scene.node in issue["nodes"]
     assert ADVICE.search(issue["fix"])
-    eventually(lambda: UNATTRIBUTED in scene.told(), what=f"the event {UNATTRIBUTED}", every=EVERY_SECONDS)
+    scene.await_event(UNATTRIBUTED)
     scene.spares(decoy)
     assert scene.evictions() == []
     assert scene.signal()[1], "no more pods are to come to it"

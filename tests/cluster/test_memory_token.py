@@ -20,8 +20,7 @@ from cluster.memory_world import (
     Ground,
     ground,
 )
-from cluster.token_thief import enrol, listening
-from harness.identity import Caller
+from cluster.token_thief import enrol, listening, tried, worth
 from harness.nodes import annotations_of
 from harness.operator import USER
 from harness.waiting import eventually
@@ -33,7 +32,7 @@ Object = dict[str, Any]
 NOBODYS: Final = "127.77.77.77"
 """An address of no simulated node: a fleet has a block of its own, and this one is asked for by name."""
 WORTH: Final = {("get", "nodes/stats"), ("get", "nodes/configz")}
-RULES: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+"""Verbs and resources."""
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +66,9 @@ def test_the_token_that_a_kubelet_is_shown_reads_stats_and_configz_of_nodes_and_
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "==="))
     assert claims["sub"] == READER_USER
     assert all(shown and shown != USER for shown in heard.tokens)
-    assert worth(stage, token) == WORTH
-    assert tried(stage, token, pod=scene.pods.of("innocent")[0]["metadata"]["name"]) == {}
+    assert worth(testbed, token) == WORTH
+    pod = scene.pods.of("innocent")[0]["metadata"]["name"]
+    assert tried(testbed, token, node=scene.node, pod=pod) == {}
     assert uid in scene.pods.staying()
 
     victim = list(stage.fleets)[1]
@@ -78,69 +78,6 @@ def test_the_token_that_a_kubelet_is_shown_reads_stats_and_configz_of_nodes_and_
     minor = int(scene.read(victim)["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
     assert ask(scene, victim, "/configz", token).status == (200 if minor >= 33 else 403)
     scene.close()
-
-
-def worth(stage: Ground, token: str) -> set[tuple[str, str]]:
-    """Return what the token may do beyond what a ServiceAccount may that nobody has given anything."""
-    testbed, name = stage.world.testbed, f"nobody-{stage.world.suffix}"
-    testbed.kubectl("create", "serviceaccount", name)
-    try:
-        nobody = testbed.kubectl("create", "token", name).stdout.strip()
-        found = {who: set[tuple[str, str]]() for who in (token, nobody)}
-        for who, rights in found.items():
-            with Caller.bearer(testbed, who) as caller:
-                for namespace in (NAMESPACE, "kube-system", "winpool-system"):
-                    about = {
-                        "apiVersion": "authorization.k8s.io/v1",
-                        "kind": "SelfSubjectRulesReview",
-                        "spec": {"namespace": namespace},
-                    }
-                    code, answer = caller.ask("POST", RULES, about)
-                    assert code == 201, answer
-                    status = answer["status"]
-                    assert not status["incomplete"] or status["resourceRules"]
-                    for kind, named in (
-                        ("resourceRules", "resources"),
-                        ("nonResourceRules", "nonResourceURLs"),
-                    ):
-                        rights |= {
-                            (verb, what)
-                            for rule in status[kind]
-                            for verb in rule["verbs"]
-                            for what in rule[named]
-                        }
-        return found[token] - found[nobody]
-    finally:
-        testbed.kubectl("delete", "serviceaccount", name)
-
-
-def tried(stage: Ground, token: str, *, pod: str) -> dict[str, int]:
-    """Try what a thief would like; return what was not refused."""
-    node = next(iter(stage.fleets))
-    pods, account = (
-        f"/api/v1/namespaces/{NAMESPACE}/pods",
-        "/api/v1/namespaces/winpool-system/serviceaccounts",
-    )
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    change: Object = {"metadata": {"annotations": {MEMORY_ANNOTATION: "{}"}}}
-    asks: list[tuple[str, str, Object | None]] = [
-        ("GET", "/api/v1/nodes", None),
-        ("GET", f"/api/v1/nodes/{node}", None),
-        ("GET", f"/api/v1/nodes/{node}/proxy/stats/summary", None),
-        ("GET", "/api/v1/secrets", None),
-        ("GET", "/api/v1/pods", None),
-        ("GET", "/apis/winpool.dev/v1alpha1/windowsnodepools", None),
-        ("POST", f"{pods}/{pod}/eviction", eviction),
-        ("DELETE", f"{pods}/{pod}", None),
-        ("POST", f"{account}/winpool/token", request),
-        ("POST", f"{account}/winpool-kubelet-reader/token", request),
-    ]
-    with Caller.bearer(stage.world.testbed, token) as thief:
-        codes = {f"{method} {path}": thief.ask(method, path, body)[0] for method, path, body in asks}
-        for path in (f"/api/v1/nodes/{node}", f"/api/v1/nodes/{node}/status"):
-            codes[f"PATCH {path}"] = thief.patch(path, change)[0]
-    return {what: code for what, code in codes.items() if code != 403}
 
 
 def ask(scene: Scene, node: str, path: str, token: str) -> Answer:

@@ -56,7 +56,7 @@ def test_if_budgets_protect_all_pods_that_is_told_and_once_they_do_not_the_pod_i
     scene.pods.protect("only")
     scene.pool("Evict")
     scene.await_issue(BLOCKED)
-    eventually(lambda: BLOCKED in scene.told(), what=f"the event {BLOCKED}", every=EVERY_SECONDS)
+    scene.await_event(BLOCKED)
     assert only in scene.pods.staying()
     assert scene.signal()[1], "the node is tainted all the same"
     scene.pods.expose("only")
