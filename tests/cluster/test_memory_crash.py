@@ -26,6 +26,9 @@ from harness.world import World
 from testbed.cluster import Testbed
 from winpool.api.keys import MEMORY_ANNOTATION
 
+pytestmark = pytest.mark.timeout(900)
+"""Guards in the tests end before: each waits for some minutes at most, one after the other."""
+
 HOLDS_MEMORY_SECONDS = 25
 """So long a pod that was evicted holds its memory: to the next operator the node is as full as before."""
 
@@ -49,7 +52,7 @@ def scene(memory_testbed: Testbed, tmp_path: Path) -> Iterator[Scene]:
                     f"pod{number}", found.node, steady("7300Mi"), stop_seconds=HOLDS_MEMORY_SECONDS
                 )
             yield found
-            found.close()
+            found.pods.close()
     finally:
         world.close()
 

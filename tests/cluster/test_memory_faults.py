@@ -7,10 +7,11 @@ from typing import Final, get_args
 from cluster.memory_pods import SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, LONG_SECONDS
-from cluster.together import Together
+from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 from testbed.winsim.endpoint.faults import FaultKind
 
+pytestmark = WHOLE_FILE
 together = Together()
 
 STILL_GOOD: Final = {

@@ -14,12 +14,13 @@ from cluster.memory_world import (
     LONG_SECONDS,
     NEVER_HARD,
 )
-from cluster.together import Together
+from cluster.together import WHOLE_FILE, Together
 from harness.nodes import annotations_of, labels_of
 from harness.waiting import eventually, holds
 from harness.watcher import version_of
 from winpool.api.keys import MEMORY_ANNOTATION, POOL_LABEL
 
+pytestmark = WHOLE_FILE
 together = Together()
 
 ONCE_EACH = ["patch nodes", "patch nodes/status"]

@@ -27,6 +27,9 @@ from cluster.memory_world import (
 from harness.waiting import eventually
 from harness.world import World
 
+pytestmark = pytest.mark.timeout(900)
+"""Guards in the tests end before: each waits for some minutes at most, one after the other."""
+
 Object = dict[str, Any]
 
 PROMETHEUS: Final[Object] = {"type": "Prometheus", "prometheus": {"dataSource": DATA_SOURCE}}

@@ -16,9 +16,10 @@ from cluster.memory_world import (
     UNATTRIBUTED,
 )
 from cluster.simulated import condition
-from cluster.together import Together
+from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 
+pytestmark = WHOLE_FILE
 together = Together()
 
 ADVICE = re.compile(r"(?i)\b(restart|reboot|recycle|replace)\b")

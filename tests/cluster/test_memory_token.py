@@ -27,6 +27,9 @@ from harness.waiting import eventually
 from testbed.kubectl import KubectlError
 from winpool.api.keys import MEMORY_ANNOTATION
 
+pytestmark = pytest.mark.timeout(900)
+"""Guards in the tests end before: each waits for some minutes at most, one after the other."""
+
 Object = dict[str, Any]
 
 NOBODYS: Final = "127.77.77.77"

@@ -5,6 +5,7 @@ first of them does; a test is passed or failed by what became of its scenario.
 
 .. code-block:: python
 
+    pytestmark = WHOLE_FILE
     together = Together()
 
     @together(nodes=1)
@@ -20,12 +21,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from cluster.memory_scene import Scene
 from cluster.memory_world import ground
+
+WHOLE_FILE: Final = pytest.mark.timeout(900)
+"""For all tests of such a file: the first one waits for the control plane, the last one for all others. Each
+scenario has guards of its own, which end before."""
 
 
 @dataclass(frozen=True)
