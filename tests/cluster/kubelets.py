@@ -56,6 +56,11 @@ class Kubelets:
     def name_of(self, name: str) -> str:
         return f"{self.nodes.prefix}-{name}"
 
+    def exporters(self, *names: str) -> dict[str, str]:
+        """Return where the exporters of these nodes listen, by the full names of the nodes."""
+        port = self.fleet.summary().exporter_port
+        return {self.name_of(name): f"{self[name][0]}:{port}" for name in names}
+
     def ask(
         self,
         name: str,
