@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness.memory import GIB
-from winpool.objects.memory_report import MemoryReport, WatchedNode, report_of
+from winpool.objects.memory_report import MemoryReport, SeenNode, report_of
 from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView, Reading
 
 AT: Final = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
@@ -72,7 +72,7 @@ def unknown() -> NodeView:
 class Known:
     """What is known of ``nodes``; it is its own source and its own snapshot."""
 
-    nodes: tuple[WatchedNode, ...]
+    nodes: tuple[SeenNode, ...]
 
     def snapshot(self) -> Known:
         return self
@@ -83,4 +83,4 @@ class Known:
 
 def healthy(count: int) -> Known:
     """Return as many nodes that are well."""
-    return Known(tuple(WatchedNode(f"akswin{number:06}", "win-2022", HEALTHY) for number in range(count)))
+    return Known(tuple(SeenNode(f"akswin{number:06}", "win-2022", HEALTHY) for number in range(count)))

@@ -50,6 +50,7 @@ _RANKS: Final[dict[LevelName | None, int]] = {
 }
 """The worst first. Unknown is worse than Normal: such a node may have any level."""
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Bytes = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -103,7 +104,7 @@ class NodeReport(_Reported, frozen=True):
     pool: str
     level: LevelName | None
     axis: AxisName | None = None
-    since: datetime | None = None
+    since: Moment | None = None
     age_seconds: float | None = None
     source: str = ""
     commit: CommitReport | None = None
@@ -122,13 +123,13 @@ class MemoryReport(_Reported, frozen=True):
     """
 
     v: int
-    at: datetime
+    at: Moment
     nodes: tuple[NodeReport, ...]
     left_out: int = 0
 
 
-class WatchedNode(NamedTuple):
-    """A node whose memory is watched. ``view`` is None where nothing is known of it yet.
+class SeenNode(NamedTuple):
+    """What is known of a node whose memory is watched. ``view`` is None where nothing is known of it yet.
 
     ``problem`` is why it gives no samples, as a sentence without names of nodes; empty where it gives some.
     """
@@ -139,7 +140,7 @@ class WatchedNode(NamedTuple):
     problem: str = ""
 
 
-def report_of(nodes: Iterable[WatchedNode], *, monotonic: float, now: datetime) -> MemoryReport:
+def report_of(nodes: Iterable[SeenNode], *, monotonic: float, now: datetime) -> MemoryReport:
     """Return the report of ``nodes`` at one moment: ``monotonic`` by the clock of the views, ``now`` by ours.
 
     It needs some 20 µs for each node, so it is not for the event loop.
@@ -168,7 +169,7 @@ def _badness(node: NodeReport) -> tuple[int, float, float, str, str]:
     return (_RANKS[node.level], math.inf if left is None else left, -max(used), node.node, node.pool)
 
 
-def _node_report(node: WatchedNode, *, monotonic: float, now: datetime) -> NodeReport:
+def _node_report(node: SeenNode, *, monotonic: float, now: datetime) -> NodeReport:
     view, problem = node.view, node.problem[:PROBLEM_CHARACTERS]
     if view is None:
         return NodeReport(node=node.name, pool=node.pool, level=None, problem=problem)

@@ -29,7 +29,7 @@ from winpool.objects.memory_report import (
     PROBLEM_CHARACTERS,
     MemoryReport,
     NodeReport,
-    WatchedNode,
+    SeenNode,
     report_of,
     worst_first,
 )
@@ -37,7 +37,7 @@ from winpool.objects.pressure import Axis, AxisView, Guard, Hold, Level, NodeVie
 
 
 def reported(view: NodeView | None, *, problem: str = "", now: datetime = AT) -> NodeReport:
-    (node,) = report_of([WatchedNode("w1", "win-2022", view, problem)], monotonic=MONOTONIC, now=now).nodes
+    (node,) = report_of([SeenNode("w1", "win-2022", view, problem)], monotonic=MONOTONIC, now=now).nodes
     return node
 
 
@@ -86,7 +86,7 @@ def test_the_numbers_are_those_that_the_detector_has_seen() -> None:
     node = Watched(BOTH, source=PROMETHEUS)
     for gib in (20.0, 20.3, 20.6, 20.9, 21.2):
         view = node.poll(**committed(gib, physical_available=2 * GIB, hard_reads_per_second=400))
-    (found,) = report_of([WatchedNode("w1", "a", view)], monotonic=node.now, now=AT).nodes
+    (found,) = report_of([SeenNode("w1", "a", view)], monotonic=node.now, now=AT).nodes
     assert found.commit is not None
     assert found.commit.trend_bytes_per_second == pytest.approx(0.03 * GIB, rel=0.01)
     assert found.commit.seconds_left == pytest.approx(2.8 / 0.03, rel=0.01)
@@ -148,7 +148,7 @@ def test_the_worst_comes_first_and_unknown_before_normal() -> None:
         "warned": committed_view(Level.WARNING, left=4),
         "fuller": with_commit(reading=Reading(Axis.COMMIT, left=8 * GIB, whole=24 * GIB)),
     }
-    nodes = [WatchedNode(name, "a", view) for name, view in views.items()]
+    nodes = [SeenNode(name, "a", view) for name, view in views.items()]
     found = report_of(nodes, monotonic=MONOTONIC, now=AT).nodes
     assert [each.node for each in found] == [
         *("hard-soon", "hard-late", "soft", "warned", "lost", "fuller", "well")
@@ -157,7 +157,7 @@ def test_the_worst_comes_first_and_unknown_before_normal() -> None:
 
 def test_of_too_many_nodes_the_healthiest_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_report, "MOST_NODES", 3)
-    nodes = (*healthy(5).nodes, WatchedNode("bad", "a", committed_view(Level.HARD, left=0.5)))
+    nodes = (*healthy(5).nodes, SeenNode("bad", "a", committed_view(Level.HARD, left=0.5)))
     found = report_of(nodes, monotonic=MONOTONIC, now=AT)
     assert (len(found.nodes), found.nodes[0].node, found.left_out) == (3, "bad", 3)
 
@@ -199,7 +199,7 @@ views = st.builds(
 @given(st.lists(st.one_of(st.none(), views), max_size=4))
 def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[NodeView | None]) -> None:
     """What is no number is left out: JSON has neither infinity nor NaN."""
-    nodes = [WatchedNode(f"w{number}", "a", view) for number, view in enumerate(found)]
+    nodes = [SeenNode(f"w{number}", "a", view) for number, view in enumerate(found)]
     report = report_of(nodes, monotonic=MONOTONIC, now=AT)
     text = msgspec.json.encode(report)
     assert msgspec.json.decode(text, type=MemoryReport) == report
@@ -214,7 +214,7 @@ def test_any_numbers_give_a_report_that_can_be_written_and_read(found: list[Node
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_the_order_does_not_depend_on_the_order_in_which_nodes_are_known(names: list[str]) -> None:
     levels = {"a": Level.HARD, "b": Level.SOFT, "c": Level.HARD, "d": Level.SOFT}
-    nodes = [WatchedNode(name, "p", committed_view(levels[name], left=1)) for name in names]
+    nodes = [SeenNode(name, "p", committed_view(levels[name], left=1)) for name in names]
     found = report_of(nodes, monotonic=MONOTONIC, now=AT).nodes
     assert [each.node for each in found] == ["a", "c", "b", "d"]
     assert worst_first(reversed(found)) == list(found)
