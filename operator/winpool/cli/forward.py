@@ -2,7 +2,7 @@
 
 The API server and the kubelet permit and encrypt it, and it ends inside the Pod, so no NetworkPolicy has to
 admit anyone. By the other way through the API server, ``pods/proxy``, no token gets there, since the API
-server removes the header Authorization. That right is also for every path and method of every port of the Pod.
+server removes the header Authorization. That right is also for every path and method of every port of a Pod.
 """
 
 from __future__ import annotations

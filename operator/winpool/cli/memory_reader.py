@@ -199,4 +199,4 @@ def why(error: ApiError) -> str:
         case Forbidden():
             return f"the operator refuses: {said}"
         case _:
-            return f"the operator answers: {said}"
+            return f"the operator answers {error.status}: {said}"
