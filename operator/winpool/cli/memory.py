@@ -35,10 +35,10 @@ of commit, and LEFT the time until it is exhausted at that rate. SOURCE and AGE
 are of the sample.
 
 The plugin runs kubectl port-forward to the Pod of the operator that leads, or
-asks at --url. It needs the rights to get the Lease and Pods in winpool-system
-and to create pods/portforward. If the operator requires a token, it gets one
-for the ServiceAccount winpool-memory-reader; your own credentials are never
-sent to the operator."""
+asks at --url. The Role winpool-memory-user in winpool-system has the rights
+that you need. If the operator requires a token, the plugin gets one for the
+ServiceAccount winpool-memory-reader; it never sends your own credentials to
+the operator."""
 
 _EXITS: Final = {
     Exit.DONE: "the memory is shown, however little is left",
@@ -96,7 +96,9 @@ def add_to(subparsers: Subparsers) -> None:
         "for kubectl port-forward.",
     )
     parser.add_argument(
-        "--token-file", metavar="FILE", help="Send the bearer token in this file. Default: see above."
+        "--token-file",
+        metavar="FILE",
+        help="Send the bearer token in this file. Default: none for --url, otherwise see above.",
     )
     parser.set_defaults(run=run)
 

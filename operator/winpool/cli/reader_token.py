@@ -42,7 +42,7 @@ _REQUEST: Final = Request(
 
 _NO_READER: Final = (
     f"the operator requires a token, and there is no ServiceAccount {READER} in {NAMESPACE} to get one for: "
-    "install deploy/components/metrics-tls, or give a token with --token-file"
+    "kubectl apply -k deploy creates it; or give a token with --token-file"
 )
 
 
