@@ -57,7 +57,7 @@ def a_view(
     commit: Level | None = Level.NORMAL,
     physical: Level | None = Level.NORMAL,
     *,
-    signalled: bool | None | EllipsisType = ...,
+    signalled: bool | EllipsisType | None = ...,
     guard: Guard | None = None,
     held: Level | None = None,
     outside_pods: float | None = None,
