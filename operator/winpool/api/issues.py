@@ -126,7 +126,7 @@ ISSUES: Final = {
     IssueReason.MEMORY_WARNING: "The nodes come close to memory pressure. Nothing is signalled on them yet.",
     IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "
     "writes nothing to them until the annotation is removed or the time in it has passed. If the pool is "
-    "deleted, it releases them all the same.",
+    "deleted, it releases them too.",
     IssueReason.NO_NODES_SELECTED: "About the pool: no Windows node has the labels that `nodeSelector` "
     "asks for.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "
