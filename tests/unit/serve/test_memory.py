@@ -206,7 +206,7 @@ async def test_the_event_loop_goes_on_while_five_thousand_nodes_are_reported() -
     finally:
         turning.cancel()
     assert len(json.loads(text)["nodes"]) == 5000
-    assert counting.turns_while_reporting[0] > 20
+    assert counting.turns_while_reporting[0] > 2, "in the event loop it would be 0"
 
 
 async def test_clients_share_one_report_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
