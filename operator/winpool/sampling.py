@@ -79,7 +79,7 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
 
 
 def connections_of(
-    sampling: SamplingSettings, *, token: Token, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings, token: Token, *, api_server: frozenset[tuple[Address, int]]
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(

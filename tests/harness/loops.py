@@ -369,7 +369,9 @@ class MemoryOperator:
         self.memory = (
             None
             if connections is None
-            else MemoryCollector(connections, wake=self._wake, monotonic=loop.time, jitter=lambda: 0.5)
+            else MemoryCollector(
+                connections, wake=self._wake, now=cluster.now, monotonic=loop.time, jitter=lambda: 0.5
+            )
         )
         self._bare_since = BareSince(monotonic=loop.time)
         self._observer = Observer(
