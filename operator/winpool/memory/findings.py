@@ -156,13 +156,13 @@ def _unknown(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Fin
 def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the sources that give no samples of nodes of which another source does.
 
-    What is the cause of unknown memory as well is told there, once.
+    A cause of unknown memory is reported with that, and not twice.
     """
     unknown = frozenset(silent)
-    is_told = {problems.get(name) for name in silent}
+    reported = {problems.get(name) for name in silent}
     causes: dict[str, list[str]] = {}
     for name, cause in problems.items():
-        if name not in unknown and cause not in is_told:
+        if name not in unknown and cause not in reported:
             causes.setdefault(cause, []).append(name)
     for cause, nodes in causes.items():
         yield Finding(
