@@ -12,6 +12,7 @@
 - ``state``        all of that for one node, and ``detector`` what a sample changes about it
 - ``view``         what a pass reads of it: level, numbers, and whether an eviction is right
 - ``candidates``   pods, and which of them are never evicted; ``victims`` which of the others is next
+- ``intents``      the evictions that are recorded on a node, and ``intent_text`` how they are written
 - ``breaker``      how many nodes of a pool may be in trouble, and how many may evict
 
 Every time is a number of seconds on one clock of the operator, passed in with each sample.
