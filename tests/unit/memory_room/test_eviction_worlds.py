@@ -90,6 +90,9 @@ class Evictions(RuleBasedStateMachine):
     # Time, and what others do.
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 10.0, 40.0, 70.0, 200.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.wait(seconds)
+
     def wait(self, seconds: float) -> None:
         self.now += seconds
         for machine in self.machines.values():
@@ -110,6 +113,7 @@ class Evictions(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def kill(self, data: st.DataObject) -> None:
+        """End a process: another one begins with nothing but what is on the nodes."""
         place = data.draw(st.integers(0, len(self.operators) - 1))
         self.operators[place] = Operator(ahead=self.operators[place].ahead)
 
@@ -127,14 +131,17 @@ class Evictions(RuleBasedStateMachine):
                 return  # killed before this write
             self._perform(operator, step, is_answered=data.draw(st.booleans() | st.just(True)))
 
-    @rule(data=st.data())
-    def run_until_quiet(self, data: st.DataObject) -> None:
-        """Several passes at once, as a pool is woken again and again."""
-        operator = self.operators[data.draw(st.integers(0, len(self.operators) - 1))]
-        for _ in range(4):
-            self._watch(operator, None)
-            for step in self._decide(operator, Course.EVICT).values():
-                self._perform(operator, step, is_answered=True)
+    @rule(data=st.data(), pauses=st.lists(st.sampled_from([0.5, 5.0, 20.0, 61.0]), max_size=25))
+    def run_for_a_while(self, data: st.DataObject, pauses: list[float]) -> None:
+        """Many passes, as a pool is woken again and again."""
+        for pause in pauses:
+            for operator in self.operators:
+                self._watch(operator, None)
+                for step in self._decide(operator, Course.EVICT).values():
+                    self._perform(operator, step, is_answered=True)
+            self.wait(pause)
+            if pause == 0.5 and data.draw(st.booleans()):
+                self.kill(data)
 
     def _watch(self, operator: Operator, data: st.DataObject | None) -> None:
         for uid, machine in self.machines.items():
