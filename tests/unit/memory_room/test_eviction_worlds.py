@@ -29,7 +29,7 @@ from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePod, NodePods, VictimLook
 
 NODES = ("w1", "w2", "w3", "w4")
-PER_NODE, PERIOD, MAX_NODES = 2, 300, 1
+PER_NODE, PERIOD, MAX_NODES = 2, 1200, 1
 LAG = 5.0
 """Seconds by which a watch is behind at most: less than there are between two evictions that begin."""
 
@@ -131,7 +131,7 @@ class Evictions(RuleBasedStateMachine):
                 return  # killed before this write
             self._perform(operator, step, is_answered=data.draw(st.booleans() | st.just(True)))
 
-    @rule(data=st.data(), pauses=st.lists(st.sampled_from([0.5, 5.0, 20.0, 61.0]), max_size=25))
+    @rule(data=st.data(), pauses=st.lists(st.sampled_from([0.5, 5.0, 20.0, 61.0]), min_size=10, max_size=30))
     def run_for_a_while(self, data: st.DataObject, pauses: list[float]) -> None:
         """Many passes, as a pool is woken again and again."""
         for pause in pauses:
@@ -237,8 +237,8 @@ class Evictions(RuleBasedStateMachine):
             self.machines[uid].pressured = False
         self.refuses.clear()
         operator = self.operators[0]
-        for _ in range(30):
-            self.wait(40.0)
+        for _ in range(40):
+            self.wait(60.0)
             self._watch(operator, None)
             found = self._decide(operator, Course.EVICT)
             for step in found.values():
