@@ -42,12 +42,14 @@ class KnownEvictions:
     """What a pass knows of evictions.
 
     ``pods`` are the last lists of pods, ``problems`` why the last list failed, both by the UIDs of the nodes.
+    ``forbidden`` says which right to list pods or PodDisruptionBudgets is missing.
     ``answers`` are by the UIDs of the pods. ``protected`` are namespaces that the operator's settings
     protect. ``read_at`` is the moment of the snapshot on the clock of ``objects.pressure``.
     """
 
     pods: Mapping[str, NodePods] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    forbidden: str = ""
     answers: Mapping[str, Answered] = field(default_factory=dict)
     protected: frozenset[str] = frozenset()
     read_at: float = 0.0
