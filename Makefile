@@ -226,6 +226,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,winpool.api.fence_file,deploy/operator/fence.yaml)
 	@$(call generate,winpool.api.rbac_file,deploy/operator/rbac.yaml)
 	@$(call generate,winpool.api.rbac_file metrics-auth,deploy/components/metrics-tls/metrics-auth.yaml)
+	@$(call generate,winpool.api.rbac_file memory,deploy/components/memory/memory-rights.yaml)
 	@$(call generate,winpool.api.reference,docs/reference/api.md)
 	@$(call generate,winpool.api.rbac_reference,docs/reference/rbac.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)

@@ -12,6 +12,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from winpool.kubelet.addresses import ranges_of
+
 LogFormat = Literal["text", "json"]
 MetricsAuth = Literal["none", "token"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -133,6 +135,38 @@ class Settings(BaseSettings):
             "Default: none."
         ),
     ] = None
+    kubelet_ca_file: Annotated[
+        Path | None,
+        Field(
+            description="PEM file with the CAs of the kubelets' serving certificates. The operator reads it "
+            "again when it changes. Used where a pool reads samples of memory from kubelets. Default: the "
+            "CAs of the system."
+        ),
+    ] = None
+    kubelet_insecure_tls: Annotated[
+        bool,
+        Field(
+            description="Do not verify the certificates of kubelets. Everyone on the network path to a "
+            "kubelet can then read the token that is sent to it, which may read statistics of all nodes, and "
+            "make up samples of memory, for which pods are evicted."
+        ),
+    ] = False
+    kubelet_address_ranges: Annotated[
+        str | None,
+        Field(
+            description="Ranges of loopback and link-local addresses at which kubelets are polled, separated "
+            "by commas, such as 127.0.0.0/8. All others of these addresses are refused, since a node that "
+            "reports one means the operator's own machine. Default: none."
+        ),
+    ] = None
+    data_sources_file: Annotated[
+        Path | None,
+        Field(
+            description="File with the Prometheus servers that pools may name as data sources of samples of "
+            "memory: URL, CA and token file of each. The operator reads the file when it starts. Default: "
+            "none."
+        ),
+    ] = None
     log_format: Annotated[
         LogFormat, Field(description="Format of the log: text for people, json for programs.")
     ] = "text"
@@ -148,3 +182,21 @@ class Settings(BaseSettings):
         if certificate is None and key is not None:
             raise PydanticCustomError("pair", "it requires --tls-cert-file: set both, or neither")
         return key
+
+    @field_validator("kubelet_insecure_tls")
+    @classmethod
+    def _is_one_of_two(cls, insecure: bool, info: ValidationInfo) -> bool:
+        """Refuse a CA that would verify nothing."""
+        if insecure and info.data.get("kubelet_ca_file") is not None:
+            raise PydanticCustomError("pair", "it excludes --kubelet-ca-file: set one of the two")
+        return insecure
+
+    @field_validator("kubelet_address_ranges")
+    @classmethod
+    def _has_ranges(cls, ranges: str | None) -> str | None:
+        """Refuse what is no range, and a range that needs no permission."""
+        try:
+            ranges_of(ranges or "")
+        except ValueError as error:
+            raise PydanticCustomError("ranges", "{said}", {"said": str(error)}) from None
+        return ranges

@@ -1,4 +1,4 @@
-"""What has to be there before the operator starts: rows, certificate, credentials, a seat. Then it runs.
+"""What has to be there before the operator starts: files, credentials, a seat. Then it runs.
 
 Whatever is missing ends the process, with one line in the log that says what.
 """
@@ -17,6 +17,7 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.decide import ROOMS
 from winpool.lease.clock import make_identity
 from winpool.lease.seat import seated
+from winpool.sampling import SamplingError, addresses_of, make_sampling
 from winpool.serve.tls import TlsFilesError
 from winpool.serving import make_tls
 from winpool.support.matrix import built_in
@@ -56,6 +57,11 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
         log.error("%s", error)  # noqa: TRY400 - for people
         return 1
     try:
+        sampling = make_sampling(settings, monotonic=time.monotonic)
+    except SamplingError as error:
+        log.error("%s", error)  # noqa: TRY400 - for people
+        return 1
+    try:
         connection = await load_connection(
             kubeconfig=str(settings.kubeconfig) if settings.kubeconfig else None, context=settings.context
         )
@@ -73,6 +79,8 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
             seat=seat,
             tls=tls,
             cluster_rows=rows,
+            sampling=sampling,
+            api_server=await addresses_of(connection.server),
             rooms=rooms,
         )
         return await app.run()

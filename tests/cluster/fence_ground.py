@@ -17,8 +17,8 @@ import yaml
 from cluster.fenced import (
     BEFORE,
     CONTROL_PLANE,
-    DRAINED,
     HARMS,
+    PRESSURE,
     SCALE_DOWN_DISABLED,
     THEIRS,
     Object,
@@ -111,7 +111,7 @@ def standing(testbed: Testbed, *, directory: Path) -> Iterator[Ground]:
     try:
         with Caller.named(testbed, "witness", "system:masters") as witness:
             for kind in ("windows", "linux", "plane", "stray"):
-                more = () if kind in ("windows", "linux") else (DRAINED,)
+                more = () if kind in ("windows", "linux") else (PRESSURE,)
                 status, said = witness.patch(f"{paths[kind]}/status", {"status": reported(*more)})
                 assert status == HTTPStatus.OK, said
             with Caller.named(testbed, USER, "system:authenticated") as operator:
@@ -125,7 +125,7 @@ def standing(testbed: Testbed, *, directory: Path) -> Iterator[Ground]:
 
 
 def rights(name: str) -> list[Object]:
-    """Return all rights on nodes and pools for the operator."""
+    """Return all rights on nodes and pools for the operator, and to evict and to get tokens."""
     verbs = ["get", "create", "update", "patch", "delete"]
     rules = [
         {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": verbs},
@@ -134,6 +134,7 @@ def rights(name: str) -> list[Object]:
             "resources": ["windowsnodepools", "windowsnodepools/status"],
             "verbs": verbs,
         },
+        {"apiGroups": [""], "resources": ["pods/eviction", "serviceaccounts/token"], "verbs": ["create"]},
     ]
     about = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}

@@ -13,7 +13,7 @@ from winpool.api.keys import (
     RELEASE_FINALIZER,
     RESERVED_MEMORY_TAINT,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_TAINTS
+from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_TAINTS
 
 Object = dict[str, Any]
 Change = Callable[[Object], None]
@@ -23,7 +23,7 @@ BEFORE: Final = "example.com/before"
 """Key of a label and of a taint that every node has; a pool may set it too."""
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 """Key of a label and of a taint, which the rules of the CRD let a pool set."""
-DRAINED: Final = "Drained"
+PRESSURE: Final = "WindowsMemoryPressure"
 SCALE_DOWN_DISABLED: Final = BORROWED_ANNOTATIONS[0]
 SENTENCE: Final = {
     "metadata": "of metadata the operator writes only labels, annotations",
@@ -173,6 +173,7 @@ HARMS: Final = {
     "say it is not Ready": Write(condition("Ready", "False"), "conditions", subresource="/status"),
     "forget whether it is Ready": Write(condition("Ready", None), "conditions", subresource="/status"),
     "say it lacks memory": Write(condition("MemoryPressure", "True"), "conditions", subresource="/status"),
+    "say it is drained": Write(condition("Drained", "True"), "conditions", subresource="/status"),
     "say something else of it": Write(condition("Other", "True"), "conditions", subresource="/status"),
     "label through the status": Write(
         label("kubernetes.io/hostname", "other"), "labels", subresource="/status"
@@ -183,13 +184,13 @@ HARMS: Final = {
     "taint a Linux node": Write(taint("os", value="windows"), "linux", on="linux"),
     "cordon a Linux node": Write(field("spec", "unschedulable", True), "linux", on="linux"),
     "condition of a Linux node": Write(
-        condition(DRAINED, "True"), "linux", on="linux", subresource="/status"
+        condition(PRESSURE, "True"), "linux", on="linux", subresource="/status"
     ),
     "another condition of a Linux node": Write(
-        condition(DRAINED, "False"), "linux", on="plane", subresource="/status"
+        condition(PRESSURE, "False"), "linux", on="plane", subresource="/status"
     ),
     "forget a condition of a Linux node": Write(
-        condition(DRAINED, None), "not ours", on="plane", subresource="/status"
+        condition(PRESSURE, None), "not ours", on="plane", subresource="/status"
     ),
     "change a label of a Linux node": Write(label(BEFORE, "y"), "not ours", on="plane"),
     "remove a label of a Linux node": Write(label(BEFORE, None), "not ours", on="plane"),
@@ -204,7 +205,7 @@ HARMS: Final = {
     "claim a stray for another pool": Write(label(POOL_LABEL, "other"), "linux", on="stray"),
     "change our taint on a stray": Write(other_value(RESERVED_MEMORY_TAINT), "linux", on="stray"),
     "change our condition on a stray": Write(
-        condition(DRAINED, "False"), "linux", on="stray", subresource="/status"
+        condition(PRESSURE, "False"), "linux", on="stray", subresource="/status"
     ),
     "label a stray": Write(label("example.com/team", "x"), "linux", on="stray"),
     "change a pool": Write(field("spec", "mode", "Paused"), "pool spec", on="pool"),
@@ -238,7 +239,7 @@ NEEDED: Final = {
     **{f"taint {key}": Write(taint(key, effect)) for key, effect in OWN_TAINTS},
     "no taint": Write(no_taint(BEFORE)),
     "a cordon": Write(field("spec", "unschedulable", True)),
-    **{f"condition {each}": Write(condition(each, "True"), subresource="/status") for each in CONDITIONS},
+    "a condition of ours": Write(condition(PRESSURE, "True"), subresource="/status"),
     "nothing on a Linux node": Write(lambda _: None, on="plane"),
     "a label off a stray": Write(label(BEFORE, None), on="stray"),
     "a label of a stray, restored": Write(label(BEFORE, "y"), on="stray"),
@@ -246,7 +247,7 @@ NEEDED: Final = {
     "a taint off a stray": Write(no_taint(BEFORE), on="stray"),
     "a taint of a stray, restored": Write(other_value(BEFORE), on="stray"),
     "our taint off a stray": Write(no_taint(RESERVED_MEMORY_TAINT), on="stray"),
-    "our condition off a stray": Write(condition(DRAINED, None), on="stray", subresource="/status"),
+    "our condition off a stray": Write(condition(PRESSURE, None), on="stray", subresource="/status"),
     "an uncordon of a stray": Write(field("spec", "unschedulable", None), on="stray"),
     "our label off a stray": Write(label(POOL_LABEL, None), on="stray"),
     "the rest of the record of a stray": Write(annotation(APPLIED_ANNOTATION, "{}"), on="stray"),

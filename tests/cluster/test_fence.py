@@ -20,9 +20,9 @@ import yaml
 from cluster.fence_ground import HARD, Ground, a_node, a_pool, is_refused, standing
 from cluster.fenced import (
     BEFORE,
-    DRAINED,
     HARMS,
     NEEDED,
+    PRESSURE,
     SENTENCE,
     THEIRS,
     Object,
@@ -43,11 +43,10 @@ from harness.world import World
 from testbed.cluster import Testbed
 from winpool.api.fence import ALLOW_NO_EXECUTE, NO_EXECUTE_FENCE, NODE_FENCE, PARAMETERS, POOL_FENCE
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.api.node_keys import CONDITIONS
 
 CLAIMS: Final = (
     *("a label of the spec", "a label of ours", "the record", "a taint of the spec", "a NoExecute taint"),
-    *("a cordon", f"condition {CONDITIONS[0]}"),
+    *("a cordon", "a condition of ours"),
 )
 """What of the needed writes a node gets when it joins a pool, and later."""
 BARE_HARMS: Final = {
@@ -58,7 +57,7 @@ BARE_HARMS: Final = {
     "Linux label": Write(label("example.com/team", "x"), "linux", on="bare-linux"),
     "Linux record": Write(annotation(APPLIED_ANNOTATION, "{}"), "linux", on="bare-linux"),
     "Linux taint": Write(taint("os", value="windows"), "linux", on="bare-linux"),
-    "Linux condition": Write(condition(DRAINED, "True"), "linux", on="bare-linux", subresource="/status"),
+    "Linux condition": Write(condition(PRESSURE, "True"), "linux", on="bare-linux", subresource="/status"),
 }
 
 
@@ -307,7 +306,7 @@ def shipped() -> list[Object]:
 
 
 def test_the_server_has_what_was_shipped_word_by_word_and_finds_no_fault(testbed: Testbed) -> None:
-    assert len(shipped()) == 7
+    assert len(shipped()) == 11
     for document in shipped():
         if "spec" in document:
             name = document["metadata"]["name"]

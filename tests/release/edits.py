@@ -20,6 +20,9 @@ NO_TEMPLATE: Final = {"namespace.yaml"}
 
 WRAPPED: Final = {
     "windowsnodepools.winpool.dev.yaml": ".Values.crd.create",
+    "kubelet-egress.yaml": "and .Values.memory.enabled .Values.networkPolicy.create",
+    "kubelet-reader.yaml": ".Values.memory.enabled",
+    "memory-rights.yaml": ".Values.memory.enabled",
     "metrics-auth.yaml": 'ne .Values.metrics.auth "none"',
     "networkpolicy.yaml": ".Values.networkPolicy.create",
     "poddisruptionbudget.yaml": "gt (int .Values.replicas) 1",
@@ -114,6 +117,19 @@ _DEPLOYMENT: Final = (
         "          value: /etc/winpool/tls/tls.crt\n"
         "        - name: WINPOOL_TLS_KEY_FILE\n"
         "          value: /etc/winpool/tls/tls.key\n"
+        "        {{- end }}\n"
+        "        {{- if .Values.memory.enabled }}\n"
+        "        {{- if .Values.memory.kubeletInsecureTLS }}\n"
+        "        - name: WINPOOL_KUBELET_INSECURE_TLS\n"
+        '          value: "true"\n'
+        "        {{- else if .Values.memory.kubeletCAFile }}\n"
+        "        - name: WINPOOL_KUBELET_CA_FILE\n"
+        "          value: {{ .Values.memory.kubeletCAFile | quote }}\n"
+        "        {{- end }}\n"
+        "        {{- if .Values.memory.dataSourcesSecretName }}\n"
+        "        - name: WINPOOL_DATA_SOURCES_FILE\n"
+        "          value: /etc/winpool/data-sources/data-sources.yaml\n"
+        "        {{- end }}\n"
         "        {{- end }}\n" + _passed_on(".Values.extraEnv", indent=8),
     ),
     Edit(
@@ -134,6 +150,11 @@ _DEPLOYMENT: Final = (
         "        - name: tls\n"
         "          mountPath: /etc/winpool/tls\n"
         "          readOnly: true\n"
+        "        {{- end }}\n"
+        "        {{- if and .Values.memory.enabled .Values.memory.dataSourcesSecretName }}\n"
+        "        - name: data-sources\n"
+        "          mountPath: /etc/winpool/data-sources\n"
+        "          readOnly: true\n"
         "        {{- end }}\n",
     ),
     _after(
@@ -142,6 +163,12 @@ _DEPLOYMENT: Final = (
         "      - name: tls\n"
         "        secret:\n"
         "          secretName: {{ . | quote }}\n"
+        "          defaultMode: 0440\n"
+        "      {{- end }}\n"
+        "      {{- if and .Values.memory.enabled .Values.memory.dataSourcesSecretName }}\n"
+        "      - name: data-sources\n"
+        "        secret:\n"
+        "          secretName: {{ .Values.memory.dataSourcesSecretName | quote }}\n"
         "          defaultMode: 0440\n"
         "      {{- end }}\n",
     ),
@@ -199,6 +226,14 @@ EDITS: Final = {
             "  labels:\n"
             "    app.kubernetes.io/name: winpool\n",
             "{{- if not .Values.fence.allowNoExecute }}\ndata:\n  allowNoExecute: 'false'\n{{- end }}\n",
+        ),
+    ),
+    "kubelet-egress.yaml": (
+        Edit(
+            "Where yours listen on another port (status.daemonEndpoints of a node), add it, and\n"
+            "# add the addresses of your nodes as an ipBlock if you want to permit no other.\n",
+            "Where yours listen on another port\n"
+            "# (status.daemonEndpoints of a node), permit it with networkPolicy.extraEgress.\n",
         ),
     ),
     "networkpolicy.yaml": _NETWORK_POLICY,

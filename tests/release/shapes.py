@@ -9,6 +9,7 @@ Schema = dict[str, Any]
 SET_BY_VALUES: Final = (
     *("leader-elect", "port", "health-port", "log-format", "log-level"),
     *("metrics-auth", "tls-cert-file", "tls-key-file"),
+    *("kubelet-ca-file", "kubelet-insecure-tls", "data-sources-file"),
 )
 """Settings that other values set, or that the Deployment relies on."""
 
@@ -48,6 +49,8 @@ def passed_on() -> Schema:
     return {"type": "object"}
 
 
+SECRET_NAME: Final = text(r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")
+"""The name of a Secret, or none."""
 NAME: Final = text(r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 """The name of an object."""
 PORT: Final = bounded(1, 65535)

@@ -21,6 +21,10 @@ OPERATOR: Final = DEPLOY / "operator"
 ALWAYS: Final = (
     ROOT / "crds" / "windowsnodepools.winpool.dev.yaml",
     DEPLOY / "components" / "metrics-tls" / "metrics-auth.yaml",
+    *(
+        DEPLOY / "components" / "memory" / name
+        for name in ("memory-rights.yaml", "kubelet-reader.yaml", "kubelet-egress.yaml")
+    ),
     DEPLOY / "components" / "prometheus-operator" / "podmonitor.yaml",
     DEPLOY / "alerts" / "prometheusrule.yaml",
 )

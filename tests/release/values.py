@@ -10,8 +10,20 @@ from typing import Any, Final
 
 import yaml
 
+from release.memory_values import memory_values
 from release.pod_values import image_values, pod_values
-from release.shapes import ENDPOINT, ENV, LABEL_VALUES, PEER, PORT, SETTING, choice, items, passed_on, text
+from release.shapes import (
+    ENDPOINT,
+    ENV,
+    LABEL_VALUES,
+    PEER,
+    PORT,
+    SECRET_NAME,
+    SETTING,
+    choice,
+    items,
+    passed_on,
+)
 from release.value import Value
 
 OPERATOR: Final = Path(__file__).parents[2] / "deploy" / "operator"
@@ -25,6 +37,7 @@ GROUPS: Final = {
     "log": "The log of the operator.",
     "metrics": "Who may read /metrics, and how.",
     "networkPolicy": "The NetworkPolicy winpool.",
+    "memory": "What pools with memoryPressure need.",
     "monitoring": "Objects for the Prometheus operator.",
     "fence": "What the operator may do to nodes.",
     "crd": "The CustomResourceDefinition windowsnodepools.winpool.dev.",
@@ -57,6 +70,7 @@ def values() -> tuple[Value, ...]:
         ),
         *_metrics(),
         *_network(peers=policy["ingress"][0]["from"], ports=policy["egress"][0]["ports"]),
+        *memory_values(),
         *_monitoring(),
         Value(
             path="fence.allowNoExecute",
@@ -105,7 +119,7 @@ def _metrics() -> tuple[Value, ...]:
         Value(
             path="metrics.tlsSecretName",
             default="",
-            schema=text(r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"),
+            schema=SECRET_NAME,
             text="Secret of type kubernetes.io/tls in the namespace winpool-system. With it, /metrics is "
             "served by HTTPS, and the operator reads the certificate again when it changes. Empty: "
             "HTTP.",

@@ -45,6 +45,10 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "orphan_grace_seconds": ("11", 11),
     "leader_elect": ("true", True),
     "support_matrix_file": ("/etc/winpool/matrix.yaml", Path("/etc/winpool/matrix.yaml")),
+    "kubelet_ca_file": ("/etc/winpool/kubelets.crt", Path("/etc/winpool/kubelets.crt")),
+    "kubelet_insecure_tls": ("true", True),
+    "kubelet_address_ranges": ("127.0.0.0/8, fe80::/10", "127.0.0.0/8, fe80::/10"),
+    "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -142,6 +146,33 @@ def test_a_certificate_without_a_key_or_a_key_without_a_certificate_is_refused(
 ) -> None:
     assert outcome("run", flag) == 2
     assert capsys.readouterr().err == f"winpool: {said}\n"
+
+
+def test_a_ca_of_kubelets_that_would_verify_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("run", "--kubelet-insecure-tls", "--kubelet-ca-file=/a.crt") == 2
+    said = "it excludes --kubelet-ca-file: set one of the two"
+    assert capsys.readouterr().err == (
+        f"winpool: --kubelet-insecure-tls (or WINPOOL_KUBELET_INSECURE_TLS) is True: {said}\n"
+    )
+    assert by_flags("--no-kubelet-insecure-tls", "--kubelet-ca-file=/a.crt").kubelet_ca_file == Path("/a.crt")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ("127.0.0.0/8,home", "'home' is not a range of addresses; write it like 127.0.0.0/8"),
+        ("127.0.0.1/8", "'127.0.0.1/8' is not a range of addresses; write it like 127.0.0.0/8"),
+        ("10.0.0.0/8", "10.0.0.0/8 has addresses that are neither loopback nor link-local"),
+        ("0.0.0.0/0", "0.0.0.0/0 has addresses that are neither loopback nor link-local"),
+    ],
+)
+def test_ranges_that_cannot_be_used_end_the_command_and_say_why(
+    capsys: pytest.CaptureFixture[str], ranges: str, said: str
+) -> None:
+    assert outcome("run", f"--kubelet-address-ranges={ranges}") == 2
+    assert f"--kubelet-address-ranges (or WINPOOL_KUBELET_ADDRESS_RANGES) is {ranges!r}: {said}" in (
+        capsys.readouterr().err
+    )
 
 
 BAD = {

@@ -39,6 +39,7 @@ def make_policy_spec(
     The policy is about ``operations`` on ``resources`` for which ``condition`` holds. A request for which an
     expression fails is refused.
     """
+    declared = list(variables)
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -56,7 +57,7 @@ def make_policy_spec(
             ],
         },
         "matchConditions": [condition],
-        "variables": list(variables),
+        **({"variables": declared} if declared else {}),
         "validations": list(validations),
     }
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api import syntax
-from winpool.api.admission import make_binding_spec, make_policy_spec, named
+from winpool.api.admission import make_binding_spec, named
 from winpool.api.comparison import (
     SERVER_SET,
     no_new_entries,
@@ -34,12 +34,13 @@ from winpool.api.comparison import (
     same_but,
     unchanged,
 )
+from winpool.api.fence_policy import make_fence
+from winpool.api.fence_requests import request_policies
 from winpool.api.fields import under
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     GROUP,
     NAMESPACE,
-    OPERATOR_USER,
     OS_LABEL,
     PLURAL,
     POOL_LABEL,
@@ -47,11 +48,19 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     VERSION,
 )
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS, OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS
+from winpool.api.node_keys import (
+    BORROWED_ANNOTATIONS,
+    NODE_KEYS,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    KeyKind,
+    SetBy,
+)
 from winpool.api.rules import cel_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 NODE_FENCE: Final = "winpool-fence-nodes"
 """Name of the policy about nodes, and of its binding."""
@@ -71,6 +80,12 @@ An absent key means yes.
 ANNOTATIONS: Final = (*OWN_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION, *BORROWED_ANNOTATIONS)
 """What the operator writes of annotations. ``winpool.dev/hold`` is for people: it keeps the operator away."""
 
+CONDITIONS: Final = tuple(
+    each.name for each in NODE_KEYS if each.kind is KeyKind.CONDITION and each.set_by is SetBy.MEMORY
+)
+"""What the operator writes of conditions. Those of upgrades have names that other programs act on, and no
+room writes them yet."""
+
 _LABELS: Final = (*OWN_LABELS, *syntax.ALLOWED_LABEL_KEYS)
 _ALLOWED_DOMAINS: Final = (
     f"^{syntax.NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((syntax.NODE_RESTRICTION_DOMAIN,))}"
@@ -88,6 +103,7 @@ def policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     parameters = {"name": PARAMETERS, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"}
     binding = make_binding_spec(NO_EXECUTE_FENCE) | {"paramRef": parameters}
     yield NO_EXECUTE_FENCE, no_execute_policy(), binding
+    yield from request_policies()
 
 
 def node_policy() -> dict[str, Any]:
@@ -100,7 +116,7 @@ def node_policy() -> dict[str, Any]:
         f"taint.key in {cel_list(_TAINT_KEYS)} || (!(taint.key in {cel_list(syntax.RESERVED_TAINT_KEYS)})"
         f" && !taint.key.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}'))"
     )
-    return _policy(
+    return make_fence(
         resources=("nodes", "nodes/status"),
         api_group="",
         version="v1",
@@ -171,7 +187,7 @@ def _off_windows() -> Iterator[dict[str, str]]:
 def pool_policy() -> dict[str, Any]:
     """Return the policy that says what of a pool the operator may change: its finalizer and the status."""
     others = f"filter(each, each != '{RELEASE_FINALIZER}')"
-    return _policy(
+    return make_fence(
         resources=(PLURAL, f"{PLURAL}/status"),
         api_group=GROUP,
         version=VERSION,
@@ -200,7 +216,7 @@ def no_execute_policy() -> dict[str, Any]:
     """
     allowed = f"params.?data.?{ALLOW_NO_EXECUTE}.orValue('true') == 'true'"
     no_new = no_new_taints("taint.effect == 'NoExecute'")
-    policy = _policy(
+    policy = make_fence(
         resources=("nodes",),
         api_group="",
         version="v1",
@@ -214,22 +230,3 @@ def no_execute_policy() -> dict[str, Any]:
         ),
     )
     return policy | {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
-
-
-def _policy(
-    *,
-    resources: Iterable[str],
-    api_group: str,
-    version: str,
-    variables: Iterable[dict[str, str]],
-    validations: Iterable[dict[str, str]],
-) -> dict[str, Any]:
-    return make_policy_spec(
-        api_group=api_group,
-        version=version,
-        resources=resources,
-        operations=("CREATE", "UPDATE", "DELETE"),
-        condition=named("the-operator", f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"'),
-        variables=variables,
-        validations=validations,
-    )

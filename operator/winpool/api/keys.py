@@ -55,6 +55,15 @@ NAMESPACE: Final = "winpool-system"
 SERVICE_ACCOUNT: Final = "winpool"
 OPERATOR_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 """Who the operator is. Its own token is bound to the node it runs on, like that of every pod."""
+SYSTEM_NAMESPACE_PREFIXES: Final = ("kube-", "openshift-")
+"""Prefixes of namespaces that are reserved for the system, whose pods are never evicted.
+https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
+https://docs.openshift.com/container-platform/latest/applications/projects/working-with-projects.html"""
+
+READER_ACCOUNT: Final = "winpool-kubelet-reader"
+"""The ServiceAccount whose token kubelets are shown: it may read statistics of nodes, and nothing else."""
+MEMORY_OVERLAY: Final = "deploy/overlays/memory"
+"""What brings that account, and the rights that only memory pressure needs."""
 
 FIELD_MANAGER: Final = "winpool"
 """Field manager of every write, so that managedFields and the audit log name winpool."""

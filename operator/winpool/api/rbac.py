@@ -14,7 +14,7 @@ from typing import Final
 
 from winpool.api import admission
 from winpool.api.guard import GUARD_NAME
-from winpool.api.keys import CRD_NAME, GROUP, NAMESPACE, PLURAL
+from winpool.api.keys import CRD_NAME, GROUP, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 
 EVENTS_NAMESPACE: Final = "default"
 """Where Kubernetes keeps the events about objects that have no namespace, such as nodes and pools."""
@@ -26,11 +26,12 @@ LEASE: Final = "winpool"
 class Role:
     """What rows of the table belong to: a Role in ``namespace``, or a ClusterRole where that is empty.
 
-    A binding of the same name gives it to the operator's ServiceAccount.
+    A binding of the same name gives it to the ServiceAccount ``account`` of the operator's namespace.
     """
 
     name: str
     namespace: str = ""
+    account: str = SERVICE_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Right:
 
     ``names`` restricts it to objects of these names; where it is empty, it is for all objects. ``reason`` is
     one sentence for who reviews the rights. ``used_by`` has the modules that make such
-    requests, below ``operator/winpool``.
+    requests, below ``operator/winpool``. Those of ``READER`` go to kubelets, which ask the API server.
     """
 
     role: Role
@@ -57,6 +58,15 @@ LEADER: Final = Role("winpool-lease", namespace=NAMESPACE)
 METRICS: Final = Role("winpool-metrics-auth")
 """For ``--metrics-auth`` only. It comes with what turns that on: an operator that asks for no token does not
 need the right to review tokens, with which a thief of its own token could try others."""
+MEMORY: Final = Role("winpool-memory")
+"""For pools with ``memoryPressure`` only, as are the next two: evicting is the one right that reaches into
+workloads, and who uses no such pool should not have to trust the operator with it."""
+READER_TOKEN: Final = Role("winpool-kubelet-reader-token", namespace=NAMESPACE)
+READER: Final = Role(READER_ACCOUNT, account=READER_ACCOUNT)
+"""What the token may do that kubelets are shown, and could use themselves."""
+
+WITH_MEMORY: Final = (MEMORY, READER_TOKEN, READER)
+"""What ``deploy/overlays/memory`` brings."""
 
 INSTALLED: Final = (CLUSTER, EVENTS, LEADER)
 """What every installation has."""
@@ -164,6 +174,58 @@ RIGHTS: Final = (
         verbs=("create",),
         reason="Authorize who reads the metrics; only with `--metrics-auth=token`.",
         used_by=("cluster/reviews.py",),
+    ),
+    Right(
+        role=MEMORY,
+        group="",
+        resources=("nodes/status",),
+        verbs=("patch",),
+        reason="Set the condition `WindowsMemoryPressure` of nodes; the fence refuses any other change.",
+        used_by=("cluster/node_conditions.py",),
+    ),
+    Right(
+        role=MEMORY,
+        group="",
+        resources=("pods/eviction",),
+        verbs=("create",),
+        reason=(
+            "Evict a pod under memory pressure, which a PodDisruptionBudget can refuse; only for pools with"
+            " the mode Evict."
+        ),
+        used_by=("cluster/eviction.py",),
+    ),
+    Right(
+        role=MEMORY,
+        group="policy",
+        resources=("poddisruptionbudgets",),
+        verbs=("list",),
+        reason="Choose a pod whose budget permits the eviction; only for pools with the mode Evict.",
+        used_by=(),
+    ),
+    Right(
+        role=READER_TOKEN,
+        group="",
+        resources=("serviceaccounts/token",),
+        names=(READER_ACCOUNT,),
+        verbs=("create",),
+        reason="Get the token that kubelets are shown in place of the operator's own.",
+        used_by=("cluster/reader_token.py",),
+    ),
+    Right(
+        role=READER,
+        group="",
+        resources=("nodes/stats",),
+        verbs=("get",),
+        reason="Read the statistics of nodes and their pods from their kubelets (`/stats/summary`).",
+        used_by=("kubelet/client.py",),
+    ),
+    Right(
+        role=READER,
+        group="",
+        resources=("nodes/configz",),
+        verbs=("get",),
+        reason="Read whether a kubelet evicts pods itself (`/configz`, from Kubernetes 1.33 on).",
+        used_by=("kubelet/client.py",),
     ),
 )
 """All of it. In the order in which the manifest and the page have it."""

@@ -1,16 +1,16 @@
 """The files that give the operator its rights: ``python -m winpool.api.rbac_file``.
 
-``deploy/operator`` holds what this prints, and the component that turns on ``--metrics-auth`` what it prints
-with the argument ``metrics-auth``. A test compares them.
+``deploy/operator`` holds what this prints. The components of ``deploy/components`` that need further rights
+hold what it prints with the argument ``metrics-auth`` or ``memory``. A test compares them.
 """
 
 import sys
 import textwrap
 from typing import Any, Final
 
-from winpool.api.keys import NAMESPACE, SERVICE_ACCOUNT
+from winpool.api.keys import NAMESPACE
 from winpool.api.manifests import file_of, manifest, text_of
-from winpool.api.rbac import INSTALLED, METRICS, Right, Role, rights_of
+from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY, Right, Role, rights_of
 
 FILE: Final = "deploy/operator/rbac.yaml"
 """Where the rights of every installation are, from the root of the repository."""
@@ -35,6 +35,19 @@ METRICS_HEADER: Final = f"""\
 # {METRICS_COMMAND}
 """
 
+MEMORY_ARGUMENT: Final = "memory"
+
+MEMORY_FILE: Final = "deploy/components/memory/memory-rights.yaml"
+"""Where the rights for memory pressure are, from the root of the repository."""
+
+MEMORY_COMMAND: Final = f"python -m winpool.api.rbac_file {MEMORY_ARGUMENT} > {MEMORY_FILE}"
+
+MEMORY_HEADER: Final = f"""\
+# What memory pressure needs in addition, and what the token may do that kubelets are shown.
+# Generated from operator/winpool/api/rbac.py. Do not edit; run:
+# {MEMORY_COMMAND}
+"""
+
 GROUP: Final = "rbac.authorization.k8s.io"
 
 _COMMENT: Final = "# "
@@ -53,13 +66,13 @@ def role_of(role: Role) -> dict[str, Any]:
 
 
 def binding_of(role: Role) -> dict[str, Any]:
-    """Return what gives a role to the operator's ServiceAccount."""
+    """Return what gives a role to its ServiceAccount."""
     kind = "Role" if role.namespace else "ClusterRole"
     return _manifest(
         f"{kind}Binding",
         role,
         roleRef={"apiGroup": GROUP, "kind": kind, "name": role.name},
-        subjects=[{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
+        subjects=[{"kind": "ServiceAccount", "name": role.account, "namespace": NAMESPACE}],
     )
 
 
@@ -83,6 +96,14 @@ def render_metrics() -> str:
     return _file(METRICS_HEADER, METRICS)
 
 
+def render_memory() -> str:
+    """Return the file of the rights for memory pressure, as ``render`` does."""
+    return _file(MEMORY_HEADER, *WITH_MEMORY)
+
+
+_RENDER: Final = {METRICS_ARGUMENT: render_metrics, MEMORY_ARGUMENT: render_memory}
+
+
 def _file(header: str, *roles: Role) -> str:
     return file_of(header, (text for role in roles for text in (_role_text(role), text_of(binding_of(role)))))
 
@@ -102,8 +123,8 @@ def _comment(reason: str) -> str:
 
 
 def main() -> None:
-    """Print the file, or with the argument ``metrics-auth`` that one."""
-    sys.stdout.write(render_metrics() if sys.argv[1:] == [METRICS_ARGUMENT] else render())
+    """Print the file, or the one that the argument names."""
+    sys.stdout.write(_RENDER[sys.argv[1]]() if sys.argv[1:] else render())
 
 
 if __name__ == "__main__":

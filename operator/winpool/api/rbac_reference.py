@@ -6,9 +6,9 @@
 import sys
 from typing import Final
 
-from winpool.api.keys import NAMESPACE, SERVICE_ACCOUNT
+from winpool.api.keys import MEMORY_OVERLAY, NAMESPACE, READER_ACCOUNT, SERVICE_ACCOUNT
 from winpool.api.markdown import table
-from winpool.api.rbac import METRICS, RIGHTS, Right, Role
+from winpool.api.rbac import METRICS, READER, RIGHTS, WITH_MEMORY, Right, Role
 from winpool.api.rbac_file import METRICS_FILE
 
 FILE: Final = "docs/reference/rbac.md"
@@ -16,14 +16,18 @@ FILE: Final = "docs/reference/rbac.md"
 
 COMMAND: Final = f"python -m winpool.api.rbac_reference > {FILE}"
 
+_BY_OVERLAY: Final = " and ".join(f"`{role.name}`" for role in WITH_MEMORY if role is not READER)
+
 HEAD: Final = f"""\
 <!-- Generated from operator/winpool/api/rbac.py. Do not edit; run: {COMMAND} -->
 # Rights of the operator
 
 [deploy/operator/rbac.yaml](../../deploy/operator/rbac.yaml) gives these rights, and no others, to the
 operator's account, the ServiceAccount `{NAMESPACE}/{SERVICE_ACCOUNT}`; those of the ClusterRole
-`{METRICS.name}` only with `--metrics-auth=token`. There is no wildcard, no right to read
-Secrets or ConfigMaps, and no right to create, change, delete or evict a pod.
+`{METRICS.name}` only with `--metrics-auth=token`, and those of
+{_BY_OVERLAY} only with
+[{MEMORY_OVERLAY}](../operator.md#memory-pressure). There is no wildcard, no right to read Secrets or
+ConfigMaps, and no right to create, change or delete a pod. Without that overlay there is none to evict one.
 
 """
 
@@ -33,6 +37,10 @@ FOOT: Final = f"""
 The ClusterRole `{METRICS.name}` and its binding come with what turns on `--metrics-auth=token`: the component
 `deploy/components/metrics-tls`, or `metrics.auth=token` in the chart. If you set the flag in another way, run
 `kubectl apply -f {METRICS_FILE}`.
+
+The ClusterRole `{READER.name}` is that of another account, the ServiceAccount
+`{NAMESPACE}/{READER_ACCOUNT}`. Its token is what the operator shows to kubelets. `{MEMORY_OVERLAY}`
+brings it, with the rights for memory pressure, and so does `memory.enabled=true` in the chart.
 
 RBAC cannot say which fields of a node or of a pool the operator may change.
 [The fence](../fence.md) does, for the same account.
@@ -68,6 +76,8 @@ def _full(resource: str, group: str) -> str:
 
 
 def _scope(role: Role) -> str:
+    if role.account != SERVICE_ACCOUNT:
+        return f"cluster (ClusterRole `{role.name}` of the ServiceAccount `{role.account}`)"
     if role.namespace:
         return f"namespace `{role.namespace}` (Role `{role.name}`)"
     return f"cluster (ClusterRole `{role.name}`)"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, BINDINGS, POLICIES, POLICY_KIND
-from winpool.api.fence import NO_EXECUTE_FENCE, NODE_FENCE, POOL_FENCE
+from winpool.api.fence import policies
 from winpool.api.guard import GUARD_NAME
 from winpool.api.keys import CRD_NAME, NAMESPACE
 from winpool.cli.lenient import items, mapping
@@ -149,8 +149,7 @@ async def _guard(transport: Transport) -> GuardFact:
 
 
 async def _fence(transport: Transport) -> FenceFact:
-    names = (NODE_FENCE, POOL_FENCE, NO_EXECUTE_FENCE)
-    parts = [target for name in names for target in (_policy(name), _binding(name))]
+    parts = [target for name, _, _ in policies() for target in (_policy(name), _binding(name))]
     missing = [each for each in parts if await _named(transport, each) is None]
     return FenceFact(
         found=len(missing) < len(parts), missing=tuple(f"{each.kind} {each.name}" for each in missing)

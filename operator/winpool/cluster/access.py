@@ -15,16 +15,22 @@ if TYPE_CHECKING:
     from winpool.cluster.errors import ApiError, Permission
 
 
-def rule_text(permission: Permission) -> str:
-    """Write the rule that would grant ``permission``, in YAML flow style, ready for a Role."""
+def rule_text(permission: Permission, *, name: str = "") -> str:
+    """Write the rule that would grant ``permission``, in YAML flow style, ready for a Role.
+
+    With ``name`` it is for the object of that name only.
+    """
+    names = f' resourceNames: ["{name}"],' if name else ""
     return (
         f'{{apiGroups: ["{permission.group}"], resources: ["{permission.resource}"],'
-        f' verbs: ["{permission.verb}"]}}'
+        f'{names} verbs: ["{permission.verb}"]}}'
     )
 
 
-def explain(error: Forbidden) -> str:
+def explain(error: Forbidden, *, name: str = "") -> str:
     """Say what is not permitted and which rule to add where: the text of MissingPermission.
+
+    ``name`` restricts the rule to one object, where all others would be too much.
 
     For a refusal that is not from RBAC (such as one of an admission policy), it is the server's own sentence.
     """
@@ -38,14 +44,16 @@ def explain(error: Forbidden) -> str:
     resource = permission.resource + (f".{permission.group}" if permission.group else "")
     return (
         f"{permission.user} may not {permission.verb} {resource} {place}."
-        f" Add the rule {rule_text(permission)} to {role} that is bound to it."
+        f" Add the rule {rule_text(permission, name=name)} to {role} that is bound to it."
     )
 
 
-def explained(error: ApiError) -> ApiError:
+def explained(error: ApiError, *, name: str = "") -> ApiError:
     """Return a refusal in the words of ``explain``, and any other error as it is."""
     if not isinstance(error, Forbidden):
         return error
-    told = Forbidden(explain(error), status=error.status, reason=error.reason, retry_after=error.retry_after)
+    told = Forbidden(
+        explain(error, name=name), status=error.status, reason=error.reason, retry_after=error.retry_after
+    )
     told.permission = error.permission
     return told

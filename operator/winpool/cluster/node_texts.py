@@ -16,13 +16,28 @@ from winpool.api.moments import read_moment
 from winpool.api.node_keys import CONDITIONS
 from winpool.api.quantity import bytes_of
 from winpool.cluster import wire
-from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, NodeCondition, NodeMemory, NodeVersions
+from winpool.objects.node import (
+    MESSAGE_LENGTH,
+    REASON_LENGTH,
+    KubeletEndpoint,
+    NodeCondition,
+    NodeMemory,
+    NodeVersions,
+)
 from winpool.ownership.record import MAX_BYTES
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 _READY: Final = "Ready"
+
+_MEMORY_PRESSURE: Final = "MemoryPressure"
+"""The kubelet's own condition. Ours has another type."""
+
+_INTERNAL_IP: Final = "InternalIP"
+
+_NO_ENDPOINT: Final = KubeletEndpoint()
+"""Kept once for all nodes that report none."""
 
 _CONDITIONS: Final = frozenset(CONDITIONS)
 
@@ -43,7 +58,7 @@ the part that is kept, which is long enough to show people what is wrong."""
 
 _SHORT: Final = 64
 """Characters of a text that is kept once for all nodes: a version of a vendor's build has some 40. A longer
-text is neither a time nor an amount."""
+text is neither a time, nor an amount, nor an IP address."""
 
 _HELD_ONCE: Final = 1024
 """Combinations that are kept: more than any cluster runs at once, of about 100 bytes each."""
@@ -69,6 +84,30 @@ def ready_of(status: wire.NodeStatus | str | None) -> tuple[str, datetime | None
             if condition.type == _READY:
                 return _STATUSES.get(condition.status, wire.UNKNOWN), time_of(condition.last_transition_time)
     return wire.UNKNOWN, None
+
+
+def pressure_of(status: wire.NodeStatus | str | None) -> str:
+    """Return the status of the kubelet's condition MemoryPressure, "Unknown" where the node has none."""
+    if isinstance(status, wire.NodeStatus):
+        for condition in status.conditions or ():
+            if condition.type == _MEMORY_PRESSURE:
+                return _STATUSES.get(condition.status, wire.UNKNOWN)
+    return wire.UNKNOWN
+
+
+def kubelet_of(status: wire.NodeStatus | str | None) -> KubeletEndpoint:
+    """Return where the node says that its kubelet listens: the first InternalIP counts, and no other one.
+
+    An address that is too long to be one is cut, so that it is still none. Port 0 is what a kubelet writes
+    that has no port.
+    """
+    if not isinstance(status, wire.NodeStatus):
+        return _NO_ENDPOINT
+    first = next((each.address for each in status.addresses or () if each.type == _INTERNAL_IP), "")
+    endpoints = status.daemon_endpoints
+    endpoint = None if endpoints is None else endpoints.kubelet_endpoint
+    port = None if endpoint is None else endpoint.port or None
+    return KubeletEndpoint(_cut(first, _SHORT), port) if first or port else _NO_ENDPOINT
 
 
 def conditions_of(status: wire.NodeStatus | str | None) -> tuple[NodeCondition, ...]:

@@ -20,7 +20,9 @@ from winpool.cluster.errors import ApiError, StreamGarbled, error_of
 from winpool.cluster.node_texts import (
     annotations_of,
     conditions_of,
+    kubelet_of,
     memory_of,
+    pressure_of,
     ready_of,
     time_of,
     versions_of,
@@ -164,6 +166,8 @@ def _node(found: wire.NodeObject) -> Node:
         versions=versions_of(status),
         memory=memory_of(status),
         conditions=conditions_of(status),
+        kubelet=kubelet_of(status),
+        kubelet_pressure=pressure_of(status),
     )
 
 

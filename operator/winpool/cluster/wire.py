@@ -98,13 +98,35 @@ class Resources(_Base):
     memory: str | None = None
 
 
+class NodeAddress(_Base):
+    """core/v1 NodeAddress."""
+
+    type: str = ""
+    address: str = ""
+
+
+class DaemonEndpoint(_Base):
+    """core/v1 DaemonEndpoint, whose field has a capital in JSON. It is an int32 in the API."""
+
+    port: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = msgspec.field(
+        default=None, name="Port"
+    )
+
+
+class DaemonEndpoints(_Base):
+    """core/v1 NodeDaemonEndpoints."""
+
+    kubelet_endpoint: DaemonEndpoint | None = None
+
+
 class NodeStatus(_Base):
     """The part of core/v1 NodeStatus that is read."""
 
     capacity: Resources | None = None
     allocatable: Resources | None = None
-
     conditions: list[Condition] | None = None
+    addresses: list[NodeAddress] | None = None
+    daemon_endpoints: DaemonEndpoints | None = None
     node_info: NodeInfo | None = None
 
 

@@ -8,7 +8,7 @@ cloud.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
 from winpool.kubelet.outcome import Outcome, PollError
@@ -80,6 +80,27 @@ class AddressRules:
         if address.is_loopback or address.is_link_local:
             return any(address in network for network in self.allowed)
         return not (address.is_unspecified or address.is_multicast or address.is_reserved)
+
+
+def ranges_of(text: str) -> tuple[Network, ...]:
+    """Read ranges of loopback and link-local addresses that are allowed, separated by commas.
+
+    Raises ValueError, with what is wrong with which range.
+    """
+    return tuple([_range(each.strip()) for each in text.split(",") if each.strip()])
+
+
+def _range(text: str) -> Network:
+    try:
+        network = ip_network(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a range of addresses; write it like 127.0.0.0/8") from None
+    if not (network.is_loopback or network.is_link_local):
+        raise ValueError(
+            f"{text} has addresses that are neither loopback nor link-local; only those are refused without "
+            "this setting"
+        )
+    return network
 
 
 def _plain(address: Address) -> Address:

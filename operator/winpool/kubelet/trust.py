@@ -39,7 +39,7 @@ class Trust:
         self._complained = False
         self._looked_at = monotonic()
         self._content = None if ca is None else _read(ca)
-        self._context = _context(self._content, source=ca)
+        self._context = None if ca is None else _context(self._content, source=ca)
 
     def context(self) -> ssl.SSLContext:
         """Return the context, a new one after a change of the file, which is read every LOOK_SECONDS."""
@@ -47,6 +47,9 @@ class Trust:
         if self._ca is not None and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._look(self._ca)
+        if self._context is None:
+            # Not before a connection needs them: the CAs of a system take 2 MB, and 20 ms to load.
+            self._context = _context(None, source=None)
         return self._context
 
     def _look(self, ca: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.keys import NAMESPACE
+from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -23,10 +23,6 @@ DAEMON_SET: Final = "DaemonSet"
 """The kind of owner whose pods come back to the same node."""
 
 SYSTEM_NAMESPACES: Final = (NAMESPACE,)
-SYSTEM_PREFIXES: Final = ("kube-", "openshift-")
-"""Prefixes that are reserved for the system.
-https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
-https://docs.openshift.com/container-platform/latest/applications/projects/working-with-projects.html"""
 
 
 class Behavior(Enum):
@@ -99,7 +95,7 @@ class Protection:
 
 def is_system_namespace(namespace: str) -> bool:
     """Whether pods of ``namespace`` belong to the cluster or to this operator."""
-    return namespace in SYSTEM_NAMESPACES or namespace.startswith(SYSTEM_PREFIXES)
+    return namespace in SYSTEM_NAMESPACES or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
 
 
 def protected_because(pod: Candidate, protection: Protection) -> Exclusion | None:

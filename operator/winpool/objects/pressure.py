@@ -101,7 +101,7 @@ class AxisView:
 
     ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
     ``since`` is when the level was reached, None at Normal. ``sampled_at`` is when the last sample of it
-    arrived, from ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
+    was measured, by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
     Soft and Hard. ``hold`` is None where an eviction is right.
     """
 

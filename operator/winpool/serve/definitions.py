@@ -1,13 +1,11 @@
-"""The table of all metrics: what is not in it is not served.
-
-It is also the source of ``docs/reference/metrics.md``.
-"""
+"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from winpool.serve.definition import Definition
+from winpool.serve.memory_definitions import OF_MEMORY
 
 NODES: Final = Definition(
     "winpool_nodes",
@@ -294,6 +292,7 @@ DEFINITIONS: Final = (
     LEASE_SKEW,
     SECOND_OPERATOR,
     CRD_LACKING_FIELDS,
+    *OF_MEMORY,
     READY,
     BUILD_INFO,
 )

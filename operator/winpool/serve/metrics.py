@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from winpool import __version__
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import MAX_BUILDS, Mode
 from winpool.serve import definitions
+from winpool.serve.definition import Distribution
 from winpool.serve.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
-    from winpool.serve.definition import Definition, Labels
+    from winpool.serve.definition import Definition, Labels, Value
 
     Sample = tuple[Definition, Labels, float]
     """A value, with its labels except the name of the pool."""
@@ -62,7 +63,7 @@ class Sources(Protocol):
     def figures(self) -> Mapping[str, Figures]:
         """Return what the last passes have found, by the name of the pool."""
 
-    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
+    def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values, copied: they are read later."""
 
 
@@ -92,24 +93,31 @@ class WinpoolCollector(Collector):
 
     pools: tuple[Pool, ...]
     figures: Mapping[str, Figures]
-    numbers: Mapping[Definition, Mapping[Labels, float]]
+    numbers: Mapping[Definition, Mapping[Labels, Value]]
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of the table, those without a sample too."""
-        samples: dict[Definition, Mapping[Labels, float]] = {
+        samples: dict[Definition, Mapping[Labels, Value]] = {
             **self.numbers,
             **of_pools(self.pools, figures=self.figures),
         }
         for definition in DEFINITIONS:
-            family = _family(definition)
-            for labels, value in samples.get(definition, {}).items():
-                family.add_metric(labels, value)
-            yield family
+            yield _family(definition, samples.get(definition, {}))
 
 
-def _family(definition: Definition) -> GaugeMetricFamily | CounterMetricFamily:
+def _family(definition: Definition, samples: Mapping[Labels, Value]) -> Metric:
+    if definition.kind == "histogram":
+        histogram = HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
+        for labels, value in samples.items():
+            if isinstance(value, Distribution):
+                histogram.add_metric(labels, value.buckets, value.total)
+        return histogram
     make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
-    return make(definition.name, definition.help, labels=definition.labels)
+    family = make(definition.name, definition.help, labels=definition.labels)
+    for labels, value in samples.items():
+        if not isinstance(value, Distribution):
+            family.add_metric(labels, value)
+    return family
 
 
 def of_pools(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from winpool.api import crd, fence_file, guard_file, rbac_file, rbac_reference, reference
-from winpool.api.rbac import INSTALLED, METRICS
+from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY
 from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ ROOT = Path(__file__).parents[3]
         pytest.param(
             rbac_file.METRICS_FILE, rbac_file.METRICS_COMMAND, rbac_file.render_metrics, id="rbac of metrics"
         ),
+        pytest.param(
+            rbac_file.MEMORY_FILE, rbac_file.MEMORY_COMMAND, rbac_file.render_memory, id="rbac of memory"
+        ),
         pytest.param(rbac_reference.FILE, rbac_reference.COMMAND, rbac_reference.render, id="rbac page"),
         pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
     ],
@@ -44,6 +47,7 @@ def test_yaml_reads_back_as_the_definition() -> None:
     assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
     assert list(yaml.safe_load_all(rbac_file.render())) == rbac_file.documents(*INSTALLED)
     assert list(yaml.safe_load_all(rbac_file.render_metrics())) == rbac_file.documents(METRICS)
+    assert list(yaml.safe_load_all(rbac_file.render_memory())) == rbac_file.documents(*WITH_MEMORY)
 
 
 GUARDED_ANNOTATIONS = {"applied", "upgrade", "memory"}

@@ -87,6 +87,7 @@ def test_counts_are_written_when_they_are_zero() -> None:
         "upToDateNodes": 0,
         "upToDateAndReadyNodes": 0,
         "availableNodes": 0,
+        "pressuredNodes": 0,
         "misplacedPods": 0,
         "builds": [],
         "issues": [],

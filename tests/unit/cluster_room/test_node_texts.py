@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,14 @@ from winpool.cluster import wire
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.cluster.store import NodeStore
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, Node, NodeMemory, NodeVersions
+from winpool.objects.node import (
+    MESSAGE_LENGTH,
+    REASON_LENGTH,
+    KubeletEndpoint,
+    Node,
+    NodeMemory,
+    NodeVersions,
+)
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import MAX_BYTES, Unreadable
 from winpool.support.versions import parse_minor, parse_runtime, parse_windows
@@ -44,6 +52,8 @@ def a_node(name: str = "w1", *, version: int = 1) -> Object:
             "capacity": {"memory": "16776756Ki"},
             "allocatable": {"memory": "14679604Ki"},
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T12:00:00Z"}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.5"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": {
                 "kernelVersion": "10.0.20348.4052",
                 "kubeletVersion": "v1.36.3",
@@ -93,6 +103,10 @@ FIELDS: Final[dict[str, Callable[[Object, str], None]]] = {
     "the reason of a condition of ours": lambda node, text: ours(node, reason=text),
     "the message of a condition of ours": lambda node, text: ours(node, message=text),
     "the time of a condition of ours": lambda node, text: ours(node, lastTransitionTime=text),
+    "the status of MemoryPressure": lambda node, text: ours(node, type="MemoryPressure", status=text),
+    "the message of MemoryPressure": lambda node, text: ours(node, type="MemoryPressure", message=text),
+    "an address": lambda node, text: node["status"]["addresses"][0].update(address=text),
+    "the type of an address": lambda node, text: node["status"]["addresses"][0].update(type=text),
     "the message of a condition of others": lambda node, text: ours(node, type="Theirs", message=text),
     "an annotation that we may borrow": lambda node, text: annotated(node, text, key=BORROWED_ANNOTATIONS[0]),
     "creationTimestamp": lambda node, text: node["metadata"].update(creationTimestamp=text),
@@ -190,6 +204,30 @@ def test_of_thousands_of_conditions_of_one_type_the_first_is_kept() -> None:
     ]
 
 
+def test_of_ten_thousand_addresses_one_is_kept() -> None:
+    store = NodeStore(lambda _old, _new: None)
+    told = a_node(version=2)
+    told["status"]["addresses"] = [
+        {"type": ("Hostname", "InternalIP")[number % 2], "address": f"10.0.{number // 250}.{number % 250}"}
+        for number in range(10_000)
+    ]
+    update = line(told)
+    with measured() as memory:
+        take(update, store)
+    assert store.nodes["w1"].kubelet == KubeletEndpoint("10.0.0.1", 10250)
+    assert memory.kept < 16 * 1024
+
+
+@pytest.mark.parametrize("text", ["10.0.0.5".ljust(65, "0"), huge(1)], ids=["65", "a megabyte"])
+def test_what_is_too_long_for_an_address_is_cut_and_is_none(text: str) -> None:
+    told = a_node()
+    told["status"]["addresses"][0]["address"] = text
+    kept = read(told).kubelet.address
+    assert kept == text[:64] + "…"
+    with pytest.raises(ValueError, match="IPv4 or IPv6"):
+        ip_address(kept)
+
+
 @pytest.mark.parametrize(("part", "length"), [("reason", REASON_LENGTH), ("message", MESSAGE_LENGTH)])
 def test_words_of_a_condition_are_kept_as_long_as_we_write_them_and_cut_beyond(
     part: str, length: int
@@ -265,6 +303,7 @@ def test_what_nodes_have_in_common_is_held_once() -> None:
     )
     assert one.versions is two.versions
     assert one.memory is two.memory
+    assert one.kubelet_pressure is two.kubelet_pressure
     assert one.versions == NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0")
     assert one.memory == NodeMemory(16776756 * 1024, 14679604 * 1024)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, NodeCondition, NodeMemory, NodeVersions, Taint
+from winpool.objects.node import KubeletEndpoint, Node, NodeCondition, NodeMemory, NodeVersions, Taint
 
 Object = dict[str, Any]
 
@@ -46,11 +46,22 @@ def a_node_object(name: str = "w1", **changes: Any) -> Object:
         },
         "status": {
             "conditions": [
-                {"type": "MemoryPressure", "status": "False"},
+                {
+                    "type": "MemoryPressure",
+                    "status": "False",
+                    "lastHeartbeatTime": "2026-11-01T12:05:00Z",
+                    "lastTransitionTime": "2026-11-01T12:05:00Z",
+                },
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T12:05:00Z"},
             ],
             "capacity": {"cpu": "4", "memory": "16776756Ki", "pods": "110"},
             "allocatable": {"cpu": "4", "memory": "14679604Ki", "pods": "110"},
+            "addresses": [
+                {"type": "Hostname", "address": "w1"},
+                {"type": "InternalIP", "address": "10.0.0.5"},
+                {"type": "InternalIP", "address": "fd00::5"},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": {
                 "kernelVersion": "10.0.20348.4052",
                 "kubeletVersion": "v1.36.3",
@@ -78,6 +89,8 @@ W1 = Node(
     created=datetime(2026, 11, 1, 12, tzinfo=UTC),
     ready_since=datetime(2026, 11, 1, 12, 5, tzinfo=UTC),
     memory=NodeMemory(16776756 * 1024, 14679604 * 1024),
+    kubelet=KubeletEndpoint("10.0.0.5", 10250),
+    kubelet_pressure="False",
 )
 
 
@@ -150,7 +163,10 @@ def test_nulls_read_like_absences() -> None:
             "labels": None, "annotations": None, "deletionTimestamp": None,
         },
         "spec": {"taints": None, "unschedulable": None},
-        "status": {"conditions": None, "nodeInfo": None},
+        "status": {
+            "conditions": None, "nodeInfo": None, "addresses": None,
+            "daemonEndpoints": {"kubeletEndpoint": None},
+        },
     }  # fmt: skip
     node = decode_event(line("ADDED", nulls)).node
     assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
@@ -184,6 +200,19 @@ WRONG: list[Object] = [
     {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7", "labels": ["a"]}},
     {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"}, "spec": {"taints": "all"}},
     {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"}, "status": {"conditions": [7]}},
+    {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"}, "status": {"addresses": "10.0.0.5"}},
+    {
+        "metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"},
+        "status": {"addresses": [{"type": "InternalIP", "address": 10}]},
+    },
+    {
+        "metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": "10250"}}},
+    },
+    {
+        "metadata": {"name": "w1", "uid": "u", "resourceVersion": "7"},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 2**31}}},
+    },
     {"metadata": {"name": "w1", "uid": "u"}},
     {"metadata": {"name": "w1", "resourceVersion": "7"}},
 ]
@@ -265,12 +294,24 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(["metadata", "spec", "status"]), st.text(max_size=12), JSON, st.booleans())
-def test_any_field_may_be_anything(part: str, field: str, value: Any, known: bool) -> None:
+KNOWN = [
+    ("metadata", "labels"),
+    ("spec", "taints"),
+    ("status", "conditions"),
+    ("status", "addresses"),
+    ("status", "daemonEndpoints"),
+]
+
+
+@given(
+    st.sampled_from(KNOWN) | st.tuples(st.sampled_from(["metadata", "spec", "status"]), st.text(max_size=12)),
+    JSON,
+)
+def test_any_field_may_be_anything(place: tuple[str, str], value: Any) -> None:
     """Whatever one field holds, the node is read or reported, never garbled and never silently gone."""
     strange = a_node_object()
-    fields = {"metadata": "labels", "spec": "taints", "status": "conditions"}
-    strange[part][fields[part] if known else field] = value
+    part, field = place
+    strange[part][field] = value
     found = decode_page(page(strange))
     assert len(found.nodes) + len(found.undecodable) == 1
 
@@ -344,6 +385,88 @@ def test_a_heartbeat_compares_equal_and_so_does_another_time_of_a_condition_of_o
     after = with_conditions({**HIGH, "lastHeartbeatTime": "2026-11-01T12:05:10Z"}, version="8")
     assert (before, before.conditions) == (after, after.conditions)
     assert before == with_conditions({**HIGH, "lastTransitionTime": "2026-11-01T12:06:00Z"})
+
+
+def with_status(**changes: Any) -> Node:
+    told = a_node_object()
+    told["status"].update(changes)
+    node = decode_event(line("MODIFIED", told)).node
+    assert node is not None
+    return node
+
+
+def under_pressure(status: str, *, at: str = "2026-11-01T12:05:00Z") -> Object:
+    return {
+        "type": "MemoryPressure",
+        "status": status,
+        "lastHeartbeatTime": at,
+        "lastTransitionTime": at,
+        "reason": f"at {at}",
+        "message": f"at {at}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([under_pressure("True")], "True"),
+        ([under_pressure("False")], "False"),
+        ([under_pressure("Unknown")], "Unknown"),
+        ([under_pressure("true")], "Unknown"),
+        ([{"type": "MemoryPressure"}], "Unknown"),
+        ([], "Unknown"),
+        ([{"type": "WindowsMemoryPressure", "status": "True"}], "Unknown"),
+        ([under_pressure("False"), under_pressure("True")], "False"),
+    ],
+)
+def test_the_pressure_that_the_kubelet_reports_is_read(conditions: list[Object], expected: str) -> None:
+    assert with_status(conditions=conditions).kubelet_pressure == expected
+
+
+def test_a_heartbeat_of_the_kubelets_own_condition_compares_equal() -> None:
+    before, after = (
+        with_status(conditions=[under_pressure("False", at=at)])
+        for at in ("2026-11-01T12:05:00Z", "2026-11-01T12:10:00Z")
+    )
+    assert before == after
+    assert before != with_status(conditions=[under_pressure("True")])
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        ([("InternalIP", "10.0.0.5"), ("InternalIP", "10.0.0.6")], "10.0.0.5"),
+        ([("ExternalIP", "203.0.113.7"), ("InternalIP", "fd00::5")], "fd00::5"),
+        ([("InternalIP", "not an address"), ("InternalIP", "10.0.0.6")], "not an address"),
+        ([("InternalIP", ""), ("InternalIP", "10.0.0.6")], ""),
+        ([("Hostname", "w1"), ("internalip", "10.0.0.5")], ""),
+        ([], ""),
+    ],
+)
+def test_the_first_internal_address_counts_as_it_is_written(
+    addresses: list[tuple[str, str]], expected: str
+) -> None:
+    told = [{"type": kind, "address": text} for kind, text in addresses]
+    assert with_status(addresses=told).kubelet == KubeletEndpoint(expected, 10250)
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "expected"),
+    [
+        ({"kubeletEndpoint": {"Port": 443}}, 443),
+        ({"kubeletEndpoint": {"Port": 0}}, None),
+        ({"kubeletEndpoint": {"Port": -1}}, -1),
+        ({"kubeletEndpoint": {"Port": 70000}}, 70000),
+        ({"kubeletEndpoint": {"port": 443}}, None),
+        ({"kubeletEndpoint": {}}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_port_of_the_kubelet_is_what_the_node_reports(
+    endpoints: Object | None, expected: int | None
+) -> None:
+    assert with_status(daemonEndpoints=endpoints).kubelet == KubeletEndpoint("10.0.0.5", expected)
 
 
 @pytest.mark.parametrize("change", [{"status": "False"}, {"reason": "Else"}, {"message": "94 % of 48Gi"}])

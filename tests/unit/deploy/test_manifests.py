@@ -27,8 +27,9 @@ from harness.manifests import (
 from release.install import ReleaseError, require_version
 from winpool import __version__
 from winpool.api.fence import PARAMETERS
-from winpool.api.keys import POOL_LABEL
+from winpool.api.keys import POOL_LABEL, READER_ACCOUNT
 from winpool.cluster.credentials import SERVICE_ACCOUNT_FOLDER
+from winpool.kubelet.addresses import KUBELET_PORT
 from winpool.settings import Settings
 
 Object = dict[str, Any]
@@ -361,6 +362,50 @@ def test_the_operator_may_review_tokens_only_where_its_metrics_ask_for_them() ->
         if each["kind"] == "ClusterRole" and reviews(each)
     }
     assert asking == permitting == {DEPLOY / "components" / "metrics-tls"}
+
+
+MEMORY: Final = DEPLOY / "components" / "memory"
+ADDED: Final = {
+    (each["kind"], each["metadata"]["name"]): each
+    for name in kustomization_of(MEMORY)["resources"]
+    for each in yaml.safe_load_all((MEMORY / name).read_text())
+}
+"""What memory pressure needs, by kind and name."""
+
+
+def test_what_memory_pressure_needs_comes_with_its_component_alone() -> None:
+    assert ADDED.keys().isdisjoint((each["kind"], each["metadata"]["name"]) for each in OBJECTS)
+    assert {kind for kind, _ in ADDED} == {
+        *("ClusterRole", "ClusterRoleBinding", "NetworkPolicy", "Role", "RoleBinding", "ServiceAccount"),
+    }
+    for (kind, name), each in ADDED.items():
+        assert each["metadata"]["labels"] == {"app.kubernetes.io/name": "winpool"}
+        assert each["metadata"].get("namespace") == (NAMESPACE if kind in NAMESPACED else None), name
+        assert not [rule for rule in each.get("rules", ()) if "*" in str(rule)]
+    page = (ROOT / "docs" / "operator.md").read_text()
+    assert [name for _, name in ADDED if f"`{name}`" not in page] == []
+
+
+def test_no_pod_gets_the_token_that_kubelets_are_shown() -> None:
+    assert ADDED["ServiceAccount", READER_ACCOUNT]["automountServiceAccountToken"] is False
+    text = "".join(path.read_text() for path in DEPLOY.rglob("*.yaml"))
+    assert f"serviceAccountName: {READER_ACCOUNT}" not in text
+
+
+def test_egress_to_kubelets_is_that_of_the_replicas_and_to_one_port() -> None:
+    policy = ADDED["NetworkPolicy", "winpool-kubelets"]["spec"]
+    assert policy["podSelector"] == the("NetworkPolicy")["spec"]["podSelector"]
+    assert policy["policyTypes"] == ["Egress"], "it would close what the other policy has opened"
+    assert policy["egress"] == [{"ports": [{"port": KUBELET_PORT, "protocol": "TCP"}]}]
+
+
+def test_kubelets_are_verified_by_a_file_that_is_in_the_pod() -> None:
+    (patch,) = (yaml.safe_load(each["patch"]) for each in kustomization_of(MEMORY)["patches"])
+    (container,) = containers_of(patch)
+    settings = Settings(
+        **{each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in container["env"]}
+    )
+    assert settings.kubelet_ca_file == SERVICE_ACCOUNT_FOLDER / "ca.crt"
 
 
 def reviews(role: Object) -> bool:

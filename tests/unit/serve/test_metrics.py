@@ -19,7 +19,7 @@ from winpool.decide import decide
 from winpool.objects.node import Node, NodeVersions
 from winpool.objects.pool import Pool
 from winpool.report.figures import Figures
-from winpool.serve import definitions, metrics
+from winpool.serve import definitions, memory_definitions, metrics
 from winpool.serve.definition import Definition, Labels
 from winpool.serve.definitions import DEFINITIONS
 from winpool.serve.reference import render
@@ -83,8 +83,12 @@ def test_every_documented_metric_is_served_and_nothing_else() -> None:
 
 
 def test_every_definition_is_in_the_table() -> None:
-    found = [each for each in vars(definitions).values() if isinstance(each, Definition)]
-    assert found == list(DEFINITIONS), "in the order of the module, which is that of the page"
+    of_memory, found = (
+        [each for each in vars(module).values() if isinstance(each, Definition)]
+        for module in (memory_definitions, definitions)
+    )
+    found[-2:-2] = of_memory
+    assert found == list(DEFINITIONS), "in the order of the modules, which is that of the page"
 
 
 def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:

@@ -1,0 +1,203 @@
+"""Connects the settings with what reads samples of memory: CA files, ranges, and the file of data sources.
+
+.. code-block:: yaml
+
+    dataSources:
+    - name: main
+      url: https://prometheus.monitoring.svc:9090
+      caFile: /etc/prometheus-ca/ca.crt
+      tokenFile: /var/run/secrets/prometheus/token
+      scrapeIntervalSeconds: 30
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from yarl import URL
+
+from winpool.api.syntax import is_pool_name
+from winpool.cluster.errors import without_passwords
+from winpool.control.memory.connections import Connections
+from winpool.kubelet.addresses import AddressRules, ranges_of
+from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.prometheus import PrometheusClient, parse_url
+from winpool.kubelet.settings import DataSource, SamplingSettings
+from winpool.kubelet.token_file import TokenFile
+from winpool.kubelet.trust import Trust, TrustError, insecure_context
+from winpool.support.text import DataError, read
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from winpool.kubelet.addresses import Address
+    from winpool.kubelet.exchange import Token
+    from winpool.settings import Settings
+
+log = logging.getLogger(__name__)
+
+DEFAULT_SCRAPE_SECONDS: Final = 60
+"""The ``scrape_interval`` of a Prometheus that sets none.
+https://prometheus.io/docs/prometheus/latest/configuration/configuration/"""
+
+LONGEST_SCRAPE_SECONDS: Final = 120
+"""No sample is used that is older than two minutes, so one that comes more rarely is never used."""
+
+MAX_DATA_SOURCES: Final = 16
+"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in ten queries."""
+
+
+class SamplingError(Exception):
+    """A setting cannot be used; the message names the flag and the file, and says why."""
+
+
+class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    name: str
+    url: str
+    ca_file: str = ""
+    token_file: str = ""
+    scrape_interval_seconds: int = DEFAULT_SCRAPE_SECONDS
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    data_sources: tuple[_Source, ...]
+
+
+def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> SamplingSettings:
+    """Read the files that the settings name. Raises SamplingError."""
+    return SamplingSettings(
+        kubelet_context=_kubelet_context(settings, monotonic=monotonic),
+        allowed_ranges=ranges_of(settings.kubelet_address_ranges or ""),
+        data_sources=_data_sources(settings.data_sources_file, monotonic=monotonic),
+    )
+
+
+def connections_of(
+    sampling: SamplingSettings, *, token: Token, api_server: frozenset[tuple[Address, int]]
+) -> Connections:
+    """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
+    return Connections(
+        kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
+        rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
+        data_sources=sampling.data_sources,
+    )
+
+
+async def addresses_of(server: str) -> frozenset[tuple[Address, int]]:
+    """Return the addresses and ports of the API server at this URL, none where its name cannot be resolved.
+
+    A name can be one that only a proxy resolves. The token for kubelets is no secret to the API server, so
+    an address that is missing here costs a poll that fails, and nothing else.
+    """
+    url = URL(server)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
+    except OSError:
+        return frozenset()
+    return frozenset((ip_address(str(each[4][0])), int(each[4][1])) for each in found)
+
+
+def _kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:
+    if settings.kubelet_insecure_tls:
+        log.warning(
+            "--kubelet-insecure-tls is set: kubelets prove nothing, so everyone on the network path to a "
+            "kubelet can read the token that is sent to it, and make up its samples"
+        )
+        context = insecure_context()
+        return lambda: context
+    try:
+        return Trust(settings.kubelet_ca_file, monotonic=monotonic).context
+    except TrustError as error:
+        raise SamplingError(f"--kubelet-ca-file: {error}") from None
+
+
+def _data_sources(path: Path | None, *, monotonic: Callable[[], float]) -> dict[str, DataSource]:
+    if path is None:
+        return {}
+    try:
+        found = read_data_sources(path.read_text(encoding="utf-8"), monotonic=monotonic)
+    except OSError as error:
+        raise SamplingError(f"--data-sources-file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SamplingError(f"--data-sources-file {path}: it is not text in UTF-8") from None
+    except DataError as error:
+        # What cannot be read may be a URL with a password that is written at another place.
+        raise SamplingError(f"--data-sources-file {path}: {without_passwords(str(error))}") from None
+    return {each.name: each for each in found}
+
+
+def read_data_sources(text: str, *, monotonic: Callable[[], float]) -> tuple[DataSource, ...]:
+    """Read the file of data sources, and the CA files and token files that it names.
+
+    Raises DataError with a sentence for each fault, which never has the URL. Half a file is never used.
+    """
+    told = read(text, _File).data_sources
+    problems: list[str] = []
+    if len(told) > MAX_DATA_SOURCES:
+        problems.append(f"dataSources: there are {len(told)}, and at most {MAX_DATA_SOURCES} are possible")
+    found: list[DataSource] = []
+    for index, each in enumerate(told[:MAX_DATA_SOURCES]):
+        at = f"dataSources[{index}]"
+        faults = _faults_of_name(each.name, [other.name for other in told[:index]])
+        try:
+            client = _client(each, monotonic=monotonic)
+        except DataError as error:
+            problems.extend(f"{at}.{fault}" for fault in (*faults, *error.problems))
+            continue
+        problems.extend(f"{at}.{fault}" for fault in faults)
+        found.append(
+            DataSource(
+                name=each.name, client=client, scrape_interval_seconds=float(each.scrape_interval_seconds)
+            )
+        )
+    if problems:
+        raise DataError(tuple(problems))
+    return tuple(found)
+
+
+def _faults_of_name(name: str, before: list[str]) -> list[str]:
+    if not is_pool_name(name):
+        return ["name: it must be at most 63 lowercase letters, digits and '-', as pools write it"]
+    return (
+        [f"name: there is a data source {name} before it; give each its own name"] if name in before else []
+    )
+
+
+def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClient:
+    """Return the client of a data source. Raises DataError."""
+    problems: list[str] = []
+    token = TokenFile(Path(told.token_file), monotonic=monotonic) if told.token_file else None
+    if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
+        problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
+    if problem := _unreadable(told.token_file):
+        problems.append(f"tokenFile: the file {told.token_file} cannot be read: {problem}")
+    try:
+        url = parse_url(told.url, has_token=token is not None)
+        if told.ca_file and url.scheme != "https":
+            problems.append("caFile: it is for HTTPS only; write https:// in url, or remove caFile")
+    except ValueError as error:
+        problems.append(f"url: {error}")
+    try:
+        trust = Trust(Path(told.ca_file) if told.ca_file else None, monotonic=monotonic)
+    except TrustError as error:
+        problems.append(f"caFile: {error}")
+    if problems:
+        raise DataError(tuple(problems))
+    return PrometheusClient(url, token=token, context=trust.context)
+
+
+def _unreadable(token_file: str) -> str | None:
+    """Return why a token file cannot be read; None where it can, or none is set."""
+    if not token_file:
+        return None
+    try:
+        with Path(token_file).open("rb"):
+            return None
+    except OSError as error:
+        return error.strerror

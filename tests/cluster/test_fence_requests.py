@@ -1,0 +1,163 @@
+"""The fence about evictions and tokens, with the operator's own identity and with more rights than it has.
+
+Everything is a dry run: admission decides it like any other request.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import pytest
+
+from cluster.fence_ground import Ground, standing
+from harness.identity import Caller
+from testbed.cluster import Testbed
+from winpool.api.fence_requests import EVICTION_FENCE, TOKEN_FENCE
+from winpool.api.keys import NAMESPACE, READER_ACCOUNT
+from winpool.cluster.eviction import request_of
+from winpool.cluster.reader_token import token_request
+from winpool.objects.acts import Eviction
+
+Object = dict[str, Any]
+
+CORE: Final = "/api/v1"
+READER: Final = f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/{READER_ACCOUNT}"
+PRECONDITION: Final = {"preconditions": {"uid": "1"}}
+"""Of no pod. Admission comes before the eviction looks for the pod, which then is another one."""
+
+
+@dataclass(frozen=True)
+class Denied:
+    """A request, and the words of the refusal."""
+
+    path: str
+    body: Object
+    said: str
+
+
+def eviction(namespace: str, options: Object | None, said: str = "") -> Denied:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "target", "namespace": namespace},
+        **({} if options is None else {"deleteOptions": options}),
+    }
+    return Denied(f"{CORE}/namespaces/{namespace}/pods/target/eviction", body, said)
+
+
+def token(path: str, spec: Object, said: str = "") -> Denied:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return Denied(f"{path}/token", body, said)
+
+
+UID: Final = "an eviction of the operator names the UID of the pod"
+GRACE: Final = "an eviction of the operator leaves the pod its own grace period"
+PLACE: Final = f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins with kube-"
+WHOSE: Final = f"the operator gets tokens of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT} only"
+LIFE: Final = "a token that the operator gets lives at most 3600 seconds"
+
+EVICTIONS: Final = {
+    "without options": eviction("default", None, UID),
+    "without a precondition": eviction("default", {"preconditions": {}}, UID),
+    "of whichever pod has a version": eviction("default", {"preconditions": {"resourceVersion": "1"}}, UID),
+    "at once": eviction("default", {**PRECONDITION, "gracePeriodSeconds": 0}, GRACE),
+    "with a grace of our own": eviction("default", {**PRECONDITION, "gracePeriodSeconds": 600}, GRACE),
+    "in kube-system": eviction("kube-system", PRECONDITION, PLACE),
+    "beside the operator": eviction(NAMESPACE, PRECONDITION, PLACE),
+}
+TOKENS: Final = {
+    "of the operator": token(f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/winpool", {}, WHOSE),
+    "of another account": token(f"{CORE}/namespaces/default/serviceaccounts/default", {}, WHOSE),
+    "of that name elsewhere": token(f"{CORE}/namespaces/default/serviceaccounts/{READER_ACCOUNT}", {}, WHOSE),
+    "for a day": token(READER, {"expirationSeconds": 86400}, LIFE),
+}
+
+
+@pytest.fixture(scope="module")
+def ground(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with standing(testbed, directory=tmp_path_factory.mktemp("fence")) as found:
+        for namespace in (NAMESPACE, "default"):
+            testbed.kubectl("create", "serviceaccount", READER_ACCOUNT, "-n", namespace)
+        try:
+            yield found
+        finally:
+            for namespace in (NAMESPACE, "default"):
+                testbed.kubectl("delete", "serviceaccount", READER_ACCOUNT, "-n", namespace)
+
+
+@pytest.fixture(scope="module")
+def pods(ground: Ground) -> Iterator[None]:
+    """A pod of the name that the evictions have, in each of their namespaces."""
+    spec = {
+        "containers": [{"name": "c", "image": "example.com/c:1"}],
+        "tolerations": [{"operator": "Exists"}],
+        "nodeName": f"nowhere-{secrets.token_hex(3)}",
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    spec["containers"][0]["securityContext"] = {  # type: ignore[index] # Pod Security asks for it
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    namespaces = ("default", "kube-system", NAMESPACE)
+    paths = [f"{CORE}/namespaces/{each}/pods" for each in namespaces]
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "target"}, "spec": spec}
+    for path in paths:
+        status, said = ground.admin.ask("POST", path, body)
+        assert status == HTTPStatus.CREATED, said
+    try:
+        yield
+    finally:
+        for path in paths:
+            ground.admin.ask("DELETE", f"{path}/target", {"gracePeriodSeconds": 0})
+
+
+def refused(ground: Ground, denied: Denied, *, fence: str) -> bool:
+    status, said = ground.operator.ask("POST", f"{denied.path}?dryRun=All", denied.body)
+    assert status == HTTPStatus.FORBIDDEN, said
+    assert f"ValidatingAdmissionPolicy '{fence}'" in said["message"]
+    assert denied.said in said["message"]
+    return True
+
+
+@pytest.mark.parametrize("name", EVICTIONS)
+def test_a_harmful_eviction_of_the_operator_is_refused(ground: Ground, pods: None, name: str) -> None:
+    assert refused(ground, EVICTIONS[name], fence=EVICTION_FENCE)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_token_of_another_account_or_a_longer_life_is_refused(ground: Ground, name: str) -> None:
+    assert refused(ground, TOKENS[name], fence=TOKEN_FENCE)
+
+
+def test_an_eviction_as_the_operator_sends_it_passes(ground: Ground, pods: None) -> None:
+    path = f"{CORE}/namespaces/default/pods/target"
+    _, pod = ground.admin.ask("GET", path)
+    request = request_of(
+        Eviction(namespace="default", name="target", uid=pod["metadata"]["uid"], node="n", why="a test")
+    )
+    status, said = sent(ground.operator, request.path, request.body)
+    assert status == HTTPStatus.CREATED, said
+
+
+def test_a_token_as_the_operator_asks_for_it_is_given(ground: Ground) -> None:
+    request = token_request()
+    status, said = sent(ground.operator, request.path, request.body)
+    assert status == HTTPStatus.CREATED, said
+    assert said["spec"]["expirationSeconds"] == 3600
+
+
+def sent(caller: Caller, path: str, body: bytes | None) -> tuple[int, Object]:
+    return caller.ask("POST", f"{path}?dryRun=All", json.loads(body or b""))
+
+
+def test_others_may_evict_and_get_tokens_as_before(ground: Ground, pods: None) -> None:
+    """Or the refusals would not be of the fence."""
+    harms = [each for name, each in {**EVICTIONS, **TOKENS}.items() if name != "without options"]
+    for harm in harms:
+        _, said = ground.admin.ask("POST", f"{harm.path}?dryRun=All", harm.body)
+        assert "ValidatingAdmissionPolicy" not in str(said.get("message", "")), said

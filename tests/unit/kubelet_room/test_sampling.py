@@ -1,0 +1,178 @@
+"""What the settings make of kubelets and data sources, and which files end the operator at its start."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.clock import Seconds
+from harness.listener import an_authority
+from winpool import start
+from winpool.sampling import SamplingError, make_sampling, read_data_sources
+from winpool.settings import Settings
+from winpool.support.text import DataError
+
+SECRET = "hunter2"
+
+
+def faults(text: str) -> tuple[str, ...]:
+    with pytest.raises(DataError) as raised:
+        read_data_sources(text, monotonic=Seconds())
+    return raised.value.problems
+
+
+def fault(**fields: object) -> str:
+    """Return the one fault of a data source with these fields."""
+    told = {"name": "main", "url": "https://prometheus:9090"} | fields
+    lines = "\n".join(f"  {name}: {value}" for name, value in told.items())
+    [found] = faults(f"dataSources:\n-{lines[1:]}\n")
+    return found.removeprefix("dataSources[0].")
+
+
+def test_by_default_kubelets_need_a_certificate_of_the_systems_cas() -> None:
+    sampling = make_sampling(Settings(), monotonic=Seconds())
+    assert sampling.kubelet_context().verify_mode is ssl.CERT_REQUIRED
+    assert sampling.kubelet_context() is sampling.kubelet_context()
+    assert (sampling.allowed_ranges, dict(sampling.data_sources)) == ((), {})
+
+
+def test_a_ca_of_kubelets_is_the_only_one_that_is_trusted(tmp_path: Path) -> None:
+    ca = an_authority(tmp_path, "kubelets").paths.certificate
+    sampling = make_sampling(Settings(kubelet_ca_file=ca), monotonic=Seconds())
+    context = sampling.kubelet_context()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    [trusted] = context.get_ca_certs()
+    assert trusted["subject"] == ((("commonName", "kubelets"),),)
+
+
+def test_kubelets_that_are_not_verified_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    sampling = make_sampling(Settings(kubelet_insecure_tls=True), monotonic=Seconds())
+    assert sampling.kubelet_context().verify_mode is ssl.CERT_NONE
+    assert [each.getMessage().split(":")[0] for each in caplog.records] == ["--kubelet-insecure-tls is set"]
+
+
+def test_ranges_are_read_as_networks() -> None:
+    settings = Settings(kubelet_address_ranges="127.0.0.0/8, ::1/128,,fe80::/10")
+    found = make_sampling(settings, monotonic=Seconds()).allowed_ranges
+    assert [str(each) for each in found] == ["127.0.0.0/8", "::1/128", "fe80::/10"]
+
+
+def test_data_sources_are_known_by_their_names(tmp_path: Path) -> None:
+    ca = an_authority(tmp_path, "ca").paths.certificate
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    file = tmp_path / "sources.yaml"
+    file.write_text(
+        f"dataSources:\n"
+        f"- {{name: main, url: 'https://prometheus:9090/tenant', caFile: {ca}, tokenFile: {token}, "
+        "scrapeIntervalSeconds: 15}\n"
+        "- {name: team-b, url: 'http://10.0.0.9:9090'}\n"
+    )
+    found = make_sampling(Settings(data_sources_file=file), monotonic=Seconds()).data_sources
+    assert {name: each.scrape_interval_seconds for name, each in found.items()} == {"main": 15, "team-b": 60}
+    assert [each.name for each in found.values()] == ["main", "team-b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must be a map, not nothing"),
+        ("{}", "missing required field `dataSources`"),
+        ("[]", "must be a map, not a list"),
+        ("dataSources: [", "line 1"),
+        ("dataSources: {name: main}", "dataSources: must be a list, not a map"),
+        ("sources: []", "unknown field `sources`"),
+        ("dataSources: [{name: main}]", "missing required field `url`"),
+        ("dataSources: [{name: main, url: 'https://p', token: x}]", "unknown field `token`"),
+        ("dataSources: [{name: main, url: 'https://p', scrapeIntervalSeconds: 30s}]", "a whole number"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused_with_the_place(text: str, said: str) -> None:
+    [found] = faults(text)
+    assert said in found
+
+
+def test_each_fault_of_a_data_source_is_told(tmp_path: Path) -> None:
+    assert fault(name="Main") == (
+        "name: it must be at most 63 lowercase letters, digits and '-', as pools write it"
+    )
+    assert fault(url="prometheus:9090").startswith("url: it is not a URL; write it like https://")
+    assert fault(url="'https://p/?q=1'").startswith("url: it has a query or a fragment")
+    assert fault(scrapeIntervalSeconds=0) == "scrapeIntervalSeconds: it must be from 1 to 120"
+    assert fault(scrapeIntervalSeconds=121) == "scrapeIntervalSeconds: it must be from 1 to 120"
+    assert fault(tokenFile="/no/token") == (
+        "tokenFile: the file /no/token cannot be read: No such file or directory"
+    )
+    assert fault(caFile="/no/ca") == "caFile: the CA file /no/ca cannot be read: No such file or directory"
+    ca = an_authority(tmp_path, "ca").paths.certificate
+    assert fault(url="http://p", caFile=ca) == (
+        "caFile: it is for HTTPS only; write https:// in url, or remove caFile"
+    )
+    assert fault(url="http://p", tokenFile=ca).startswith("url: a token is sent by HTTPS only")
+
+
+def test_every_fault_of_a_file_is_told_at_once() -> None:
+    text = "dataSources:\n- {name: A, url: nothing}\n- {name: b, url: 'https://b'}\n- {name: b, url: 'https://c'}"
+    assert [each.split(": ")[0] for each in faults(text)] == [
+        "dataSources[0].name",
+        "dataSources[0].url",
+        "dataSources[2].name",
+    ]
+
+
+def test_more_data_sources_than_are_possible_are_refused() -> None:
+    told = "".join(f"- {{name: s{number}, url: 'https://p'}}\n" for number in range(17))
+    assert faults(f"dataSources:\n{told}") == ("dataSources: there are 17, and at most 16 are possible",)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{{name: main, url: 'https://admin:{SECRET}@prometheus:9090'}}",
+        f"{{name: main, url: 'https://admin:{SECRET}@[prometheus'}}",
+        f"{{name: main, url: 'https://p', 'https://admin:{SECRET}@p': x}}",
+        f"{{name: main, url: !https://admin:{SECRET}@p }}",
+    ],
+)
+def test_a_password_in_a_url_is_never_shown(tmp_path: Path, source: str) -> None:
+    file = tmp_path / "sources.yaml"
+    file.write_text(f"dataSources: [{source}]")
+    with pytest.raises(SamplingError) as raised:
+        make_sampling(Settings(data_sources_file=file), monotonic=Seconds())
+    assert str(raised.value).startswith(f"--data-sources-file {file}: ")
+    assert SECRET not in str(raised.value)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(DataError):
+        assert read_data_sources(text, monotonic=Seconds()) == ()
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"dataSources: [{}]"], ids=["absent", "bytes", "empty"])
+async def test_a_file_that_cannot_be_used_ends_the_operator_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None
+) -> None:
+    file = tmp_path / "sources.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    assert await start.run(Settings(data_sources_file=file)) == 1
+    [line] = caplog.records
+    assert line.getMessage().startswith(f"--data-sources-file {file}: ")
+    assert line.exc_info is None
+
+
+async def test_a_ca_that_cannot_be_used_ends_the_operator_with_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert await start.run(Settings(kubelet_ca_file=Path("/no/ca.crt"))) == 1
+    assert [each.getMessage() for each in caplog.records] == [
+        "--kubelet-ca-file: the CA file /no/ca.crt cannot be read: No such file or directory"
+    ]
