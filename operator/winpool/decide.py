@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
+    from winpool.pods.node_pods import VictimLook
     from winpool.report.assessment import Assessment
     from winpool.report.deletions import Deletions
     from winpool.rooms import Room, RoomResult
@@ -58,7 +59,8 @@ class Decision:
     before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
     ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
     is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
-    these nodes alone, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
+    these nodes alone, ``victim_looks`` for those that evictions need, ``sampled`` are the nodes whose memory
+    is to be watched. At ``look_again`` time alone
     may lead to another decision. ``figures`` are for the metrics.
     """
 
@@ -74,6 +76,7 @@ class Decision:
     needs_pods: bool
     looks: tuple[Node, ...]
     sampled: tuple[Node, ...]
+    victim_looks: tuple[VictimLook, ...]
     look_again: datetime | None
     figures: Figures
 
@@ -153,6 +156,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         needs_pods=needs_all_pods(snapshot, asking, results),
         looks=looks_of(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
+        victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
         look_again=look_again_at(results, reported, now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(nodes.all),
     )

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from harness.builders import NOON, a_node
+from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.api.memory_pressure import EvictionLimits
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intent, Intents, deadline
 from winpool.memory.steps import Course, Pass, Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.memory_pressure import EvictionBehavior
+from winpool.api.evictions import EvictionBehavior
 from winpool.memory.candidates import Behavior, Candidate
 from winpool.objects.pressure import PodUsage
 from winpool.ownership.membership import selects
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from winpool.api.memory_pressure import EvictionRule
+    from winpool.api.evictions import EvictionRule
     from winpool.pods.evicted import Answered
     from winpool.pods.node_pods import NodePod, NodePods
 

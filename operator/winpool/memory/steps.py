@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from winpool.api.memory_pressure import EvictionLimits
+    from winpool.api.evictions import EvictionLimits
     from winpool.memory.intents import Intent
     from winpool.memory.situation import Aside
     from winpool.memory.victims import Choice

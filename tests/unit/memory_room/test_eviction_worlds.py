@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using
+from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.api.memory_pressure import EvictionLimits
 from winpool.memory.intent_text import read
 from winpool.memory.intents import Intents
 from winpool.memory.steps import Course, Pass, Step
