@@ -16,6 +16,7 @@ from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
 from winpool.contract.room import contract
 from winpool.mandate import evictions_of, finishing, mandate_of, permitted
+from winpool.memory.room import memory
 from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
 from winpool.ownership.members import divide
@@ -26,6 +27,7 @@ from winpool.report.assessment import assessed
 from winpool.report.deletions import deletions_of
 from winpool.report.figures import Figures, figures_of
 from winpool.report.lost_keys import untold_nodes
+from winpool.report.memory import cleared, overview_of
 from winpool.report.node_events import NodeEvent, about_node, of_issues
 from winpool.report.status import status
 from winpool.rooms import Mandate
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from winpool.rooms import Room, RoomResult
     from winpool.snapshot import Snapshot
 
-ROOMS: Final[tuple[Room, ...]] = (contract,)
+ROOMS: Final[tuple[Room, ...]] = (contract, memory)
 """All rooms. No two of them know each other, or name the same key of a node."""
 
 
@@ -150,7 +152,9 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         deletions=deletions,
         status=reported,
         issues=found.all,
-        pool_events=_pool_events(snapshot, reported, found.all, nodes.all, finalizers=promise.finalizers),
+        pool_events=_pool_events(
+            snapshot, reported, found.all, nodes.all, results, finalizers=promise.finalizers
+        ),
         keeps_status=keeps_status(snapshot, nodes.notable)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
@@ -158,7 +162,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         sampled=tuple(node for result in results for node in result.sampled),
         victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
         look_again=look_again_at(results, reported, now=snapshot.now),
-        figures=Figures() if pool.deleting else figures_of(nodes.all),
+        figures=Figures() if pool.deleting else figures_of(nodes.all, overview_of(results)),
     )
 
 
@@ -212,6 +216,7 @@ def _pool_events(
     reported: WindowsNodePoolStatus,
     found: Sequence[KnownIssue],
     nodes: Sequence[Assessment],
+    results: Sequence[RoomResult],
     *,
     finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:
@@ -234,7 +239,7 @@ def _pool_events(
             wrote=snapshot.attempts.written_generation == pool.generation,
         )
     )
-    return (*of_pool, *issues)
+    return (*of_pool, *issues, *cleared(pool, before, after, overview_of(results), nodes))
 
 
 def _with_all(status: WindowsNodePoolStatus, known: Iterable[KnownIssue]) -> WindowsNodePoolStatus:

@@ -12,7 +12,7 @@ from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.control.memory.figures import CAPABILITIES, STATES
 from winpool.control.memory.stats import BUCKETS
 from winpool.control.stats import PassResult
-from winpool.serve import definitions, memory_definitions
+from winpool.serve import definitions, sample_definitions
 from winpool.serve.access import Result
 from winpool.serve.definition import Distribution
 
@@ -179,13 +179,13 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
         (source, outcome): float(n) for (source, outcome), n in memory.stats.samples.items()
     }
     return {
-        memory_definitions.SAMPLES: samples,
-        memory_definitions.POLL_SECONDS: {
+        sample_definitions.SAMPLES: samples,
+        sample_definitions.POLL_SECONDS: {
             (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
         },
-        memory_definitions.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
-        memory_definitions.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
-        memory_definitions.CAPABLE: {
+        sample_definitions.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
+        sample_definitions.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
+        sample_definitions.CAPABLE: {
             (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
         },
     }

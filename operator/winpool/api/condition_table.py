@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.api.conditions import ConditionKind, ConditionType, Meaning, Polarity, Reason
+from winpool.api.memory_conditions import MEMORY_HEALTHY
 from winpool.api.states import STATES
 
 CONDITIONS: Final = (
@@ -193,6 +194,7 @@ CONDITIONS: Final = (
             ),
         ),
     ),
+    MEMORY_HEALTHY,
     ConditionKind(
         ConditionType.RECONCILING,
         Polarity.BUSY,

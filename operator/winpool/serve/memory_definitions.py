@@ -1,4 +1,4 @@
-"""The part of the table of metrics that is about samples of memory."""
+"""The metrics of nodes' memory, which are part of the table of all metrics (``definitions``)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,27 @@ from typing import Final
 
 from winpool.serve.definition import Definition
 
-SAMPLES: Final = Definition(
-    "winpool_memory_samples",
-    "counter",
-    ("source", "outcome"),
-    "Samples of the memory of single nodes that were asked for, by source (Kubelet, or Prometheus/ and the "
-    "name of the data source) and outcome: Sampled, or why there is none.",
-)
-POLL_SECONDS: Final = Definition(
-    "winpool_memory_poll_seconds",
-    "histogram",
-    ("source",),
-    "Seconds that polls have taken, with any outcome. For Prometheus one poll is all queries for all nodes.",
-)
-OLDEST_SAMPLE: Final = Definition(
-    "winpool_memory_oldest_sample_seconds",
+RESERVED_MEMORY_MISMATCHED: Final = Definition(
+    "winpool_reserved_memory_mismatched_nodes",
     "gauge",
-    ("source",),
-    "Age of the oldest sample of a node that is fresh, which is two minutes at most. Nodes whose last sample "
-    "is not fresh are unknown.",
+    ("pool",),
+    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
+    "declares none.",
 )
-WATCHED: Final = Definition(
-    "winpool_memory_watched_nodes",
+NODES_BY_MEMORY_LEVEL: Final = Definition(
+    "winpool_nodes_by_memory_level",
     "gauge",
-    ("state",),
-    "Nodes whose memory is watched, by state: watched, known (there is a fresh sample), hot (polled more "
-    "often, being near the end of their memory). The states overlap.",
+    ("pool", "axis", "level"),
+    "Nodes of the pool by axis of memory (commit or physical) and its level: normal, warning, proxy_only, "
+    "soft, hard or unknown. Only for pools that have memoryPressure.",
 )
-CAPABLE: Final = Definition(
-    "winpool_memory_capable_nodes",
+SYSTEMIC_PRESSURE: Final = Definition(
+    "winpool_memory_systemic_pressure",
     "gauge",
-    ("capability",),
-    "Watched nodes by what their sources report: commit_limit (the kubelet, from 1.31 on), pod_commit (of "
-    "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
-    "(the kubelet itself does or does not evict pods when memory runs out).",
+    ("pool",),
+    "1 where more nodes of the pool are under memory pressure, or give no samples, than maxPressuredNodes "
+    "allows, else 0. Only for pools that have memoryPressure.",
 )
 
-OF_MEMORY: Final = (SAMPLES, POLL_SECONDS, OLDEST_SAMPLE, WATCHED, CAPABLE)
-"""All of them, in the order of the page."""
+MEMORY_DEFINITIONS: Final = (RESERVED_MEMORY_MISMATCHED, NODES_BY_MEMORY_LEVEL, SYSTEMIC_PRESSURE)
+"""All of them, in the order of the reference page."""

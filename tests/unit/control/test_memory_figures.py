@@ -11,7 +11,7 @@ from harness.virtual_time import in_virtual_time, running
 from winpool.control.memory.stats import Durations
 from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.serve import memory_definitions
+from winpool.serve import sample_definitions
 from winpool.serve.definition import Distribution
 from winpool.serve.metrics import WinpoolCollector
 from winpool.telemetry import of_memory
@@ -33,25 +33,25 @@ async def test_nodes_sources_and_capabilities_are_counted() -> None:
     async with running(stage.collector.run()):
         await asyncio.sleep(299)
         found = of_memory(stage.collector)
-    assert found[memory_definitions.WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
-    assert found[memory_definitions.CAPABLE] == {
+    assert found[sample_definitions.WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
+    assert found[sample_definitions.CAPABLE] == {
         ("commit_limit",): 3,
         ("pod_commit",): 1,
         ("paging",): 3,
         ("kubelet_eviction",): 2,
         ("no_kubelet_eviction",): 1,
     }
-    samples = found[memory_definitions.SAMPLES]
+    samples = found[sample_definitions.SAMPLES]
     assert samples["Kubelet", "NoConnection"] == len(stage.polls_of(2))
     assert samples["Kubelet", "Sampled"] == sum(len(stage.polls_of(number)) for number in (0, 1, 3, 4))
     assert samples["Prometheus/main", "NoSeries"] == 2 * len(stage.fleet.queries)
     assert samples["Prometheus/main", "Sampled"] == 3 * len(stage.fleet.queries)
-    ages = found[memory_definitions.OLDEST_SAMPLE]
+    ages = found[sample_definitions.OLDEST_SAMPLE]
     assert ages.keys() == {("Kubelet",), ("Prometheus/main",)}
     oldest = ages["Kubelet",]
     assert isinstance(oldest, float)
     assert 50 < oldest <= 61
-    polls = found[memory_definitions.POLL_SECONDS]["Prometheus/main",]
+    polls = found[sample_definitions.POLL_SECONDS]["Prometheus/main",]
     assert isinstance(polls, Distribution)
     assert polls.buckets[-1] == ("+Inf", len(stage.fleet.queries))
 
@@ -81,7 +81,7 @@ def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
     registry = CollectorRegistry()
     registry.register(
         WinpoolCollector(
-            pools=(), figures={}, numbers={memory_definitions.POLL_SECONDS: {("Kubelet",): value}}
+            pools=(), figures={}, numbers={sample_definitions.POLL_SECONDS: {("Kubelet",): value}}
         )
     )
     served = [line for line in generate_latest(registry).decode().splitlines() if "memory_poll" in line]

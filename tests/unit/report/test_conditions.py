@@ -25,6 +25,7 @@ from harness.builders import (
     unreadable,
     with_status,
 )
+from harness.memory_worlds import MEMORY_WORLDS
 from harness.sentences import faults_of, faults_of_texts
 from harness.writes import acted, retainted, settled
 from winpool.api.condition_table import CONDITIONS
@@ -210,6 +211,7 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "too much reserved": too_large,
     "support ended": lambda: replace(up_to_date(), now=datetime(2031, 10, 15, tzinfo=UTC)),
     "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),
+    **MEMORY_WORLDS,
 }
 
 
@@ -309,6 +311,18 @@ CASES = [
         | dict.fromkeys(("Ready", "NodesUpToDate", "OSSupported"), "SpecRejected"),
         {"Available", "Stalled"},
     ),
+    Case("memory healthy", HEALTHY | {"MemoryHealthy": "NoPressure"}, GOOD | {"MemoryHealthy"}),
+    Case("memory silent", HEALTHY | {"MemoryHealthy": "SamplesMissing"}, GOOD),
+    Case(
+        "memory pressure",
+        HEALTHY | dict.fromkeys(("Ready", "MemoryHealthy"), "NodesUnderPressure"),
+        GOOD,
+    ),
+    Case(
+        "systemic pressure",
+        HEALTHY | dict.fromkeys(("Ready", "MemoryHealthy"), "SystemicPressure"),
+        GOOD,
+    ),
     Case(
         "too few ready",
         HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
@@ -327,7 +341,7 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
     assert {kind for kind, condition in found.items() if condition.status == "True"} == case.true
     unknown = {kind for kind, condition in found.items() if condition.status == "Unknown"}
-    assert unknown <= {"OSSupported", "NodesUpToDate"}
+    assert unknown <= {"OSSupported", "NodesUpToDate", "MemoryHealthy"}
 
 
 @pytest.mark.parametrize("world", WORLDS)
