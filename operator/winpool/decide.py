@@ -15,7 +15,7 @@ from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
 from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
 from winpool.contract.room import contract
-from winpool.mandate import evictions_of, finishing, mandate_of, permitted
+from winpool.mandate import evictions_of, finishing, mandate_of, permitted, unheld
 from winpool.memory.room import memory
 from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
@@ -26,6 +26,7 @@ from winpool.report.announce import Announcement, on_transition, released
 from winpool.report.assessment import assessed
 from winpool.report.deletions import deletions_of
 from winpool.report.figures import Figures, figures_of
+from winpool.report.holds import holds_end_at
 from winpool.report.lost_keys import untold_nodes
 from winpool.report.memory import cleared, overview_of
 from winpool.report.node_events import NodeEvent, about_node, of_issues
@@ -114,10 +115,14 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     nodes = assessed(snapshot, members, results, dues)
     may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
-    acts = _acts(
-        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+    free = tuple([each for each in nodes.notable if not each.is_held])
+    acts = unheld(
+        _acts(
+            snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+        ),
+        {each.node.name for each in nodes.notable if each.is_held},
     )
-    deletions = deletions_of(snapshot, acts.patches, nodes.notable if mandate is Mandate.ACT else ())
+    deletions = deletions_of(snapshot, acts.patches, free if mandate is Mandate.ACT else ())
     reported, found = status(
         snapshot,
         nodes,
@@ -136,7 +141,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         reported,
         acts,
         mandate=mandate,
-        is_due=may_write and any(each.patch is not None for each in nodes.notable),
+        is_due=may_write and any(each.patch is not None for each in free),
         untold=untold,
         deletes_pods=bool(deletions.on_nodes),
     )
@@ -161,7 +166,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         looks=looks_of(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
         victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
-        look_again=look_again_at(results, reported, now=snapshot.now),
+        look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(nodes.all, overview_of(results)),
     )
 

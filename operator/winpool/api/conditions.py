@@ -41,6 +41,7 @@ class Reason(StrEnum):
     MEMORY_MISMATCH = "MemoryMismatch"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
+    NODES_HELD = "NodesHeld"
     NODES_SUPPORTED = "NodesSupported"
     NODES_UNDER_PRESSURE = "NodesUnderPressure"
     NO_NODES_SELECTED = "NoNodesSelected"

@@ -62,6 +62,7 @@ COLUMNS: Final = (
     _column(
         "Pressured", "integer", ".status.pressuredNodes", "Nodes that are under memory pressure.", wide=True
     ),
+    _column("Held", "integer", ".status.heldNodes", "Nodes that someone holds.", wide=True),
     _column("Age", "date", ".metadata.creationTimestamp", "Time since the pool was created."),
 )
 

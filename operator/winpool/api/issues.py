@@ -42,6 +42,7 @@ class IssueReason(StrEnum):
     PODS_UNREADABLE = "PodsUnreadable"
     BUILD_UNKNOWN = "BuildUnknown"
     MEMORY_WARNING = "MemoryWarning"
+    NODES_HELD = "NodesHeld"
     NO_NODES_SELECTED = "NoNodesSelected"
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
     SUPPORT_ENDING = "SupportEnding"
@@ -123,6 +124,9 @@ ISSUES: Final = {
     "version of Kubernetes, or the operator cannot read what the nodes report. The operator does nothing to "
     "the nodes for it.",
     IssueReason.MEMORY_WARNING: "The nodes come close to memory pressure. Nothing is signalled on them yet.",
+    IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "
+    "writes nothing to them until the annotation is removed or the time in it has passed. If the pool is "
+    "deleted, it releases them too.",
     IssueReason.NO_NODES_SELECTED: "About the pool: no Windows node has the labels that `nodeSelector` "
     "asks for.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "

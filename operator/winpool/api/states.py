@@ -69,6 +69,12 @@ STATES: Final = (
     ),
     Meaning(
         "True",
+        Reason.NODES_HELD,
+        "The operator has to write to some nodes, and someone holds them with the annotation "
+        "winpool.dev/hold. See the issue NodesHeld.",
+    ),
+    Meaning(
+        "True",
         Reason.BUILD_UNSUPPORTED,
         "OSSupported is False for this reason. See the condition OSSupported.",
     ),

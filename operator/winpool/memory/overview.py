@@ -45,7 +45,7 @@ class Overview:
 class Tally:
     """Collects the nodes of one pass, by their names.
 
-    Of the calm ones there is only the number: mostly they are thousands. ``raised`` are those of which an
+    Of the calm ones there is only the number: usually they are thousands. ``raised`` are those of which an
     axis is above Normal, and all that are pressured. ``problems`` say why a source gives no samples.
     """
 

@@ -10,6 +10,7 @@ from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.crd_fields import crd_findings
 from winpool.report.guard import guard_findings
+from winpool.report.holds import held_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
 from winpool.report.memory import memory_report
@@ -52,6 +53,7 @@ def status(
     judged = findings(groups, today=snapshot.now.date())
     found = (
         *node_findings(nodes.notable),
+        *held_findings(nodes.notable),
         *guard_findings(snapshot),
         *other_operator_findings(snapshot),
         *crd_findings(snapshot),
@@ -92,6 +94,7 @@ def status(
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
+        held_nodes=counts.held,
         pressured_nodes=memory.pressured if memory else 0,
         misplaced_pods=misplaced_pods(snapshot, nodes.all),
         builds=builds(groups),

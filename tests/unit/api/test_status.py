@@ -91,6 +91,7 @@ def test_counts_are_written_when_they_are_zero() -> None:
         "misplacedPods": 0,
         "builds": [],
         "issues": [],
+        "heldNodes": 0,
         "issueCount": 0,
         "conditions": [],
     }

@@ -32,6 +32,7 @@ from harness.builders import (
 )
 from harness.views import CALM, HARD, told
 from harness.writes import relabelled, settled
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.decide import decide
 from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
@@ -54,6 +55,7 @@ ORDER: Final = (
     "RolloutInProgress",
     "ValidatingNodes",
     "NodesUnderPressure",
+    "NodesHeld",
     "RevisionBelowFloor",
     "PodsUnreadable",
     "MemoryMismatch",
@@ -191,6 +193,11 @@ def drift(scene: Scene) -> None:
     scene.put(relabelled(scene.nodes["drifted"], team=None))
 
 
+def keep_away(scene: Scene) -> None:
+    node = relabelled(scene.nodes["kept"], team=None)
+    scene.put(replace(node, annotations={**node.annotations, HOLD_ANNOTATION: ""}))
+
+
 def garble(scene: Scene) -> None:
     scene.unreadable.add("garbled")
 
@@ -225,6 +232,7 @@ TROUBLES: Final[dict[str, Trouble]] = {
     "RolloutInProgress": Trouble(drift, nodes=(a_node("drifted"),)),
     "ValidatingNodes": Trouble(spec=STARTUP, nodes=(JOINING,)),
     "NodesUnderPressure": Trouble(starve("short"), WATCHED, (a_node("short"),)),
+    "NodesHeld": Trouble(keep_away, nodes=(a_node("kept"),)),
     "RevisionBelowFloor": Trouble(spec=FLOOR, nodes=(a_host("below", "10.0.20348.1607"),)),
     "PodsUnreadable": Trouble(garble, nodes=(a_node("garbled"),)),
     "MemoryMismatch": Trouble(spec=RESERVED, nodes=(SMALL,)),

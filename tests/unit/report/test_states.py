@@ -40,6 +40,7 @@ SHOWN: Final = {
     "RolloutInProgress": ("rollout", Status.IN_PROGRESS),
     "ValidatingNodes": ("validating", Status.IN_PROGRESS),
     "NodesUnderPressure": ("memory pressure", Status.CURRENT),
+    "NodesHeld": ("held by a person", Status.CURRENT),
     "BuildUnsupported": ("a build that is not listed", Status.CURRENT),
     "SupportEnded": ("support ended", Status.CURRENT),
     "RevisionBelowFloor": ("below the floor", Status.CURRENT),
