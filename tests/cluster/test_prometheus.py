@@ -21,10 +21,11 @@ from testbed.prometheus_config import ScrapeJob
 from testbed.prometheus_server import Prometheus
 from testbed.waiting import wait_until
 from testbed.winsim.endpoint.faults import FaultKind
-from winpool.kubelet.freshness import sighted
+from winpool.control.memory.readings import of_exporter
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.samples import ExporterSample
+from winpool.memory.sources import fresh_seconds
 
 GIB: Final = 2**30
 PAGE_FILE_BYTES: Final = 8 * GIB
@@ -210,8 +211,8 @@ def test_a_node_that_no_job_scrapes_any_more_grows_old(prometheus: Prometheus, s
     wait_for(lambda: samples(prometheus)[node].age > old.age + 1, what="the same a second later")
     older = samples(prometheus)[node]
     assert older.time == old.time
-    seen = sighted(None, own_time=older.time, arrived=1000.0, age=older.age)
-    assert not seen.is_fresh(now=1000.0, interval=1.0)
+    sample = of_exporter(older, source="Prometheus/main", arrived_at=1000.0, interval=1.0, capacity=None)
+    assert older.age > fresh_seconds(sample)
 
 
 @pytest.mark.parametrize("fault", ["hang", "server_error", "garbage"])
