@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
+from winpool.api.memory_pressure import MemoryMode
 from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
 from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
+    from winpool.pods.node_pods import VictimLook
     from winpool.report.assessment import Assessment
     from winpool.report.deletions import Deletions
     from winpool.rooms import Room, RoomResult
@@ -61,7 +63,8 @@ class Decision:
     before that. ``status`` is what the pool is to report and ``issues`` are all of its issues;
     ``pool_events`` are emitted once it was written. With ``keeps_status`` the present status stays until more
     is known. ``needs_pods`` asks for a list of all pods, soon, ``looks`` for a list of the pods of each of
-    these nodes alone, ``sampled`` are the nodes whose memory is to be watched. At ``look_again`` time alone
+    these nodes alone, ``victim_looks`` for those that evictions need, ``sampled`` are the nodes whose memory
+    is to be watched. At ``look_again`` time alone
     may lead to another decision. ``figures`` are for the metrics.
     """
 
@@ -77,6 +80,7 @@ class Decision:
     needs_pods: bool
     looks: tuple[Node, ...]
     sampled: tuple[Node, ...]
+    victim_looks: tuple[VictimLook, ...]
     look_again: datetime | None
     figures: Figures
 
@@ -125,7 +129,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         nodes,
         results,
         refusal=refusal,
-        missing_permission=snapshot.missing_permission or pods_permission,
+        missing_permission=snapshot.missing_permission or pods_permission or _evictions_permission(snapshot),
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
     untold: frozenset[str] = frozenset()
@@ -162,6 +166,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         needs_pods=needs_all_pods(snapshot, asking, results),
         looks=looks_of(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
+        victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
         figures=Figures() if pool.deleting else figures_of(nodes.all, overview_of(results)),
     )
@@ -205,6 +210,16 @@ def _pods_permission(snapshot: Snapshot) -> str:
     """Return which permission to list pods is missing, where the spec has taints, which need it."""
     spec = snapshot.pool.spec
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
+
+
+def _evictions_permission(snapshot: Snapshot) -> str:
+    """Return which permission to choose a pod is missing, where the pool evicts.
+
+    It is reported alone: without it nothing is evicted, and the operator tries again.
+    """
+    spec = snapshot.pool.spec
+    evicts = spec and spec.memory_pressure and spec.memory_pressure.mode is MemoryMode.EVICT
+    return snapshot.evictions.forbidden if evicts else ""
 
 
 def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, NodeEvent]:

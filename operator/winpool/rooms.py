@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
     from winpool.ownership.goals import Goals
     from winpool.ownership.members import Members
+    from winpool.pods.node_pods import VictimLook
     from winpool.snapshot import Snapshot
 
 
@@ -112,8 +113,9 @@ class RoomResult:
 
     ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
     room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those
-    whose memory has to be watched, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time
-    alone may change what the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
+    whose memory has to be watched, ``victim_looks`` the lists of pods that evictions need, the most urgent
+    first, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what
+    the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
     """
 
     goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)
@@ -122,6 +124,7 @@ class RoomResult:
     progress: tuple[Progress, ...] = ()
     looks: tuple[Node, ...] = ()
     sampled: tuple[Node, ...] = ()
+    victim_looks: tuple[VictimLook, ...] = ()
     needs_all_pods: bool = False
     requeue_at: datetime | None = None
     finishes: bool = False

@@ -21,6 +21,7 @@ from winpool.objects.acts import ConditionsPatch, NodePatch
 from winpool.objects.node import Node, NodeCondition
 from winpool.objects.pool import Pool
 from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.pods.evicted import NOTHING_EVICTED, KnownEvictions
 from winpool.rooms import Room
 from winpool.snapshot import Snapshot
 
@@ -37,6 +38,7 @@ class House:
     rooms: Sequence[Room] = (*FIRST, second)
     guard: str = GUARD
     memory: KnownMemory = NOTHING_KNOWN
+    evictions: KnownEvictions = NOTHING_EVICTED
     clock: Seconds = field(default_factory=Seconds)
     patches: list[NodePatch] = field(default_factory=list)
     conditions: list[ConditionsPatch] = field(default_factory=list)
@@ -87,6 +89,7 @@ class House:
             attempts=self.patience.attempts(self.nodes),
             written_conditions=dict(self._standing),
             memory=self.memory,
+            evictions=self.evictions,
         )
 
     def decide(self, **seen: Any) -> Decision:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import CEILING, GIB, KUBELET, RAM
-from winpool.objects.pressure import Axis, AxisView, Guard, KnownMemory, Level, NodeView, Reading
+from winpool.objects.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView, Reading
 
 SIGNALLED: Final = (Level.PROXY_ONLY, Level.SOFT, Level.HARD)
 
@@ -26,6 +26,9 @@ _LEFT: Final = {
     },
 }
 """GiB that are left at each level."""
+
+
+_HOLDS: Final = {None: Hold.UNKNOWN, Level.PROXY_ONLY: Hold.ESTIMATE}
 
 
 def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> AxisView:
@@ -48,7 +51,7 @@ def an_axis(axis: Axis, level: Level | None = Level.NORMAL, **changes: Any) -> A
         ),
         seconds_left=None,
         missing=0.0,
-        hold=None,
+        hold=None if level in (Level.SOFT, Level.HARD) else _HOLDS.get(level, Hold.NO_PRESSURE),
     )
     return replace(view, **changes)
 

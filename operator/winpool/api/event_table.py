@@ -181,6 +181,20 @@ _TABLE: Final = (
         "A node is under memory pressure, and the memory does not belong to pods. Recycle the node.",
     ),
     EventKind(
+        EventReason.POD_EVICTED,
+        "EvictPod",
+        EventType.WARNING,
+        Regarding.NODE,
+        "The operator evicted a pod because of memory pressure. The event says why this pod.",
+    ),
+    EventKind(
+        EventReason.EVICTION_BLOCKED,
+        "EvictPod",
+        EventType.WARNING,
+        Regarding.NODE,
+        "A node is short of memory, and no pod of it may be evicted.",
+    ),
+    EventKind(
         EventReason.NODE_VALIDATED,
         "ValidateNode",
         EventType.NORMAL,

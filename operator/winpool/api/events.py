@@ -57,6 +57,8 @@ class EventReason(StrEnum):
     MEMORY_PRESSURE_DETECTED = "MemoryPressureDetected"
     MEMORY_PRESSURE_CLEARED = "MemoryPressureCleared"
     UNATTRIBUTED_MEMORY = "UnattributedMemory"
+    POD_EVICTED = "PodEvicted"
+    EVICTION_BLOCKED = "EvictionBlocked"
     NODE_VALIDATED = "NodeValidated"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
     BUILD_UNSUPPORTED = "BuildUnsupported"

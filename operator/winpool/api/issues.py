@@ -19,6 +19,9 @@ class IssueReason(StrEnum):
     POD_LIST_FAILING = "PodListFailing"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     UNATTRIBUTED_MEMORY = "UnattributedMemory"
+    EVICTION_STUCK = "EvictionStuck"
+    EVICTION_BLOCKED = "EvictionBlocked"
+    EVICTION_RECORD_UNREADABLE = "EvictionRecordUnreadable"
     MEMORY_PRESSURE = "MemoryPressure"
     FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
     OWNER_UNKNOWN = "OwnerUnknown"
@@ -78,6 +81,12 @@ ISSUES: Final = {
     "would only move the pressure to other nodes.",
     IssueReason.UNATTRIBUTED_MEMORY: "The nodes are under memory pressure, and the memory does not belong to "
     "pods. Evicting pods does not help. Drain the nodes, then restart or replace the machines.",
+    IssueReason.EVICTION_STUCK: "A pod that was evicted because of memory pressure is still being deleted, "
+    "two minutes after its grace period. The operator evicts no other pod of the node until it is gone.",
+    IssueReason.EVICTION_BLOCKED: "The nodes are short of memory, and no pod of them may be evicted: "
+    "PodDisruptionBudgets permit none, or all pods are protected, too young or too small.",
+    IssueReason.EVICTION_RECORD_UNREADABLE: "The annotation winpool.dev/memory of the nodes, which records "
+    "evictions, cannot be read. The operator evicts no pod there.",
     IssueReason.MEMORY_PRESSURE: "The nodes are under memory pressure: they can commit hardly any more "
     "memory, or are short of RAM and page. One issue for each axis and level, with the numbers of the worst "
     "node at the moment when the level of a node last changed.",

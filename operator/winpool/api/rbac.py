@@ -200,7 +200,7 @@ RIGHTS: Final = (
         resources=("poddisruptionbudgets",),
         verbs=("list",),
         reason="Choose a pod whose budget permits the eviction; only for pools with the mode Evict.",
-        used_by=(),
+        used_by=("cluster/disruption_budgets.py",),
     ),
     Right(
         role=READER_TOKEN,

@@ -5,6 +5,7 @@ It judges no samples: the detector steps when a sample arrives. A pass reads wha
 
 - Observe: nothing is written to nodes.
 - Signal, Evict: nodes under pressure get a taint and a condition (``marks``).
+- Evict: pods are evicted, after their intent is on the node (``room_evictions``).
 - Without the block, and where the spec cannot be acted on: taint and condition are removed.
 """
 
@@ -19,6 +20,7 @@ from winpool.memory.findings import memory_findings
 from winpool.memory.known import Known
 from winpool.memory.marks import condition_on, marks_of, taken_back
 from winpool.memory.overview import Overview, Tally
+from winpool.memory.room_evictions import NO_EVICTIONS_WANTED, evictions_wanted
 from winpool.rooms import Mandate, RoomResult
 
 if TYPE_CHECKING:
@@ -42,17 +44,25 @@ def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResu
     """Return what is signalled on the nodes of the pool, and what is known of their memory."""
     if mandate is Mandate.RELEASE:
         return NOT_WATCHED
+    nodes = [member.node for member in members.ours]
     is_finishing = mandate is Mandate.FINISH
     spec = snapshot.pool.spec
     block = spec.memory_pressure if spec else None
     if block is not None:
-        return _watched(snapshot, members, block, is_finishing=is_finishing)
-    return MemoryResult(goals=taken_back(members.ours), finishes=True) if is_finishing else NOT_WATCHED
+        return _watched(snapshot, members, block, mandate)
+    wanted = evictions_wanted(snapshot, nodes, block=None, mandate=mandate)
+    if not is_finishing and wanted is NO_EVICTIONS_WANTED:
+        return NOT_WATCHED
+    return MemoryResult(
+        goals=wanted.joined(taken_back(members.ours) if is_finishing else {}),
+        victim_looks=wanted.looks,
+        requeue_at=wanted.requeue_at,
+        finishes=is_finishing,
+    )
 
 
-def _watched(
-    snapshot: Snapshot, members: Members, block: MemoryPressure, *, is_finishing: bool
-) -> MemoryResult:
+def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandate: Mandate) -> MemoryResult:
+    is_finishing = mandate is Mandate.FINISH
     pool_uid, written = snapshot.pool.uid, snapshot.written_conditions
     told, problems = snapshot.memory.told, snapshot.memory.problems
     signals = block.mode is not MemoryMode.OBSERVE
@@ -72,10 +82,15 @@ def _watched(
         if signals and (known is not Known.CALM or standing is not None):
             goals[node.uid] = marks_of(known, view, standing)
     overview = tally.overview(block.eviction.max_pressured_nodes)
+    nodes = [member.node for member in members.ours]
+    wanted = evictions_wanted(snapshot, nodes, block=block, mandate=mandate, is_systemic=overview.is_systemic)
     return MemoryResult(
-        goals=taken_back(members.ours) if is_finishing else goals,
-        findings=tuple(memory_findings(overview, tally, mode=block.mode)),
-        sampled=tuple([member.node for member in members.ours]),
+        goals=wanted.joined(taken_back(members.ours) if is_finishing else goals),
+        evictions=wanted.evictions,
+        findings=(*memory_findings(overview, tally, mode=block.mode), *wanted.findings),
+        sampled=tuple(nodes),
+        victim_looks=wanted.looks,
+        requeue_at=wanted.requeue_at,
         finishes=is_finishing,
         overview=overview,
     )

@@ -37,7 +37,8 @@ class NodePatch:
 class Eviction:
     """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
 
-    ``node`` is where it runs, ``why`` is for the log.
+    ``node`` is where it runs, ``why`` is for the log. Where a detector of memory pressure waits for what it
+    returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes.
     """
 
     namespace: str
@@ -45,6 +46,8 @@ class Eviction:
     uid: str
     node: str
     why: str
+    node_uid: str = ""
+    share: float | None = None
 
     @property
     def full_name(self) -> str:

@@ -127,6 +127,7 @@ _OF_ISSUES = {
     IssueReason.RESERVED_MEMORY_MISMATCH: EventReason.RESERVED_MEMORY_MISMATCH,
     IssueReason.MEMORY_PRESSURE: EventReason.MEMORY_PRESSURE_DETECTED,
     IssueReason.UNATTRIBUTED_MEMORY: EventReason.UNATTRIBUTED_MEMORY,
+    IssueReason.EVICTION_BLOCKED: EventReason.EVICTION_BLOCKED,
     IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
 }
 """Issues that their nodes have an event of."""

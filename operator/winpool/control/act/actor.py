@@ -130,5 +130,6 @@ class Actor:
     async def _run_evictions(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
         outcome = await self._lanes.evictions.run(evictions, is_wanted=is_wanted)
         self._eviction_error = outcome.error
+        self._aftermath.evicted(outcome.done)
         if outcome.done or outcome.stopped or outcome.error:
             self._wake()

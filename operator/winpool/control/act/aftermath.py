@@ -9,16 +9,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from winpool.api.events import EventReason, Regarding
 from winpool.control.patience.writes import Advice
+from winpool.report.announce import Announcement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from winpool.control.act.lane import Outcome
     from winpool.control.patience.writes import Patience
     from winpool.control.report.announcer import Announcer
     from winpool.decide import Decision
-    from winpool.objects.acts import NodePatch
+    from winpool.objects.acts import Eviction, NodePatch
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,20 @@ class Aftermath:
         self._pool_name = pool_name
         self._announcer = announcer
         self._ask_for_nodes = ask_for_nodes
+
+    def evicted(self, evictions: Iterable[Eviction]) -> None:
+        """Emit an event for each pod that was evicted because its node is short of memory."""
+        self._announcer.announce(
+            Announcement(
+                EventReason.POD_EVICTED,
+                f"Pool {self._pool_name}: the operator evicted pod {each.full_name}. {each.why}",
+                each.node,
+                each.node_uid,
+                Regarding.NODE,
+            )
+            for each in evictions
+            if each.node_uid
+        )
 
     def follow_up(self, decision: Decision, outcome: Outcome[NodePatch], *, patience: Patience) -> None:
         """Note the outcome of each write of ``decision`` in ``patience``, and report it."""

@@ -10,9 +10,20 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from winpool.cluster.errors import ApiError, DisruptionBudget, NoAnswer, NotFound
+from winpool.cluster.errors import (
+    ApiError,
+    Conflict,
+    DisruptionBudget,
+    Forbidden,
+    Invalid,
+    NoAnswer,
+    NotFound,
+    NotLeading,
+    TooManyRequests,
+    Unauthorized,
+)
 from winpool.control.act.lane import Lane, is_of_one_object
 from winpool.control.act.pauses import Pauses
 
@@ -47,11 +58,39 @@ SETTLED_KEPT: Final = 8192
 longest ago is forgotten; at worst it is evicted once more."""
 
 
-class EvictionLane:
-    """Evicts pods of all pools through ``writer``."""
+_INTERNAL_ERROR: Final = 500
 
-    def __init__(self, *, writer: Writer, monotonic: Callable[[], float]) -> None:
+
+class Notes(Protocol):
+    """Remembers the answers, see ``control.evicting.answers``."""
+
+    def asked(self, eviction: Eviction) -> None:
+        """Note that a request is sent."""
+        ...
+
+    def accepted(self, eviction: Eviction) -> None:
+        """Note that the pod is being deleted."""
+        ...
+
+    def refused(self, eviction: Eviction, said: str) -> None:
+        """Note that this pod is not evicted now."""
+        ...
+
+    def unheard(self, eviction: Eviction) -> None:
+        """Note that the request was not carried out, for a reason that is not of the pod."""
+        ...
+
+    def gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that there is no such pod."""
+        ...
+
+
+class EvictionLane:
+    """Evicts pods of all pools through ``writer``. ``notes`` remembers the answers."""
+
+    def __init__(self, *, writer: Writer, monotonic: Callable[[], float], notes: Notes | None = None) -> None:
         self._writer = writer
+        self._notes = notes
         self._monotonic = monotonic
         self._outstanding: set[str] = set()
         # UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order.
@@ -98,18 +137,26 @@ class EvictionLane:
 
     async def _evict(self, eviction: Eviction) -> None:
         self._outstanding.add(eviction.uid)
+        if self._notes is not None:
+            self._notes.asked(eviction)
         try:
             await self._writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
+            if self._notes is not None:
+                self._notes.gone(eviction.node_uid, eviction.uid)
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
+            if self._notes is not None:
+                note_failed(self._notes, eviction, error)
             if is_of_one_pod(error):
                 self._note_refused(eviction, error)
             raise
         else:
             self._settle(eviction.uid)
+            if self._notes is not None:
+                self._notes.accepted(eviction)
             log.info(
                 "the operator evicted pod %s on node %s: %s", eviction.full_name, eviction.node, eviction.why
             )
@@ -133,6 +180,23 @@ class EvictionLane:
                 eviction.node,
                 error,
             )
+
+
+def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
+    """Note an eviction that failed. Without an answer it may still be carried out: it remains asked for.
+
+    A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget whose
+    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails.
+    """
+    is_verdict = (
+        isinstance(error, DisruptionBudget | Invalid)
+        or (isinstance(error, Forbidden) and error.permission is None)
+        or error.status == _INTERNAL_ERROR
+    )
+    if is_verdict:
+        notes.refused(eviction, error.message)
+    elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):
+        notes.unheard(eviction)
 
 
 def is_of_one_pod(error: ApiError) -> bool:

@@ -17,6 +17,7 @@ from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
 from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
+from winpool.control.evicting.parts import eviction_parts
 from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.loops.dispatch import Dispatcher
@@ -96,6 +97,7 @@ class Controller:
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self._asked = Questions()
         self.memory = self._make_collector(connections)
+        self._evicting = eviction_parts(transport, memory=self.memory, on_looked=self._wake_pool, clock=clock)
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
         self._writer = Writer(transport)
@@ -115,6 +117,7 @@ class Controller:
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
             lacking_fields=lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
+            evictions_of=self._evicting.looks.known,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -174,6 +177,7 @@ class Controller:
             **memory,
             "pods": self._after_begin(self.pod_pass.run),
             "pods of nodes": self._after_begin(self.node_looks.run),
+            "pods to evict": self._after_begin(self._evicting.looks.run),
             "sweeper": self._after_begin(self.sweeper.run),
         }
 
@@ -242,7 +246,7 @@ class Controller:
             conditions=ConditionLane(
                 writer=writer, known=nodes.nodes, accept_written=nodes.accept_written, clock=clock
             ),
-            evictions=EvictionLane(writer=writer, monotonic=clock.monotonic),
+            evictions=EvictionLane(writer=writer, monotonic=clock.monotonic, notes=self._evicting.answers),
         )
 
     def _make_relister(self, *, period_seconds: float) -> Relister:
@@ -287,6 +291,7 @@ class Controller:
                 pods=self.pod_pass.ask,
                 looks=self.node_looks.want,
                 samples=None if self.memory is None else self.memory.want,
+                victims=self._evicting.looks.want,
             ),
             note_figures=self.stats.note_figures,
             clock=self._clock,

@@ -116,6 +116,10 @@ class WatchedNodes:
         """Return the watched node of that name."""
         return self._by_name.get(name)
 
+    def with_uid(self, uid: str) -> WatchedNode | None:
+        """Return the watched node with that UID."""
+        return self._by_uid.get(uid)
+
     def has(self, watched: WatchedNode) -> bool:
         """Whether it is watched still, and no other machine of its name instead."""
         return self._by_uid.get(watched.node.uid) is watched

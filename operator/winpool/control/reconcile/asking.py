@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from winpool.decide import Decision
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
+    from winpool.pods.node_pods import VictimLook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +20,15 @@ class Asking:
 
     ``nodes`` asks for a new list of all nodes, where the watch has missed a change; ``pods`` for a list of
     all pods, ``looks`` for those of exactly these nodes, ``samples`` for the memory of exactly these nodes,
-    again and again; None where no source of samples is set.
+    again and again; None where no source of samples is set. ``victims`` asks for exactly these lists of pods
+    for evictions.
     """
 
     nodes: Callable[[], None]
     pods: Callable[[], None]
     looks: Callable[[Pool, Sequence[Node]], None]
     samples: Callable[[Pool, Sequence[Node]], None] | None = None
+    victims: Callable[[Pool, Sequence[VictimLook]], None] | None = None
 
     def follow(self, pool: Pool, decision: Decision) -> None:
         """Ask for what ``decision`` needs, and no longer for what it does not."""
@@ -34,3 +37,5 @@ class Asking:
         self.looks(pool, decision.looks)
         if self.samples is not None:
             self.samples(pool, decision.sampled)
+        if self.victims is not None:
+            self.victims(pool, decision.victim_looks)

@@ -10,6 +10,7 @@ from winpool.objects.pressure import NOTHING_KNOWN
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Record
 from winpool.ownership.rights import Rights
+from winpool.pods.evicted import NOTHING_EVICTED
 from winpool.pods.known import KnownPods
 from winpool.snapshot import Snapshot
 from winpool.support.basis import Basis
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node, NodeCondition
     from winpool.objects.pool import Pool
     from winpool.objects.pressure import KnownMemory
+    from winpool.pods.evicted import KnownEvictions
     from winpool.support.rows import Row
 
 
@@ -70,6 +72,7 @@ class Observer:
         other_operator: Callable[[Pool], str | None] = _no_other,
         lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
         memory_of: Callable[[Pool], KnownMemory] | None = None,
+        evictions_of: Callable[[Pool], KnownEvictions] | None = None,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
@@ -77,11 +80,12 @@ class Observer:
         ``strays_of`` returns what is known of strays of a pool, None before they were listed.
         ``other_operator`` returns what the snapshot of a pool is to say of another operator,
         ``lacking_fields`` what the CRD lacks, None where no one has looked yet. ``memory_of`` returns what is
-        known of the memory of its nodes.
+        known of the memory of its nodes, ``evictions_of`` of evictions there.
         """
         self._other_operator = other_operator
         self._lacking_fields = lacking_fields
         self._memory_of = memory_of
+        self._evictions_of = evictions_of
         self._written_conditions = written_conditions
         self._strays_of = strays_of
         self._pools = pools
@@ -157,6 +161,7 @@ class Observer:
             other_operator=self._other_operator(pool),
             lacking_fields=self._lacking_fields() or (),
             memory=NOTHING_KNOWN if self._memory_of is None else self._memory_of(pool),
+            evictions=NOTHING_EVICTED if self._evictions_of is None else self._evictions_of(pool),
             strays=self._strays_of(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={

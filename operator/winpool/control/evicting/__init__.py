@@ -1,0 +1,1 @@
+"""What passes ask for and read about evictions: lists of pods, and the answers to requests."""

@@ -1,0 +1,114 @@
+"""The answers to requests to evict pods, by the UIDs of the pods, for the passes and for the detectors.
+
+They are of this process alone. What has to hold over a crash is on the nodes (``memory.intents``) and in
+their pods.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from winpool.pods.evicted import Answer, Answered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from winpool.objects.acts import Eviction
+    from winpool.pods.node_pods import NodePods, VictimLook
+
+REFUSED_SECONDS: Final = 120.0
+"""How long a pod that was refused is not chosen again: each try costs two writes to the node. A budget
+permits the next eviction as soon as a replacement is ready, usually within a minute."""
+
+KEPT_SECONDS: Final = 3600.0
+"""How long other answers are kept. Where one is forgotten, a list of the pods shows the same."""
+
+MOST: Final = 4096
+"""Answers that are kept, some 300 bytes each. Beyond it, the oldest is forgotten."""
+
+
+class Detectors(Protocol):
+    """The detectors of the nodes, which wait for the memory of an evicted pod to come back."""
+
+    def eviction_begun(self, node_uid: str, pod_uid: str, share: float | None) -> None:
+        """Note that a pod is being deleted that was measured to have ``share`` bytes, None if unknown."""
+        ...
+
+    def eviction_gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that the pod is gone."""
+        ...
+
+    def eviction_refused(self, node_uid: str, pod_uid: str) -> None:
+        """Note that the pod was not evicted."""
+        ...
+
+
+class Answers:
+    """The last answer about each pod. ``monotonic`` is the clock of the samples."""
+
+    def __init__(self, *, detectors: Detectors, monotonic: Callable[[], float]) -> None:
+        self._detectors = detectors
+        self._monotonic = monotonic
+        # In the order of their times.
+        self._answers: OrderedDict[str, Answered] = OrderedDict()
+
+    def known(self) -> Mapping[str, Answered]:
+        """Return what is known now."""
+        now = self._monotonic()
+        old = [uid for uid, each in self._answers.items() if now - each.at > _kept_seconds(each)]
+        for uid in old:
+            del self._answers[uid]
+        return dict(self._answers)
+
+    def asked(self, eviction: Eviction) -> None:
+        """Note that a request is sent: from now on it may be carried out."""
+        self._note(eviction.uid, Answer.ASKED)
+
+    def accepted(self, eviction: Eviction) -> None:
+        """Note that the pod is being deleted."""
+        self._note(eviction.uid, Answer.ACCEPTED)
+        if eviction.node_uid:
+            self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
+
+    def refused(self, eviction: Eviction, said: str) -> None:
+        """Note that the pod is not evicted now, and why."""
+        self._note(eviction.uid, Answer.REFUSED, said)
+        if eviction.node_uid:
+            self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
+
+    def unheard(self, eviction: Eviction) -> None:
+        """Note that the request was not carried out, for a reason that is not of the pod."""
+        self._answers.pop(eviction.uid, None)
+
+    def gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that there is no pod of that UID. The first time counts."""
+        known = self._answers.get(pod_uid)
+        if known is not None and known.answer is Answer.GONE:
+            return
+        self._note(pod_uid, Answer.GONE)
+        if node_uid:
+            self._detectors.eviction_gone(node_uid, pod_uid)
+
+    def seen(self, look: VictimLook, pods: NodePods) -> None:
+        """Note what a list says of the pods that are watched: which are gone, and which are being deleted.
+
+        A pod may have been evicted by a request without an answer, or by an earlier process.
+        """
+        for uid in look.watched:
+            pod, known = pods.of(uid), self._answers.get(uid)
+            if pod is None or pod.is_finished:
+                self.gone(look.node.uid, uid)
+            elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
+                self._note(uid, Answer.ACCEPTED)
+                self._detectors.eviction_begun(look.node.uid, uid, None)
+
+    def _note(self, uid: str, answer: Answer, said: str = "") -> None:
+        self._answers.pop(uid, None)
+        self._answers[uid] = Answered(answer, self._monotonic(), said)
+        if len(self._answers) > MOST:
+            self._answers.popitem(last=False)
+
+
+def _kept_seconds(answered: Answered) -> float:
+    return REFUSED_SECONDS if answered.answer is Answer.REFUSED else KEPT_SECONDS

@@ -1,0 +1,45 @@
+"""Assembles what passes ask for and read about evictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.cluster.disruption_budgets import BudgetLister
+from winpool.cluster.victim_pods import list_victim_pods
+from winpool.control.evicting.answers import Answers
+from winpool.control.evicting.looks import VictimLooks
+from winpool.control.memory.evicted import EvictedPods, NoDetectors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.cluster.transport import Transport
+    from winpool.control.clock import Clock
+    from winpool.control.memory.collector import MemoryCollector
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionParts:
+    """``answers`` are for the lane of evictions, ``looks`` for the passes."""
+
+    answers: Answers
+    looks: VictimLooks
+
+
+def eviction_parts(
+    transport: Transport, *, memory: MemoryCollector | None, on_looked: Callable[[str], None], clock: Clock
+) -> EvictionParts:
+    """Make the parts. ``memory`` has the detectors, ``on_looked`` wakes the pool of a name."""
+    time = clock.monotonic
+    detectors = NoDetectors() if memory is None else EvictedPods(memory.watched, monotonic=time)
+    answers = Answers(detectors=detectors, monotonic=time)
+    looks = VictimLooks(
+        list_pods=lambda name: list_victim_pods(transport.request, name),
+        list_budgets=BudgetLister(transport.request).list,
+        answers=answers,
+        on_looked=on_looked,
+        now=clock.now,
+        monotonic=time,
+    )
+    return EvictionParts(answers, looks)

@@ -1,0 +1,81 @@
+"""What is found about the evictions of a pool's nodes, as issues: one for each cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.issues import IssueReason
+from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.memory.candidates import Exclusion
+from winpool.memory.steps import Stage
+from winpool.rooms import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from winpool.memory.steps import Step
+
+_BY_A_BUDGET: Final = (
+    "These nodes are short of memory, and no pod of them may be evicted now. PodDisruptionBudgets permit no "
+    "eviction of the pods that could be.",
+    "Make the missing replicas Ready, add replicas, or let the PodDisruptionBudgets permit one more "
+    "disruption.",
+)
+_BY_RULE: Final = (
+    "These nodes are short of memory, and no pod of them may be evicted: they are node agents, have no "
+    "controller, are protected, are too young, use too little, or report no memory.",
+    "Find the pods there that use the most memory, and lower their memory or move them. If a rule in "
+    "spec.memoryPressure.eviction.rules protects too many pods, change it.",
+)
+
+
+def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is to be said; ``problems`` are why lists of pods fail, by the UIDs of the nodes."""
+    yield from _stuck(steps)
+    yield from _blocked(steps)
+    if unreadable := [each.node.name for each in steps if each.stage is Stage.UNREADABLE]:
+        yield Finding(
+            IssueReason.EVICTION_RECORD_UNREADABLE,
+            unreadable,
+            f"The annotation {MEMORY_ANNOTATION} of these nodes cannot be read, so it is not known what was "
+            "evicted there. The operator evicts no pod there. Each counts as a node with an eviction.",
+            f"Remove it: kubectl annotate node NODE {MEMORY_ANNOTATION}-",
+            cause="unreadable",
+        )
+    unlisted = [each.node.name for each in steps if each.look is not None and each.node.uid in problems]
+    if unlisted:
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            unlisted,
+            "The operator cannot list the pods of these nodes, which are short of memory, or their "
+            "PodDisruptionBudgets. It evicts no pod there, and tries again.",
+            "Read the operator's log for the error, and correct what it names.",
+            cause="evictions",
+        )
+
+
+def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
+    if stuck := [each.node.name for each in steps if each.stage is Stage.STUCK]:
+        yield Finding(
+            IssueReason.EVICTION_STUCK,
+            stuck,
+            "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
+            f"period. The operator evicts no other pod there until it is gone. {MEMORY_ANNOTATION} names it.",
+            "Find out why the pod does not end: a finalizer, a volume, or the container runtime.",
+            cause="stuck",
+        )
+
+
+def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
+    blocked = [each for each in steps if each.stage is Stage.BLOCKED and each.choice is not None]
+    by_budget = [each for each in blocked if each.choice and Exclusion.BUDGET in each.choice.excluded]
+    by_rule = [each for each in blocked if each not in by_budget]
+    for nodes, (message, fix), cause in ((by_budget, _BY_A_BUDGET, "budget"), (by_rule, _BY_RULE, "rule")):
+        if nodes:
+            yield Finding(
+                IssueReason.EVICTION_BLOCKED,
+                [each.node.name for each in nodes],
+                message,
+                fix,
+                cause=cause,
+            )

@@ -1,0 +1,154 @@
+"""The evictions that are intended or were made lately on a node: the annotation ``winpool.dev/memory``.
+
+An intent is written to the node before the pod is evicted. So a limit holds over a crash, and over a change
+of leader: what was done is on the node, with absolute times (P8).
+
+The progress of an intent is not stored. The pods of the node show it: a pod that is gone or terminating was
+evicted, any other was not (``progress``). So an intent costs two writes, one before the eviction and one that
+clears it.
+
+Others may have written what is on a node, so it gives no right: an intent permits no eviction. It only
+counts, and the operator chooses the pod again before it evicts it. A forged intent can only lead to fewer
+evictions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from datetime import datetime
+
+MAX_INTENTS: Final = 10
+"""On one node: the most that ``maxPodsPerNode`` permits."""
+
+DEADLINE_SECONDS: Final = 120
+"""How long after its grace period an evicted pod may still be there. Windows needs a minute to unmount
+volumes and end processes of a large container; after two, someone has to look."""
+
+LONGEST_GRACE_SECONDS: Final = 86_400
+"""A longer grace period counts as this one: its text may be any number, and the deadline has to come."""
+
+AHEAD_SECONDS: Final = 5
+"""How far ahead of our clock a time may be that counts. The clocks of two operators differ by less, or the
+operator warns (``lease.terms.SKEW_SECONDS``)."""
+
+LONGEST_AHEAD_SECONDS: Final = 86_400
+"""An intent that is further ahead is removed with the next write. No clock is set back by so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One pod that is, or was, to be evicted.
+
+    ``at`` is when that was decided, ``until`` when it has to be over, both in whole seconds. ``why`` is short
+    and for people. Where the annotation has no room for the names of older pods, these are cut or empty; the
+    UID is what counts.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    at: datetime
+    until: datetime
+    why: str = ""
+
+    @property
+    def pod(self) -> str:
+        """Namespace and name, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Intents:
+    """All intents of a node, the oldest first. No two have the same UID."""
+
+    entries: tuple[Intent, ...] = ()
+
+    def of(self, uid: str) -> Intent | None:
+        """Return the intent to evict that pod."""
+        return next((each for each in self.entries if each.uid == uid), None)
+
+
+NO_INTENTS: Final = Intents()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An annotation that the operator has not written as it stands. Nothing is evicted on such a node."""
+
+    problem: str
+
+
+def deadline(*, now: datetime, grace_seconds: float) -> datetime:
+    """Return until when an eviction that is decided ``now`` has to be over, in whole seconds."""
+    grace = min(max(0, math.ceil(grace_seconds)), LONGEST_GRACE_SECONDS)
+    return now.replace(microsecond=0) + timedelta(seconds=grace + DEADLINE_SECONDS)
+
+
+def begun(intents: Intents, intent: Intent) -> Intents:
+    """Return ``intents`` with one more, in the order of their times; all others stay.
+
+    One for the same pod is replaced. Raises ValueError where there are MAX_INTENTS already: ask ``room_left``
+    first.
+    """
+    others = [each for each in intents.entries if each.uid != intent.uid]
+    if len(others) >= MAX_INTENTS:
+        raise ValueError(f"a node has at most {MAX_INTENTS} intents")
+    whole = replace(intent, at=intent.at.replace(microsecond=0))
+    return Intents(tuple(sorted((*others, whole), key=lambda each: (each.at, each.uid))))
+
+
+def without(intents: Intents, uids: Container[str]) -> Intents:
+    """Return ``intents`` without those of these pods: they were refused, or withdrawn before they began."""
+    return Intents(tuple(each for each in intents.entries if each.uid not in uids))
+
+
+def is_ahead(intent: Intent, *, now: datetime) -> bool:
+    """Whether the time of ``intent`` is still to come: it is not ours, or the clock was set back."""
+    return intent.at - now > timedelta(seconds=AHEAD_SECONDS)
+
+
+def counts(intent: Intent, *, now: datetime, period_seconds: float) -> bool:
+    """Whether ``intent`` counts for the limit of a period that ends ``now``.
+
+    A second longer than the period: ``at`` is rounded down.
+    """
+    return not is_ahead(intent, now=now) and now - intent.at <= timedelta(seconds=period_seconds + 1)
+
+
+def room_left(intents: Intents, *, now: datetime, period_seconds: float, most: int) -> int:
+    """Return how many more may begin ``now``, where ``most`` may in a period."""
+    counting = sum(counts(each, now=now, period_seconds=period_seconds) for each in intents.entries)
+    return max(0, min(most - counting, MAX_INTENTS - len(intents.entries)))
+
+
+def next_change(intents: Intents, *, now: datetime, period_seconds: float) -> datetime | None:
+    """Return when the next one stops counting; None where none counts."""
+    ends = (
+        each.at + timedelta(seconds=period_seconds + 2)
+        for each in intents.entries
+        if counts(each, now=now, period_seconds=period_seconds)
+    )
+    return min(ends, default=None)
+
+
+def cleared(intents: Intents, *, now: datetime, period_seconds: float, unfinished: Container[str]) -> Intents:
+    """Return ``intents`` without those that neither count nor are ``unfinished`` (UIDs).
+
+    One whose time is to come stays for a day: a clock that was set back may be set right again.
+    """
+    longest = timedelta(seconds=LONGEST_AHEAD_SECONDS)
+    return Intents(
+        tuple(
+            each
+            for each in intents.entries
+            if counts(each, now=now, period_seconds=period_seconds)
+            or each.uid in unfinished
+            or (is_ahead(each, now=now) and each.at - now <= longest)
+        )
+    )

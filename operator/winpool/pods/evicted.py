@@ -1,0 +1,58 @@
+"""What this process knows of the evictions that it has asked for, and of the pods of their nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from winpool.pods.node_pods import NodePods
+
+
+class Answer(Enum):
+    """The last that is known of the eviction of a pod."""
+
+    ASKED = "asked"
+    """A request is under way, or had no answer: it may still be carried out."""
+    ACCEPTED = "accepted"
+    """The pod is being deleted."""
+    REFUSED = "refused"
+    """A PodDisruptionBudget, or an admission policy, permits it not now."""
+    GONE = "gone"
+    """There is no pod with this UID any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer. ``at`` is when it came, on the clock of ``objects.pressure``; of GONE, the first time.
+
+    ``said`` is why it was refused, for people.
+    """
+
+    answer: Answer
+    at: float
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEvictions:
+    """What a pass knows of evictions.
+
+    ``pods`` are the last lists of pods, ``problems`` why the last list failed, both by the UIDs of the nodes.
+    ``forbidden`` says which right to list pods or PodDisruptionBudgets is missing.
+    ``answers`` are by the UIDs of the pods. ``protected`` are namespaces that the operator's settings
+    protect. ``read_at`` is the moment of the snapshot on the clock of ``objects.pressure``.
+    """
+
+    pods: Mapping[str, NodePods] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    forbidden: str = ""
+    answers: Mapping[str, Answered] = field(default_factory=dict)
+    protected: frozenset[str] = frozenset()
+    read_at: float = 0.0
+
+
+NOTHING_EVICTED: Final = KnownEvictions()

@@ -1,0 +1,135 @@
+"""A pool whose nodes run out of memory: what the passes of its operator see, and what they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from harness.builders import NOON, a_node
+from winpool.api.evictions import EvictionLimits
+from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.memory.intent_text import written
+from winpool.memory.intents import Intent, Intents, deadline
+from winpool.memory.steps import Course, Pass, Step
+from winpool.memory.turns import steps_of
+from winpool.objects.node import Node
+from winpool.objects.pressure import Axis, AxisView, Hold, KnownMemory, Level, NodeView, PodUsage, Reading
+from winpool.pods.evicted import Answer, Answered, KnownEvictions
+from winpool.pods.node_pods import NodePod, NodePods
+
+GIB: Final = 2**30
+
+READ_AT: Final = 1000.0
+"""The moment of the snapshot on the clock of samples."""
+SAMPLED_AT: Final = READ_AT - 4.0
+LISTED_AT: Final = READ_AT - 2.0
+
+
+def an_axis(axis: Axis, *, hold: Hold | None, level: Level | None = Level.HARD, **more: Any) -> AxisView:
+    defaults: dict[str, Any] = {
+        "axis": axis,
+        "level": level,
+        "held": Level.NORMAL if level is None else level,
+        "since": SAMPLED_AT,
+        "sampled_at": SAMPLED_AT,
+        "source": "Kubelet",
+        "reading": Reading(axis, left=GIB / 2, whole=24 * GIB),
+        "seconds_left": None,
+        "missing": 2.0 * GIB,
+        "hold": hold,
+    }
+    return AxisView(**(defaults | more))
+
+
+def a_view(*, commit: Hold | None = None, physical: Hold | None = Hold.NO_PRESSURE, **more: Any) -> NodeView:
+    """Return what is known of a node that may be evicted from, for COMMIT unless said otherwise."""
+    return NodeView(
+        axes={
+            Axis.COMMIT: an_axis(Axis.COMMIT, hold=commit, **more),
+            Axis.PHYSICAL: an_axis(
+                Axis.PHYSICAL, hold=physical, level=Level.NORMAL if physical else Level.HARD
+            ),
+        },
+        guard=None,
+        is_signalled=True,
+        outside_pods=None,
+    )
+
+
+def a_pod(name: str = "hog", **more: Any) -> NodePod:
+    """Return a pod that may be evicted."""
+    defaults: dict[str, Any] = {
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "owner_kind": "ReplicaSet",
+        "created": NOON - timedelta(hours=1),
+    }
+    return NodePod(name=name, **(defaults | more))
+
+
+def listed(*pods: NodePod, at: float = LISTED_AT, has_budgets: bool = True) -> NodePods:
+    """Return a list of pods that began at that moment of the clock of samples, with NOON as READ_AT."""
+    return NodePods(NOON + timedelta(seconds=at - READ_AT), at, pods, has_budgets=has_budgets)
+
+
+def an_intent(pod: str = "hog", *, ago: float = 1.0, grace: float = 30.0) -> Intent:
+    at = (NOON - timedelta(seconds=ago)).replace(microsecond=0)
+    return Intent("shop", pod, f"uid-{pod}", at, deadline(now=at, grace_seconds=grace), "Commit, Hard")
+
+
+def a_hot_node(name: str = "w1", *intents: Intent, text: str | None = None, **more: Any) -> Node:
+    """Return a node with these intents."""
+    told = text if text is not None else written(Intents(intents))
+    annotations = {} if told is None else {MEMORY_ANNOTATION: told}
+    return replace(a_node(name, annotations=annotations), **more)
+
+
+def using(gib: float = 4.0) -> PodUsage:
+    return PodUsage(commit=gib * GIB, working_set=gib * GIB / 2)
+
+
+def answered(answer: Answer, *, ago: float = 0.5) -> Answered:
+    return Answered(answer, READ_AT - ago)
+
+
+def steps(
+    *nodes: Node,
+    pods: Mapping[str, NodePods] | NodePods | None = None,
+    views: Mapping[str, NodeView] | NodeView | None = None,
+    usage: Mapping[str, PodUsage] | None = None,
+    answers: Mapping[str, Answered] | None = None,
+    course: Course = Course.EVICT,
+    is_systemic: bool = False,
+    held: Iterable[str] = (),
+    now: datetime = NOON,
+    read_at: float = READ_AT,
+    protected: frozenset[str] = frozenset(),
+    **limits: Any,
+) -> dict[str, Step]:
+    """Return what is decided, by the names of the nodes. A single list or view is that of every node."""
+    every = {each.uid: each for each in nodes}
+    looks = pods if isinstance(pods, Mapping) else dict.fromkeys(every, pods) if pods else {}
+    seen = views if isinstance(views, Mapping) else dict.fromkeys(every, views or a_view())
+    uses = usage
+    if uses is None:
+        uses = {pod.uid: using() for look in looks.values() for pod in look.pods}
+    found = steps_of(
+        nodes,
+        Pass(
+            memory=KnownMemory(views=seen, pods=dict.fromkeys(every, uses), read_at=read_at),
+            known=KnownEvictions(pods=looks, answers=answers or {}, protected=protected, read_at=read_at),
+            limits=EvictionLimits.model_validate(limits),
+            course=course,
+            is_systemic=is_systemic,
+            now=now,
+        ),
+        held=set(held),
+    )
+    return {every[uid].name: step for uid, step in found.items()}
+
+
+def step(node: Node, **more: Any) -> Step:
+    """Return what is decided about a pool of one node."""
+    return steps(node, **more)[node.name]

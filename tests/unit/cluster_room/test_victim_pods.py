@@ -1,0 +1,311 @@
+"""What is read of the pods of a node under memory pressure, and of budgets: from whatever comes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.cluster.disruption_budgets import BudgetLister, decode_budgets
+from winpool.cluster.errors import StreamGarbled, Unavailable
+from winpool.cluster.request import Request
+from winpool.cluster.victim_pods import decode_victims, list_victim_pods
+from winpool.pods.budgets import Budget, with_budgets
+from winpool.pods.node_pods import NodePod
+
+Object = dict[str, Any]
+GIB = 2**30
+
+
+def a_pod_object(**changes: Any) -> Object:
+    """Return a pod; ``changes`` are merged into metadata, spec or status."""
+    found: Object = {
+        "metadata": {
+            "namespace": "shop",
+            "name": "web-0",
+            "uid": "uid-web-0",
+            "labels": {"app": "web"},
+            "creationTimestamp": "2026-11-01T11:00:00Z",
+            "ownerReferences": [
+                {"kind": "Node", "name": "no-controller", "uid": "1"},
+                {"kind": "ReplicaSet", "name": "web", "uid": "2", "controller": True},
+            ],
+        },
+        "spec": {
+            "nodeName": "w1",
+            "priority": 7,
+            "terminationGracePeriodSeconds": 45,
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+        },
+        "status": {"phase": "Running"},
+    }
+    for part, fields in changes.items():
+        found[part] = found[part] | fields
+    return found
+
+
+def a_list(*items: Any, kind: str = "PodList", version: str = "v1", **metadata: Any) -> bytes:
+    told = {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "9"} | metadata}
+    return json.dumps(told | {"items": list(items)}).encode()
+
+
+def read(*items: Any, **metadata: Any) -> tuple[NodePod, ...]:
+    return decode_victims(a_list(*items, **metadata), node="w1", label="list pods of node w1")
+
+
+def one(**changes: Any) -> NodePod:
+    [pod] = read(a_pod_object(**changes))
+    return pod
+
+
+def requesting(memory: Any, **more: Any) -> Object:
+    return {"resources": {"requests": {"memory": memory}}, **more}
+
+
+def test_a_pod_is_read() -> None:
+    assert one() == NodePod(
+        namespace="shop",
+        name="web-0",
+        uid="uid-web-0",
+        labels={"app": "web"},
+        owner_kind="ReplicaSet",
+        priority=7,
+        created=datetime(2026, 11, 1, 11, tzinfo=UTC),
+        grace_seconds=45,
+        requests=GIB,
+    )
+
+
+def test_a_bare_pod_is_read_with_the_defaults_of_the_api() -> None:
+    [pod] = read({"metadata": {"namespace": "a", "name": "b", "uid": "c"}, "spec": {"nodeName": "w1"}})
+    assert pod == NodePod("a", "b", "c", grace_seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "value"),
+    [
+        ({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}, "is_static", True),
+        ({"metadata": {"ownerReferences": [{"kind": "Node", "controller": True}]}}, "is_static", True),
+        ({"metadata": {"deletionTimestamp": "2026-11-01T12:00:00Z"}}, "is_terminating", True),
+        ({"metadata": {"creationTimestamp": "soon"}}, "created", None),
+        ({"metadata": {"ownerReferences": []}}, "owner_kind", ""),
+        ({"status": {"phase": "Failed"}}, "is_finished", True),
+        ({"status": {"phase": "Unknown"}}, "is_finished", False),
+        ({"spec": {"terminationGracePeriodSeconds": 0}}, "grace_seconds", 0),
+        ({"spec": {"terminationGracePeriodSeconds": -5}}, "grace_seconds", 0),
+        ({"spec": {"priority": None}}, "priority", 0),
+        ({"spec": {"securityContext": {"windowsOptions": {"hostProcess": True}}}}, "is_host_process", True),
+    ],
+)
+def test_what_protects_a_pod_is_read(changes: Object, field: str, value: Any) -> None:
+    assert getattr(one(**changes), field) == value
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])
+def test_a_single_host_process_container_makes_the_pod_one(kind: str) -> None:
+    hosted = {"securityContext": {"windowsOptions": {"hostProcess": True}}}
+    assert one(spec={kind: [{"name": "other"}, hosted]}).is_host_process
+    assert not one(spec={kind: [{"securityContext": {"windowsOptions": {}}}]}).is_host_process
+
+
+@pytest.mark.parametrize(
+    ("spec", "gib"),
+    [
+        ({"containers": [requesting("1Gi"), requesting("2Gi")]}, 3),
+        ({"containers": [requesting("1Gi")], "initContainers": [requesting("5Gi")]}, 5),
+        (
+            {
+                "containers": [requesting("1Gi")],
+                "initContainers": [requesting("1Gi", restartPolicy="Always")],
+            },
+            2,
+        ),
+        ({"containers": [requesting("1Gi")], "resources": {"requests": {"memory": "4Gi"}}}, 4),
+        ({"containers": [requesting(GIB)]}, 1),
+        ({"containers": [requesting("lots")]}, 0),
+        ({"containers": [requesting("-3Gi")]}, 0),
+        ({"containers": [{"resources": {"limits": {"memory": "1Gi"}}}]}, 0),
+        ({"containers": None}, 0),
+    ],
+)
+def test_requests_are_those_that_the_scheduler_counts(spec: Object, gib: int) -> None:
+    assert one(spec=spec).requests == gib * GIB
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"), [("-10", -10), ("+7", 7), ("1e9", 0), ("", 0), ("9" * 5000, 0), ("٣", 0)]
+)
+def test_the_deletion_cost_is_read_and_no_text_is_an_error(text: str, cost: int) -> None:
+    found = one(metadata={"annotations": {"controller.kubernetes.io/pod-deletion-cost": text}})
+    assert found.deletion_cost == cost
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        a_pod_object(spec={"nodeName": "w2"}),
+        a_pod_object(metadata={"uid": ""}),
+        a_pod_object(metadata={"name": 7}),
+        a_pod_object(metadata={"uid": "u" * 600}),
+        {},
+        None,
+    ],
+)
+def test_a_list_with_a_pod_that_cannot_be_read_is_no_list(item: Any) -> None:
+    """It could be the pod that is looked for."""
+    with pytest.raises(StreamGarbled):
+        read(a_pod_object(), item)
+
+
+def test_half_a_list_and_an_endless_one_are_no_list() -> None:
+    with pytest.raises(StreamGarbled, match="half a list"):
+        decode_victims(a_list(**{"continue": "more"}), node="w1", label="list")
+    with pytest.raises(StreamGarbled, match="more than 1000 pods"):
+        read(*[a_pod_object()] * 1001)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"kind":"PodList"}', b"\xff", b"[" * 100_000])
+def test_what_is_no_list_is_none(body: bytes) -> None:
+    with pytest.raises(StreamGarbled):
+        decode_victims(body, node="w1", label="list")
+    with pytest.raises(StreamGarbled):
+        decode_budgets(body)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "metadata",
+                        "spec",
+                        "containers",
+                        "resources",
+                        "requests",
+                        "memory",
+                        "selector",
+                        "status",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_answer_is_an_error_of_another_kind(item: Any) -> None:
+    with contextlib.suppress(StreamGarbled):
+        read(item)
+    with contextlib.suppress(StreamGarbled):
+        decode_budgets(a_list(item, kind="PodDisruptionBudgetList", version="policy/v1"))
+
+
+async def test_the_list_is_that_of_one_node_and_comes_in_time() -> None:
+    asked: list[Request] = []
+
+    async def answer(request: Request) -> bytes:
+        asked.append(request)
+        return a_list(a_pod_object())
+
+    [pod] = await list_victim_pods(answer, "w1")
+    assert pod.uid == "uid-web-0"
+    assert "spec.nodeName%3Dw1" in asked[0].path
+
+
+async def test_an_answer_that_does_not_come_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("winpool.cluster.victim_pods.ANSWER_SECONDS", 0.0)
+
+    async def never(request: Request) -> bytes:
+        raise TimeoutError
+
+    with pytest.raises(Unavailable, match="no answer within"):
+        await list_victim_pods(never, "w1")
+
+
+# Budgets.
+
+
+def a_budget(name: str = "web", *, allowed: int = 1, **spec: Any) -> Object:
+    return {
+        "metadata": {"namespace": "shop", "name": name, "generation": 2},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}} | spec,
+        "status": {"observedGeneration": 2, "disruptionsAllowed": allowed},
+    }
+
+
+def budgets(*items: Object) -> tuple[Budget, ...]:
+    return decode_budgets(a_list(*items, kind="PodDisruptionBudgetList", version="policy/v1")).budgets
+
+
+def is_blocked(*items: Object, pod: NodePod | None = None) -> bool:
+    [found] = with_budgets([pod or one()], budgets(*items))
+    return found.is_blocked
+
+
+def expressions(*each: Object) -> Object:
+    return {"matchExpressions": list(each)}
+
+
+def test_a_budget_that_permits_no_eviction_blocks_its_pods_alone() -> None:
+    assert is_blocked(a_budget(allowed=0))
+    assert not is_blocked(a_budget(allowed=1))
+    assert not is_blocked(a_budget(allowed=0), pod=NodePod("shop", "db", "u", labels={"app": "db"}))
+    assert not is_blocked(a_budget(allowed=0), pod=NodePod("other", "web", "u", labels={"app": "web"}))
+
+
+def test_two_budgets_block_a_pod_whatever_they_permit() -> None:
+    assert is_blocked(a_budget("one"), a_budget("two"))
+
+
+def test_a_budget_whose_status_is_old_permits_nothing() -> None:
+    assert is_blocked(a_budget() | {"metadata": {"namespace": "shop", "name": "web", "generation": 3}})
+    assert is_blocked(a_budget() | {"status": None})
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_about"),
+    [
+        ({}, True),
+        (None, False),
+        ({"matchLabels": {"app": "web", "tier": "x"}}, False),
+        (expressions({"key": "app", "operator": "In", "values": ["a", "web"]}), True),
+        (expressions({"key": "app", "operator": "NotIn", "values": ["web"]}), False),
+        (expressions({"key": "tier", "operator": "NotIn", "values": ["web"]}), True),
+        (expressions({"key": "app", "operator": "Exists"}), True),
+        (expressions({"key": "app", "operator": "DoesNotExist"}), False),
+        (expressions({"key": "app", "operator": "Resembles"}), True),
+    ],
+)
+def test_the_selector_of_a_budget_is_that_of_kubernetes(selector: Object | None, is_about: bool) -> None:
+    assert is_blocked(a_budget(allowed=0, selector=selector)) is is_about
+
+
+def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
+    with pytest.raises(StreamGarbled):
+        budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
+
+
+async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
+    pages = [
+        a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **{"continue": "t"}),
+        a_list(
+            a_budget() | {"metadata": {"namespace": "other", "name": "x"}},
+            a_budget("second"),
+            kind="PodDisruptionBudgetList",
+            version="policy/v1",
+        ),
+    ]
+
+    async def answer(request: Request) -> bytes:
+        return pages.pop(0)
+
+    assert [each.name for each in await BudgetLister(answer).list({"shop"})] == ["web", "second"]

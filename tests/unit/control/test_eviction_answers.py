@@ -1,0 +1,166 @@
+"""What is remembered of evictions, and what the detectors hear of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from harness.builders import a_node
+from harness.clock import Seconds
+from harness.evicting import a_pod, listed
+from harness.virtual_time import in_virtual_time
+from winpool.cluster.errors import (
+    ApiError,
+    Conflict,
+    DisruptionBudget,
+    Forbidden,
+    Invalid,
+    NoAnswer,
+    NotFound,
+    Permission,
+    TooManyRequests,
+    Unavailable,
+)
+from winpool.cluster.writer import Writer
+from winpool.control.act.evictions import EvictionLane
+from winpool.control.evicting.answers import MOST, Answers
+from winpool.objects.acts import Eviction
+from winpool.pods.evicted import Answer
+from winpool.pods.node_pods import VictimLook
+
+HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
+WATCH = VictimLook(a_node("w1"), frozenset({"uid-hog"}))
+
+
+class Heard:
+    """Writes down what detectors are told."""
+
+    def __init__(self) -> None:
+        self.of: list[tuple[object, ...]] = []
+
+    def eviction_begun(self, node_uid: str, pod_uid: str, share: float | None) -> None:
+        self.of.append(("begun", node_uid, pod_uid, share))
+
+    def eviction_gone(self, node_uid: str, pod_uid: str) -> None:
+        self.of.append(("gone", node_uid, pod_uid))
+
+    def eviction_refused(self, node_uid: str, pod_uid: str) -> None:
+        self.of.append(("refused", node_uid, pod_uid))
+
+
+class OneAnswer(Writer):
+    """Answers every eviction alike."""
+
+    def __init__(self, error: ApiError | None) -> None:
+        self._error = error
+
+    async def evict(self, _: Eviction) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def answers(clock: Seconds, heard: Heard) -> Answers:
+    return Answers(detectors=heard, monotonic=clock)
+
+
+def told(answers: Answers) -> dict[str, Answer]:
+    return {uid: each.answer for uid, each in answers.known().items()}
+
+
+def by_rbac() -> Forbidden:
+    error = Forbidden("403", status=403)
+    error.permission = Permission("create", "pods/eviction", "", "shop", "u")
+    return error
+
+
+BEGUN = ("begun", "uid-of-w1", "uid-hog", 4.0)
+REFUSED = ("refused", "uid-of-w1", "uid-hog")
+GONE = ("gone", "uid-of-w1", "uid-hog")
+
+
+@pytest.mark.parametrize(
+    ("error", "answer", "detectors"),
+    [
+        (None, Answer.ACCEPTED, [BEGUN]),
+        (NotFound("404", status=404), Answer.GONE, [GONE]),
+        (DisruptionBudget("429", status=429), Answer.REFUSED, [REFUSED]),
+        (Forbidden("403 the status of the budget is invalid", status=403), Answer.REFUSED, [REFUSED]),
+        (Invalid("422", status=422), Answer.REFUSED, [REFUSED]),
+        (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED]),
+        (NoAnswer("no answer within 30 s"), Answer.ASKED, []),
+        (Unavailable("the connection was lost"), Answer.ASKED, []),
+        (TooManyRequests("429", status=429, retry_after=5), None, []),
+        (by_rbac(), None, []),
+        (Conflict("409", status=409), None, []),
+    ],
+    ids=str,
+)
+@in_virtual_time
+async def test_the_answers_of_the_api_server(
+    error: ApiError | None, answer: Answer | None, detectors: list[object]
+) -> None:
+    heard, time = Heard(), asyncio.get_running_loop().time
+    answers = Answers(detectors=heard, monotonic=time)
+    await EvictionLane(writer=OneAnswer(error), monotonic=time, notes=answers).run([HOG])
+    assert told(answers) == ({} if answer is None else {"uid-hog": answer})
+    assert heard.of == detectors
+
+
+def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answers) -> None:
+    answers.asked(HOG)
+    assert told(answers) == {"uid-hog": Answer.ASKED}
+
+
+def test_the_first_time_that_a_pod_is_gone_counts(answers: Answers, heard: Heard, clock: Seconds) -> None:
+    answers.gone("uid-of-w1", "uid-hog")
+    first = answers.known()["uid-hog"].at
+    clock.now += 30
+    answers.seen(WATCH, listed())
+    assert answers.known()["uid-hog"].at == first
+    assert heard.of == [GONE]
+
+
+def test_a_list_shows_that_a_pod_is_gone_or_has_ended(answers: Answers, heard: Heard) -> None:
+    answers.seen(WATCH, listed(a_pod("hog", is_finished=True, is_terminating=True)))
+    assert told(answers) == {"uid-hog": Answer.GONE}
+    assert heard.of == [GONE]
+
+
+def test_a_list_shows_that_an_earlier_process_has_evicted_a_pod(answers: Answers, heard: Heard) -> None:
+    for _ in range(2):
+        answers.seen(WATCH, listed(a_pod("hog", is_terminating=True)))
+    assert told(answers) == {"uid-hog": Answer.ACCEPTED}
+    assert heard.of == [("begun", "uid-of-w1", "uid-hog", None)]
+
+
+def test_a_list_says_nothing_of_pods_that_are_not_watched(answers: Answers, heard: Heard) -> None:
+    answers.seen(WATCH, listed(a_pod("hog"), a_pod("other", is_terminating=True)))
+    assert (told(answers), heard.of) == ({}, [])
+
+
+def test_a_refusal_counts_for_two_minutes(answers: Answers, clock: Seconds) -> None:
+    answers.refused(HOG, "429")
+    clock.now += 120
+    assert told(answers) == {"uid-hog": Answer.REFUSED}
+    clock.now += 0.1
+    assert told(answers) == {}
+
+
+def test_answers_are_bounded(answers: Answers, clock: Seconds) -> None:
+    for place in range(MOST + 10):
+        answers.gone("node", f"uid-{place}")
+    assert len(answers.known()) == MOST
+    clock.now += 3601
+    assert answers.known() == {}
+
+
+def test_detectors_hear_nothing_of_evictions_for_other_reasons(answers: Answers, heard: Heard) -> None:
+    answers.accepted(Eviction("shop", "hog", "uid-hog", "w1", "a drain"))
+    assert heard.of == []

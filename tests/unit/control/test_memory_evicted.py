@@ -1,0 +1,71 @@
+"""What the detectors of watched nodes know of evictions."""
+
+from __future__ import annotations
+
+import asyncio
+
+from harness.memory import GIB
+from harness.memory_fleet import Stage, a_watching_pool
+from harness.virtual_time import in_virtual_time
+from winpool.control.memory.evicted import EvictedPods
+from winpool.objects.pressure import Axis, Hold
+
+EVICTING = a_watching_pool(mode="Evict")
+
+
+class Node:
+    """A node above its line that is polled until the test ends."""
+
+    def __init__(self) -> None:
+        self.stage = Stage([1])
+        self.stage.machine(0).committed = lambda _: 22.0
+        self.stage.collector.want(EVICTING, self.stage.nodes)
+        self.uid = self.stage.nodes[0].uid
+        self.evicted = EvictedPods(self.stage.collector.watched, monotonic=asyncio.get_running_loop().time)
+
+    @property
+    def hold(self) -> Hold | None:
+        return self.stage.known(EVICTING).views[self.uid].axes[Axis.COMMIT].hold
+
+    async def until_right(self) -> float:
+        """Return how long it takes until an eviction is right."""
+        began = self.stage.time
+        while self.hold is not None:
+            await asyncio.sleep(1)
+            assert self.stage.time < began + 900
+        return self.stage.time - began
+
+
+@in_virtual_time
+async def test_while_a_pod_is_being_deleted_and_a_minute_after_it_no_other_eviction_is_right() -> None:
+    node = Node()
+    task = asyncio.create_task(node.stage.collector.run())
+    await node.until_right()
+    node.evicted.eviction_begun(node.uid, "hog", 4.0 * GIB)
+    assert node.hold is Hold.SETTLING
+    await asyncio.sleep(300)
+    assert node.hold is Hold.SETTLING
+    node.evicted.eviction_gone(node.uid, "hog")
+    assert 60 <= await node.until_right() <= 80
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_virtual_time
+async def test_a_refused_eviction_holds_nothing() -> None:
+    node = Node()
+    task = asyncio.create_task(node.stage.collector.run())
+    await node.until_right()
+    node.evicted.eviction_begun(node.uid, "hog", None)
+    node.evicted.eviction_refused(node.uid, "hog")
+    assert node.hold is None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_virtual_time
+async def test_a_node_that_is_not_watched_is_no_error() -> None:
+    node = Node()
+    node.evicted.eviction_begun("another", "hog", None)
+    node.evicted.eviction_gone("another", "hog")
+    assert node.hold is Hold.UNKNOWN

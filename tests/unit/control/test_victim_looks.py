@@ -1,0 +1,254 @@
+"""When the pods of nodes under memory pressure are listed, how many at once, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool
+from harness.evicting import a_pod
+from harness.virtual_time import run_virtually
+from winpool.cluster.errors import ApiError, Forbidden, Unavailable
+from winpool.control.evicting.answers import Answers
+from winpool.control.evicting.looks import VictimLooks
+from winpool.pods.budgets import Budget
+from winpool.pods.evicted import Answer
+from winpool.pods.node_pods import NodePod, VictimLook
+
+IN_FLIGHT = 16
+POOL = a_pool()
+MANY = [a_node(f"w{place:02}") for place in range(40)]
+DOWN = Unavailable("list pods of node w00: cannot connect", reason="NoConnection")
+NO = Forbidden("list poddisruptionbudgets: 403", status=403, reason="Forbidden")
+
+
+class Deaf:
+    """Detectors that keep nothing."""
+
+    def eviction_begun(self, *_: Any) -> None: ...
+
+    def eviction_gone(self, *_: Any) -> None: ...
+
+    def eviction_refused(self, *_: Any) -> None: ...
+
+
+class Stage:
+    """Lists of half a second each."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.begun = loop.time()
+        self.pods: tuple[NodePod, ...] = (a_pod("hog"),)
+        self.budgets: tuple[Budget, ...] = ()
+        self.error: Exception | None = None
+        self.budget_error: ApiError | None = None
+        self.lists: list[tuple[str, float]] = []
+        self.namespaces: list[Container[str]] = []
+        self.at_once = self.most_at_once = 0
+        self.looked: list[str] = []
+        self.answers = Answers(detectors=Deaf(), monotonic=loop.time)
+        self.looks = VictimLooks(
+            list_pods=self._list,
+            list_budgets=self._list_budgets,
+            answers=self.answers,
+            on_looked=self.looked.append,
+            now=lambda: NOON + timedelta(seconds=self.time()),
+            monotonic=loop.time,
+            protected=frozenset({"locked"}),
+        )
+
+    def time(self) -> float:
+        return round(asyncio.get_running_loop().time() - self.begun, 3)
+
+    def want(self, *names: str, watched: Sequence[str] = (), with_budgets: bool = False) -> None:
+        nodes = [node for node in MANY if node.name in names]
+        self.looks.want(
+            POOL, [VictimLook(node, frozenset(watched), with_budgets=with_budgets) for node in nodes]
+        )
+
+    async def _list(self, name: str) -> tuple[NodePod, ...]:
+        self.lists.append((name, self.time()))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.5)
+        self.at_once -= 1
+        if self.error is not None:
+            raise self.error
+        return self.pods
+
+    async def _list_budgets(self, namespaces: Container[str]) -> tuple[Budget, ...]:
+        self.namespaces.append(namespaces)
+        if self.budget_error is not None:
+            raise self.budget_error
+        return self.budgets
+
+
+def on_stage(scene: Callable[[Stage], Awaitable[None]]) -> None:
+    async def play() -> None:
+        stage = Stage()
+        task = asyncio.create_task(stage.looks.run())
+        try:
+            await scene(stage)
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    run_virtually(play())
+
+
+def test_a_list_is_made_once_and_wakes_the_pool() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want("w00")
+        await asyncio.sleep(100)
+        assert stage.lists == [("w00", 0.0)]
+        assert stage.looked == [POOL.name]
+
+    on_stage(scene)
+
+
+def test_the_age_of_a_list_counts_from_its_begin() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want("w00")
+        await asyncio.sleep(1)
+        known = stage.looks.known(POOL)
+        pods = known.pods["uid-of-w00"]
+        assert (pods.began, pods.started) == (stage.begun, NOON)
+        assert (pods.pods, pods.has_budgets) == (stage.pods, False)
+        assert known.read_at - stage.begun == 1
+        assert "locked" in known.protected
+
+    on_stage(scene)
+
+
+def test_budgets_are_listed_only_where_an_eviction_is_next_and_for_its_namespaces() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budgets = (Budget("shop", "web"),)
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        assert stage.namespaces == [{"shop"}]
+        [pod] = stage.looks.known(POOL).pods["uid-of-w00"].pods
+        assert pod.is_blocked
+
+    on_stage(scene)
+
+
+def test_sixteen_nodes_are_listed_at_once_and_no_more() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want(*(node.name for node in MANY))
+        await asyncio.sleep(2)
+        assert (len(stage.lists), stage.most_at_once) == (40, IN_FLIGHT)
+
+    on_stage(scene)
+
+
+def test_of_one_node_one_list_is_under_way_and_a_second_lies_between_two() -> None:
+    async def scene(stage: Stage) -> None:
+        for _ in range(40):
+            stage.want("w00")
+            await asyncio.sleep(0.1)
+        times = [at for _, at in stage.lists]
+        assert stage.most_at_once == 1
+        assert [later - before for before, later in pairwise(times)] == [pytest.approx(1.5)] * 2
+
+    on_stage(scene)
+
+
+def test_a_list_that_is_wanted_again_while_it_runs_is_made_again() -> None:
+    """The one that runs began before what it is wanted for."""
+
+    async def scene(stage: Stage) -> None:
+        stage.want("w00")
+        await asyncio.sleep(0.2)
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(5)
+        assert [at for _, at in stage.lists] == [0.0, 1.5]
+
+    on_stage(scene)
+
+
+def test_what_is_wanted_no_more_is_not_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.error = DOWN
+        stage.want("w00")
+        await asyncio.sleep(1)
+        stage.looks.want(POOL, [])
+        await asyncio.sleep(100)
+        assert len(stage.lists) == 1
+
+    on_stage(scene)
+
+
+def test_a_list_that_fails_is_made_again_after_longer_and_longer_pauses_and_told_once() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.error = DOWN
+        stage.want("w00")
+        await asyncio.sleep(100)
+        times = [at for _, at in stage.lists]
+        pauses = [later - before - 0.5 for before, later in pairwise(times)]
+        assert pauses == pytest.approx([1, 2, 4, 8, 16, 30, 30])
+        assert stage.looks.known(POOL).problems == {"uid-of-w00": DOWN.message}
+        assert stage.looked == [POOL.name]
+        stage.error = None
+        await asyncio.sleep(40)
+        assert stage.looks.known(POOL).problems == {}
+        assert stage.looked == [POOL.name] * 2
+
+    on_stage(scene)
+
+
+def test_one_node_that_fails_keeps_no_other_waiting() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.error = RuntimeError("a bug")
+        stage.want("w00")
+        await asyncio.sleep(10)
+        stage.error = None
+        stage.want("w00", "w01")
+        await asyncio.sleep(1)
+        assert "uid-of-w01" in stage.looks.known(POOL).pods
+
+    on_stage(scene)
+
+
+def test_a_missing_permission_is_told_until_a_list_succeeds() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_error = NO
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        known = stage.looks.known(POOL)
+        assert "403" in known.forbidden
+        assert known.pods == {}
+        stage.budget_error = None
+        await asyncio.sleep(5)
+        assert stage.looks.known(POOL).forbidden == ""
+
+    on_stage(scene)
+
+
+def test_lists_tell_what_has_become_of_watched_pods() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want("w00", watched=["uid-hog", "uid-gone"])
+        await asyncio.sleep(1)
+        answers = stage.looks.known(POOL).answers
+        assert {uid: each.answer for uid, each in answers.items()} == {"uid-gone": Answer.GONE}
+
+    on_stage(scene)
+
+
+def test_lists_are_forgotten_that_no_pass_asks_for_any_more() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.want("w00")
+        await asyncio.sleep(100)
+        stage.looks.want(POOL, [])
+        assert set(stage.looks.known(POOL).pods) == {"uid-of-w00"}
+        await asyncio.sleep(30)
+        stage.looks.want(POOL, [])
+        assert stage.looks.known(POOL).pods == {}
+
+    on_stage(scene)

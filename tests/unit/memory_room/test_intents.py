@@ -1,0 +1,300 @@
+"""What stands in ``winpool.dev/memory``: its text, and how many evictions it permits."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winpool.memory.intent_text import MAX_BYTES, read, written
+from winpool.memory.intents import (
+    MAX_INTENTS,
+    NO_INTENTS,
+    Intent,
+    Intents,
+    Unreadable,
+    begun,
+    cleared,
+    deadline,
+    next_change,
+    room_left,
+    without,
+)
+
+NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
+
+
+def an_intent(uid: str = "uid-1", *, ago: float = 0.0, **more: Any) -> Intent:
+    at = NOW - timedelta(seconds=ago)
+    defaults: dict[str, Any] = {
+        "namespace": "shop",
+        "name": f"pod-of-{uid}",
+        "at": at,
+        "until": deadline(now=at, grace_seconds=30),
+        "why": "Commit, Hard",
+    }
+    return Intent(uid=uid, **(defaults | more))
+
+
+def some(*intents: Intent) -> Intents:
+    found = NO_INTENTS
+    for each in intents:
+        found = begun(found, each)
+    return found
+
+
+def the_text(**changes: Any) -> str:
+    entry = {"pod": "shop/a", "uid": "u", "at": "2026-09-01T12:00:00Z", "until": "2026-09-01T12:02:30Z"}
+    return json.dumps({"v": 1, "evictions": [entry | changes]})
+
+
+uids = st.text("abcdef0123456789-", min_size=1, max_size=64)
+names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-.", min_size=1, max_size=253)
+seconds = st.datetimes(datetime(2000, 1, 1), datetime(2200, 1, 1)).map(  # noqa: DTZ001 - UTC is added
+    lambda moment: moment.replace(microsecond=0, tzinfo=UTC)
+)
+
+
+any_text = st.text(max_size=80)
+
+
+@st.composite
+def intents(draw: st.DrawFn, why: st.SearchStrategy[str] = any_text) -> Intents:
+    found = NO_INTENTS
+    for uid in draw(st.lists(uids, max_size=MAX_INTENTS, unique=True)):
+        at = draw(seconds)
+        until = deadline(now=at, grace_seconds=draw(st.floats(0, 1e12)))
+        found = begun(found, Intent(draw(names)[:63], draw(names), uid, at, until, draw(why)))
+    return found
+
+
+def test_the_text_of_one_eviction() -> None:
+    assert written(some(an_intent())) == (
+        '{"v":1,"evictions":[{"pod":"shop/pod-of-uid-1","uid":"uid-1","at":"2026-09-01T12:00:00Z",'
+        '"until":"2026-09-01T12:02:30Z","why":"Commit, Hard"}]}'
+    )
+
+
+def test_without_an_eviction_there_is_no_annotation() -> None:
+    assert written(NO_INTENTS) is None
+    assert read(None) == NO_INTENTS
+
+
+@given(intents(why=st.text("abc ,:", max_size=8)))
+def test_what_is_written_is_read_again(known: Intents) -> None:
+    again = read(written(known))
+    assert isinstance(again, Intents)
+    told = [(each.uid, each.at, each.until) for each in known.entries]
+    assert [(each.uid, each.at, each.until) for each in again.entries] == told
+    if len(known.entries) == 1:
+        assert again == known
+
+
+@given(intents())
+def test_the_text_is_never_too_long_and_loses_no_eviction(known: Intents) -> None:
+    text = written(known) or ""
+    assert len(text.encode()) <= MAX_BYTES
+    again = read(text or None)
+    assert isinstance(again, Intents)
+    assert {each.uid for each in again.entries} == {each.uid for each in known.entries}
+
+
+@given(intents())
+def test_the_text_of_what_was_read_is_the_same(known: Intents) -> None:
+    """Otherwise a node would be written again and again."""
+    text = written(known)
+    again = read(text)
+    assert isinstance(again, Intents)
+    assert written(again) == text
+
+
+def test_of_ten_evictions_the_latest_keeps_its_name() -> None:
+    long = "n" * 253
+    known = some(*(an_intent(f"{place:0>36}", ago=100 - place, name=long) for place in range(10)))
+    again = read(written(known))
+    assert isinstance(again, Intents)
+    assert again.entries[-1].name == long
+    assert again.entries[0].name == ""
+    assert again.entries[0].namespace == ""
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    assert isinstance(read(text), Intents | Unreadable)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=5) | st.integers(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "pod"]), inner),
+        max_leaves=8,
+    )
+)
+def test_any_json_in_the_place_of_an_eviction_is_unreadable(value: Any) -> None:
+    assert isinstance(read(json.dumps({"v": 1, "evictions": [value]})), Unreadable)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"v":2,"evictions":[]}',
+        '{"v":1,"evictions":[],"more":1}',
+        "?" * (MAX_BYTES + 1),
+        "é" * (MAX_BYTES // 2 + 1),
+        "\ud800",
+        "[" * 2000,
+        the_text(uid=""),
+        the_text(uid="u" * 65),
+        the_text(uid="a b"),
+        the_text(pod="shop"),
+        the_text(pod="/a"),
+        the_text(pod="a" * 400),
+        the_text(at="yesterday"),
+        the_text(at="2026-09-01T12:00:00"),
+        the_text(at="2026-09-01T14:00:00+02:00"),
+        the_text(at="2026-09-01T12:00:00.5Z"),
+        the_text(at="2026-09-01T12:05:00Z"),
+        the_text(until="9999-12-31T23:59:59Z"),
+        the_text(more="x"),
+        the_text(why="w" * 65),
+        json.dumps({"v": 1, "evictions": [json.loads(the_text())["evictions"][0]] * 2}),
+        json.dumps(
+            {"v": 1, "evictions": [json.loads(the_text(uid=f"u{n}"))["evictions"][0] for n in range(11)]}
+        ),
+    ],
+)
+def test_what_no_operator_writes_is_unreadable(text: str) -> None:
+    assert isinstance(read(text), Unreadable)
+
+
+def test_the_form_that_the_others_damage_is_readable() -> None:
+    assert isinstance(read(the_text()), Intents)
+
+
+def test_the_deadline_is_the_grace_period_and_two_minutes() -> None:
+    assert deadline(now=NOW, grace_seconds=30) == NOW + timedelta(seconds=150)
+
+
+@pytest.mark.parametrize("grace", [1e18, 2**63])
+def test_no_grace_period_moves_the_deadline_beyond_a_day(grace: float) -> None:
+    assert deadline(now=NOW, grace_seconds=grace) == NOW + timedelta(seconds=86_400 + 120)
+
+
+def test_evictions_count_for_a_period() -> None:
+    known = some(an_intent("a", ago=100), an_intent("b", ago=599), an_intent("c", ago=602))
+    assert room_left(known, now=NOW, period_seconds=600, most=3) == 1
+    assert next_change(known, now=NOW, period_seconds=600) == NOW + timedelta(seconds=3)
+
+
+def test_a_time_to_come_counts_nowhere() -> None:
+    known = some(*(an_intent(uid, ago=-3600) for uid in "abc"))
+    assert room_left(known, now=NOW, period_seconds=600, most=3) == 3
+    assert next_change(known, now=NOW, period_seconds=600) is None
+
+
+def test_the_clock_of_another_operator_may_be_a_little_ahead() -> None:
+    known = some(*(an_intent(uid, ago=-4) for uid in "abc"))
+    assert room_left(known, now=NOW, period_seconds=600, most=3) == 0
+
+
+def test_there_is_room_for_no_more_than_the_annotation_has() -> None:
+    known = some(*(an_intent(f"u{place}", ago=9999) for place in range(MAX_INTENTS)))
+    assert room_left(known, now=NOW, period_seconds=600, most=10) == 0
+    with pytest.raises(ValueError, match="at most 10 intents"):
+        begun(known, an_intent("one-more"))
+
+
+def test_the_same_pod_has_one_intent() -> None:
+    known = some(an_intent("a", ago=300), an_intent("b", ago=200), an_intent("a", ago=10))
+    assert [each.uid for each in known.entries] == ["b", "a"]
+
+
+def test_what_counts_or_is_not_finished_is_not_cleared() -> None:
+    known = some(
+        an_intent("recent", ago=10),
+        an_intent("old", ago=700),
+        an_intent("old-and-there", ago=700),
+        an_intent("to-come", ago=-3600),
+        an_intent("invented", ago=-90_000),
+    )
+    left = cleared(known, now=NOW, period_seconds=600, unfinished={"old-and-there"})
+    assert {each.uid for each in left.entries} == {"recent", "old-and-there", "to-come"}
+
+
+def test_a_refused_one_is_removed_and_leaves_the_others() -> None:
+    known = some(an_intent("a", ago=20), an_intent("b", ago=10))
+    assert [each.uid for each in without(known, {"b"}).entries] == ["a"]
+
+
+@given(intents(), st.sets(uids), seconds, st.integers(60, 86400))
+def test_clearing_loses_nothing_that_still_matters(
+    known: Intents, unfinished: set[str], now: datetime, period: int
+) -> None:
+    left = cleared(known, now=now, period_seconds=period, unfinished=unfinished)
+    kept = {each.uid for each in left.entries}
+    assert {each.uid for each in known.entries if each.uid in unfinished} <= kept
+    before = room_left(known, now=now, period_seconds=period, most=10)
+    assert room_left(left, now=now, period_seconds=period, most=10) >= before
+    recent = {each.uid for each in known.entries if 0 <= (now - each.at).total_seconds() <= period}
+    assert recent <= kept
+
+
+@given(
+    most=st.integers(1, 10),
+    period=st.integers(60, 3600),
+    pauses=st.lists(st.floats(0, 2000), min_size=1, max_size=60),
+    crashes=st.sets(st.integers(0, 60)),
+)
+def test_there_are_never_more_than_the_limit_in_any_period(
+    most: int, period: int, pauses: list[float], crashes: set[int]
+) -> None:
+    """However the clock runs on, and though all that a new operator knows is the annotation."""
+    text: str | None = None
+    now, made = NOW, list[datetime]()
+    for place, pause in enumerate(pauses):
+        now += timedelta(seconds=pause)
+        known = read(text)
+        assert isinstance(known, Intents)
+        known = cleared(known, now=now, period_seconds=period, unfinished=())
+        if room_left(known, now=now, period_seconds=period, most=most) == 0:
+            continue
+        uid = f"u{place}"
+        known = begun(known, an_intent(uid, at=now, until=deadline(now=now, grace_seconds=30)))
+        text = written(known)
+        if place in crashes:  # between the two writes: nothing was evicted, and nobody knows it
+            continue
+        made.append(now)
+    for last in made:
+        assert sum(0 <= (last - each).total_seconds() < period for each in made) <= most
+
+
+@given(intents(), intents(), st.data())
+def test_no_intent_is_lost_by_adding_others(known: Intents, more: Intents, data: st.DataObject) -> None:
+    for each in data.draw(st.permutations(more.entries)):
+        if known.of(each.uid) is None and len(known.entries) == MAX_INTENTS:
+            continue
+        before = {other.uid for other in known.entries}
+        known = begun(known, each)
+        assert {other.uid for other in known.entries} == before | {each.uid}
+
+
+@given(intents(), seconds, st.timedeltas(timedelta(0), timedelta(days=3650)))
+def test_shifting_all_times_changes_nothing(known: Intents, now: datetime, by: timedelta) -> None:
+    by -= timedelta(microseconds=by.microseconds)
+    shifted = Intents(
+        tuple(
+            Intent(each.namespace, each.name, each.uid, each.at + by, each.until + by, each.why)
+            for each in known.entries
+        )
+    )
+    assert room_left(shifted, now=now + by, period_seconds=600, most=5) == room_left(
+        known, now=now, period_seconds=600, most=5
+    )

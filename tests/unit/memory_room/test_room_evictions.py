@@ -1,0 +1,223 @@
+"""Evictions through ``decide``: from pressure to the intent, the eviction, and the end of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool, a_spec, edited
+from harness.evicting import (
+    READ_AT,
+    a_pod,
+    an_intent,
+    answered,
+    listed,
+    using,
+)
+from harness.evicting import a_view as a_ready_view
+from harness.house import House
+from harness.views import CALM, all_of
+from winpool.api.issues import IssueReason
+from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
+from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.decide import ROOMS, Decision
+from winpool.memory.intent_text import written
+from winpool.memory.intents import Intents
+from winpool.objects.node import Taint
+from winpool.objects.pressure import Hold, KnownMemory, NodeView
+from winpool.pods.evicted import Answer, Answered, KnownEvictions
+from winpool.pods.node_pods import NodePod
+
+UID = "uid-of-w1"
+HOG = a_pod("hog", grace_seconds=30)
+TAINT = Taint(*PRESSURE_TAINT)
+RECORD = written(Intents((an_intent("hog", ago=10),))) or ""
+LIMITS: dict[str, Any] = {"maxPressuredNodes": "100%"}
+
+
+def spec_of(mode: str | None) -> dict[str, Any] | None:
+    return None if mode is None else {"memoryPressure": {"mode": mode, "eviction": LIMITS}}
+
+
+def a_house(mode: str | None = "Evict", **changes: Any) -> House:
+    """Return a settled pool of one node."""
+    house = House(a_pool(more=spec_of(mode)), {"w1": a_node("w1")}, rooms=ROOMS)
+    house.memory = all_of(["w1"], CALM)
+    house.settle()
+    house.patches.clear()
+    return house
+
+
+def press(house: House, view: NodeView | None = None) -> None:
+    """Let the node run out of memory."""
+    found = a_ready_view() if view is None else view
+    house.memory = KnownMemory(
+        told={UID: found}, views={UID: found}, pods={UID: {HOG.uid: using()}}, read_at=READ_AT
+    )
+
+
+def listing(house: House, *pods: NodePod, **answers: Answered) -> None:
+    """Let the pods of the node be listed."""
+    house.evictions = KnownEvictions(
+        pods={UID: listed(*pods)},
+        answers={f"uid-{name}": each for name, each in answers.items()},
+        read_at=READ_AT,
+    )
+
+
+def issues(decision: Decision) -> set[str]:
+    return {each.reason for each in decision.status.issues}
+
+
+def evicted(decision: Decision) -> list[str]:
+    return [each.uid for each in decision.acts.evictions]
+
+
+def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_the_pod_is_evicted() -> None:
+    house = a_house()
+    press(house)
+    first = house.run()
+    [look] = first.victim_looks
+    assert (look.node.uid, look.with_budgets, evicted(first)) == (UID, True, [])
+    house.patches.clear()
+    house.nodes["w1"] = replace(house.nodes["w1"], taints=())
+    listing(house, HOG)
+    second = house.run()
+    [patch] = house.patches
+    assert TAINT in (patch.taints or ())
+    assert "uid-hog" in (patch.annotations[MEMORY_ANNOTATION] or "")
+    assert evicted(second) == []
+    third = house.run()
+    assert evicted(third) == ["uid-hog"]
+    assert third.acts.evictions[0].node_uid == UID
+
+
+def test_after_the_period_one_write_clears_the_record() -> None:
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, hog=answered(Answer.GONE, ago=100))
+    house.evictions = replace(house.evictions, pods={})
+    before = house.decide(now=NOON + timedelta(seconds=590))
+    assert before.patches == ()
+    assert before.look_again == NOON + timedelta(seconds=592)
+    house.settle(now=NOON + timedelta(seconds=592))
+    [patch] = house.patches
+    assert patch.annotations == {MEMORY_ANNOTATION: None}
+    assert house.decide(now=NOON + timedelta(seconds=593)).patches == ()
+
+
+@pytest.mark.parametrize("mode", ["Observe", "Signal", None])
+def test_a_pool_that_does_not_evict_withdraws_what_was_not_carried_out(mode: str | None) -> None:
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    house.edit(edited(house.pool, a_spec(more=spec_of(mode))))
+    house.settle()
+    assert MEMORY_ANNOTATION not in house.nodes["w1"].annotations
+
+
+@pytest.mark.parametrize("mode", ["Observe", "Signal", None])
+def test_and_keeps_the_record_of_what_was(mode: str | None) -> None:
+    """Otherwise an edit and its revert would permit more evictions than the limit."""
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, a_pod("hog", is_terminating=True))
+    house.edit(edited(house.pool, a_spec(more=spec_of(mode))))
+    house.settle()
+    assert house.nodes["w1"].annotations[MEMORY_ANNOTATION] == RECORD
+
+
+@pytest.mark.parametrize("mode", ["Paused", "DryRun"])
+def test_a_pool_in_which_nothing_is_written_leaves_all_as_it_is(mode: str) -> None:
+    house = a_house()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    house.edit(edited(house.pool, a_spec(mode=mode, more=spec_of("Evict"))))
+    decision = house.decide()
+    assert (decision.patches, evicted(decision)) == ((), [])
+
+
+def test_a_held_node_is_left_alone() -> None:
+    house = a_house()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD, HOLD_ANNOTATION: ""})
+    listing(house, HOG)
+    decision = house.decide()
+    assert (decision.patches, evicted(decision), decision.victim_looks) == ((), [], ())
+
+
+def test_the_record_is_removed_with_the_pool() -> None:
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    house.delete()
+    house.settle()
+    assert MEMORY_ANNOTATION not in house.nodes["w1"].annotations
+
+
+def test_a_systemic_pressure_ends_evictions() -> None:
+    house = a_house()
+    house.nodes["w2"] = a_node("w2")
+    house.settle()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    assert evicted(house.decide()) == ["uid-hog"]
+    told = {**house.memory.told, "uid-of-w2": a_ready_view()}
+    house.memory = replace(house.memory, told=told)
+    more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 1}}}
+    house.edit(edited(house.pool, a_spec(more=more)))
+    decision = house.decide()
+    assert evicted(decision) == []
+    assert IssueReason.SYSTEMIC_PRESSURE in issues(decision)
+
+
+@pytest.mark.parametrize(
+    ("pods", "text", "answers", "issue"),
+    [
+        ([replace(HOG, is_blocked=True)], None, {}, IssueReason.EVICTION_BLOCKED),
+        ([replace(HOG, owner_kind="DaemonSet")], None, {}, IssueReason.EVICTION_BLOCKED),
+        ([HOG], RECORD, {"hog": answered(Answer.REFUSED)}, IssueReason.EVICTION_BLOCKED),
+        ([HOG], "?", {}, IssueReason.EVICTION_RECORD_UNREADABLE),
+    ],
+    ids=["budget", "protected", "refused", "unreadable"],
+)
+def test_what_keeps_a_node_from_being_helped_is_told(
+    pods: list[NodePod], text: str | None, answers: dict[str, Answered], issue: IssueReason
+) -> None:
+    house = a_house()
+    press(house)
+    if text is not None:
+        house.write("w1", annotations={MEMORY_ANNOTATION: text})
+    listing(house, *pods, **answers)
+    decision = house.decide()
+    assert issue in issues(decision)
+    assert evicted(decision) == []
+
+
+def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
+    house = a_house()
+    press(house, a_ready_view(commit=Hold.SETTLING))
+    stuck = written(Intents((an_intent("hog", ago=200),))) or ""
+    house.write("w1", annotations={MEMORY_ANNOTATION: stuck})
+    listing(house, a_pod("hog", is_terminating=True))
+    assert IssueReason.EVICTION_STUCK in issues(house.decide())
+    listing(house, hog=answered(Answer.GONE, ago=61))
+    assert IssueReason.EVICTION_STUCK not in issues(house.decide())
+
+
+def test_lists_that_fail_and_a_missing_permission_are_told_while_they_are_tried_again() -> None:
+    house = a_house()
+    press(house)
+    house.evictions = KnownEvictions(
+        problems={UID: "list poddisruptionbudgets: 403"}, forbidden="no right to list", read_at=READ_AT
+    )
+    decision = house.decide()
+    assert IssueReason.POD_LIST_FAILING in issues(decision)
+    accepted = decision.status.condition("Accepted")
+    assert accepted is not None
+    assert (accepted.status, accepted.reason) == ("False", "MissingPermission")
+    assert decision.victim_looks != ()

@@ -1,0 +1,142 @@
+"""Which nodes of a pool may evict at the same time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from harness.builders import NOON
+from harness.evicting import (
+    a_hot_node,
+    a_pod,
+    a_view,
+    an_axis,
+    an_intent,
+    answered,
+    listed,
+    steps,
+)
+from winpool.memory.steps import Stage
+from winpool.memory.turns import earliest
+from winpool.objects.pressure import Axis, Hold, Level, NodeView
+from winpool.pods.evicted import Answer, Answered
+from winpool.pods.node_pods import NodePod
+
+SECOND = timedelta(seconds=1)
+
+
+def some(count: int, first: int = 0) -> list[str]:
+    return [f"w{place:02}" for place in range(first, first + count)]
+
+
+def test_of_several_nodes_one_begins_in_a_pass() -> None:
+    found = steps(*map(a_hot_node, some(3)), pods=listed(a_pod("hog")), maxNodes=3)
+    assert [found[name].stage for name in some(3)] == [Stage.BEGINNING, Stage.WAITING, Stage.WAITING]
+    assert found["w01"].again_at == NOON + 6 * SECOND
+
+
+@pytest.mark.parametrize(("ago", "stage"), [(5, Stage.WAITING), (6, Stage.BEGINNING)])
+def test_between_two_there_are_six_seconds(ago: int, stage: Stage) -> None:
+    busy = a_hot_node("w00", an_intent("a", ago=ago))
+    found = steps(
+        busy, a_hot_node("w01"), pods=listed(a_pod("a", is_terminating=True), a_pod("hog")), maxNodes=2
+    )
+    assert found["w01"].stage is stage
+
+
+def test_an_intent_from_the_future_does_not_keep_others_waiting() -> None:
+    forged = a_hot_node("w00", an_intent("a", ago=-3600))
+    found = steps(forged, a_hot_node("w01"), pods=listed(a_pod("hog")), maxNodes=1)
+    assert Stage.BEGINNING in {each.stage for each in found.values()}
+
+
+def test_there_is_one_place_at_least() -> None:
+    found = steps(a_hot_node(), pods=listed(a_pod("hog")), maxNodes="5%")
+    assert found["w1"].stage is Stage.BEGINNING
+
+
+@pytest.mark.parametrize(
+    ("pod", "answer"),
+    [
+        (a_pod("a"), None),
+        (a_pod("a", is_terminating=True), None),
+        (None, answered(Answer.GONE, ago=30)),
+    ],
+    ids=["intended", "being deleted", "settling"],
+)
+def test_a_node_with_an_eviction_that_is_not_finished_takes_the_place(
+    pod: NodePod | None, answer: Answered | None
+) -> None:
+    busy = a_hot_node("w00", an_intent("a", ago=50))
+    pods = listed(a_pod("hog"), *([pod] if pod else []))
+    answers = {"uid-a": answer} if answer else {}
+    found = steps(busy, a_hot_node("w01"), pods=pods, answers=answers, maxNodes=1)
+    assert (found["w01"].stage, found["w01"].look) == (Stage.WAITING, None)
+
+
+def test_so_does_one_of_which_it_is_not_known() -> None:
+    busy = a_hot_node("w00", an_intent("a", ago=50))
+    other = a_hot_node("w01")
+    found = steps(busy, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes=1)
+    assert found["w01"].stage is Stage.WAITING
+
+
+def test_and_one_whose_annotation_cannot_be_read() -> None:
+    found = steps(a_hot_node("w00", text="?"), a_hot_node("w01"), pods=listed(a_pod("hog")), maxNodes=1)
+    assert found["w01"].stage is Stage.WAITING
+
+
+def test_a_stuck_one_takes_no_place() -> None:
+    stuck, other = a_hot_node("w00", an_intent("a", ago=200)), a_hot_node("w01")
+    pods = {stuck.uid: listed(a_pod("a", is_terminating=True)), other.uid: listed(a_pod("hog"))}
+    found = steps(stuck, other, pods=pods, maxNodes=1)
+    assert (found["w00"].stage, found["w01"].stage) == (Stage.STUCK, Stage.BEGINNING)
+
+
+def test_a_finished_one_takes_no_place() -> None:
+    done = a_hot_node("w00", an_intent("a", ago=200))
+    found = steps(
+        done, a_hot_node("w01"), pods=listed(a_pod("hog")), answers={"uid-a": answered(Answer.GONE, ago=61)}
+    )
+    assert sum(each.stage is Stage.BEGINNING for each in found.values()) == 1
+
+
+def test_a_node_without_a_victim_gives_its_place_to_the_next() -> None:
+    blocked, other = a_hot_node("w00"), a_hot_node("w01")
+    pods = {blocked.uid: listed(a_pod("agent", owner_kind="DaemonSet")), other.uid: listed(a_pod("hog"))}
+    found = steps(blocked, other, pods=pods, maxNodes=1)
+    assert (found["w00"].stage, found["w01"].stage) == (Stage.BLOCKED, Stage.BEGINNING)
+
+
+def test_pods_are_listed_only_on_nodes_that_may_be_next() -> None:
+    found = steps(*map(a_hot_node, some(40)), maxNodes="5%")
+    assert sum(each.look is not None for each in found.values()) == 2
+
+
+def test_the_worst_node_comes_first() -> None:
+    nodes = [a_hot_node(name) for name in some(3)]
+
+    def of(level: Level, missing: float) -> NodeView:
+        calm = an_axis(Axis.PHYSICAL, hold=Hold.NO_PRESSURE, level=Level.NORMAL)
+        axis = an_axis(Axis.COMMIT, hold=None, level=level, missing=missing * 2**30)
+        return NodeView({Axis.COMMIT: axis, Axis.PHYSICAL: calm}, None, is_signalled=True, outside_pods=None)
+
+    views = {
+        nodes[0].uid: of(Level.SOFT, 3),
+        nodes[1].uid: of(Level.HARD, 1),
+        nodes[2].uid: of(Level.HARD, 2),
+    }
+    found = steps(*nodes, views=views, maxNodes=1)
+    assert [name for name, each in found.items() if each.look] == ["w02"]
+
+
+def test_the_next_moment_is_that_of_the_first_node() -> None:
+    found = steps(
+        a_hot_node("w00", an_intent("a", ago=20)),
+        a_hot_node("w01", an_intent("b", ago=40)),
+        pods=listed(a_pod("a", is_terminating=True), a_pod("b", is_terminating=True)),
+        views=a_view(commit=Hold.SETTLING),
+    )
+    assert earliest(found.values(), now=NOON) == NOON + 13 * SECOND
+    assert earliest([], now=NOON) is None
