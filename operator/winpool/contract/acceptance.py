@@ -50,7 +50,24 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
         spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows
     ):
         return Refusal(" ".join(f"{each}." for each in wrong))
+    if unknown := _unknown_data_sources(spec, snapshot.memory.data_sources):
+        return Refusal(unknown)
     return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
+
+
+def _unknown_data_sources(spec: WindowsNodePoolSpec, known: frozenset[str] | None) -> str:
+    """Say which data sources of the pool are not in the operator's settings; nothing where those are unknown."""
+    if spec.memory_pressure is None or known is None:
+        return ""
+    named = [each.prometheus.data_source for each in spec.memory_pressure.sources if each.prometheus]
+    missing = [name for name in named if name not in known]
+    if not missing:
+        return ""
+    others = f"It has {', '.join(sorted(known))}" if known else "It has none"
+    return (
+        f"spec.memoryPressure.sources: the operator's settings have no data source {', '.join(missing)}. "
+        f"{others}. Use one of those, or add it to the file of --data-sources-file."
+    )
 
 
 def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
@@ -70,6 +70,7 @@ class MemoryCollector:
     ) -> None:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
+        self._data_sources = frozenset(connections.data_sources)
         self._now = now
         self._monotonic = monotonic
         self._timer = Wake()
@@ -106,7 +107,7 @@ class MemoryCollector:
 
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
-        return self.watched.known(pool.name)
+        return replace(self.watched.known(pool.name), data_sources=self._data_sources)
 
     def snapshot(self) -> MemorySnapshot:
         """Return what is known of all nodes now, for those who read it."""
