@@ -30,22 +30,20 @@ from winpool.feed.supervisor import Feed
 from winpool.lease.clock import running_on
 from winpool.lease.keeper import LeaseLostError
 from winpool.lease.others import OtherOperator
-from winpool.sampling import connections_of
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolMetrics
-from winpool.serving import log_who_may_read, make_access
+from winpool.serving import log_who_may_read, make_access, make_memory
 from winpool.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import kopf
 
     from winpool.cluster.credentials import Connection
     from winpool.cluster.transport import Transport
     from winpool.control.memory.connections import Connections
-    from winpool.kubelet.addresses import Address
-    from winpool.kubelet.settings import SamplingSettings
+    from winpool.kubelet.exchange import Token
     from winpool.lease.seat import Seat
     from winpool.objects.node import Node
     from winpool.rooms import Room
@@ -67,19 +65,17 @@ class App:
         transport: Transport,
         tls: ServingTls | None = None,
         cluster_rows: tuple[Row, ...] = (),
-        sampling: SamplingSettings | None = None,
+        connect: Callable[[Token], Connections] | None = None,
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
         seat: Seat | None = None,
-        api_server: frozenset[tuple[Address, int]] = frozenset(),
     ) -> None:
         """Make the parts; without a ``seat`` there is no leader election.
 
-        Without ``sampling`` no memory is sampled. ``api_server`` has the addresses to which no token for
-        kubelets is sent.
+        ``connect`` returns what samples of memory come through, from the token that kubelets are shown.
+        Without it none are taken.
         """
-        self._sampling = sampling
-        self._api_server = api_server
+        self._connect = connect
         self._seat = seat or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings
@@ -87,7 +83,7 @@ class App:
         self._transport = transport
         self._stop = asyncio.Event()
         self._own = OwnTasks()
-        clock = clock or Clock()
+        self._clock = clock = clock or Clock()
         self._tls = tls
         self._access = make_access(settings, transport=transport, monotonic=clock.monotonic)
         # These report changes before the controller exists: it is made from them.
@@ -139,7 +135,19 @@ class App:
         self._take_signals()
         unready = self._telemetry.unready
         metrics = WinpoolMetrics(self._telemetry, is_ready=lambda: not unready())
-        server = Server(metrics=metrics, unready=unready, access=self._access, tls=self._tls)
+        server = Server(
+            metrics=metrics,
+            memory=make_memory(
+                settings=self._settings,
+                source=self._controller.memory,
+                seat=self._seat,
+                transport=self._transport,
+                monotonic=self._clock.monotonic,
+            ),
+            unready=unready,
+            access=self._access,
+            tls=self._tls,
+        )
         if not await self._serve(server):
             await self._shut_down([], server)
             return 1
@@ -216,14 +224,11 @@ class App:
             cluster_rows=cluster_rows,
             clock=clock,
             rooms=self._rooms,
-            connections=self._make_connections(),
+            connections=self._connect
+            and self._connect(
+                ReaderToken(self._transport, monotonic=running_on, on_problem=self._all_changed)
+            ),
         )
-
-    def _make_connections(self) -> Connections | None:
-        if self._sampling is None:
-            return None
-        token = ReaderToken(self._transport, monotonic=running_on, on_problem=self._all_changed)
-        return connections_of(self._sampling, token=token, api_server=self._api_server)
 
     def _make_telemetry(self) -> Telemetry:
         return Telemetry(

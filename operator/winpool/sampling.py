@@ -26,6 +26,7 @@ from winpool.cluster.errors import without_passwords
 from winpool.control.memory.connections import Connections
 from winpool.kubelet.addresses import AddressRules, ranges_of
 from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.limits import Intervals
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.settings import DataSource, SamplingSettings
 from winpool.kubelet.token_file import TokenFile
@@ -75,17 +76,21 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
         kubelet_context=_kubelet_context(settings, monotonic=monotonic),
         allowed_ranges=ranges_of(settings.kubelet_address_ranges or ""),
         data_sources=_data_sources(settings.data_sources_file, monotonic=monotonic),
+        intervals=Intervals(
+            base=float(settings.memory_poll_seconds), hot=float(settings.memory_hot_poll_seconds)
+        ),
     )
 
 
 def connections_of(
-    sampling: SamplingSettings, *, token: Token, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings, token: Token, *, api_server: frozenset[tuple[Address, int]]
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
         kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
         rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
         data_sources=sampling.data_sources,
+        intervals=sampling.intervals,
     )
 
 

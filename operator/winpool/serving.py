@@ -31,14 +31,16 @@ def make_access(settings: Settings, *, transport: Transport, monotonic: Callable
 
 
 def make_memory(
-    settings: Settings,
-    source: MemorySource,
     *,
+    settings: Settings,
+    source: MemorySource | None,
     seat: Seat,
     transport: Transport,
     monotonic: Callable[[], float],
-) -> Memory:
-    """Return what answers /memory with what ``source`` knows, while this process leads."""
+) -> Memory | None:
+    """Return what answers /memory with what ``source`` knows, while this process leads; None without one."""
+    if source is None:
+        return None
     return Memory(
         source,
         standby=lambda: "" if seat.leads else no_memory_here(seat.holder),

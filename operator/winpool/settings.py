@@ -160,6 +160,24 @@ class Settings(BaseSettings):
             "reports one means the operator's own machine. Default: none."
         ),
     ] = None
+    memory_poll_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=120,
+            description="Seconds between two polls of a kubelet, for pools with memoryPressure.",
+        ),
+    ] = 60
+    memory_hot_poll_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=45,
+            description="The same for nodes that are near the end of their memory. At most "
+            "--memory-poll-seconds. Above 22, no pod is evicted for samples of kubelets: an eviction needs "
+            "two samples of the last 45 seconds.",
+        ),
+    ] = 10
     data_sources_file: Annotated[
         Path | None,
         Field(
@@ -191,6 +209,14 @@ class Settings(BaseSettings):
         if insecure and info.data.get("kubelet_ca_file") is not None:
             raise PydanticCustomError("pair", "it excludes --kubelet-ca-file: set one of the two")
         return insecure
+
+    @field_validator("memory_hot_poll_seconds")
+    @classmethod
+    def _is_more_often(cls, hot: int, info: ValidationInfo) -> int:
+        """Refuse to poll nodes under pressure more rarely than others."""
+        if hot > info.data.get("memory_poll_seconds", hot):
+            raise PydanticCustomError("order", "it must be at most --memory-poll-seconds")
+        return hot
 
     @field_validator("kubelet_address_ranges")
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from winpool.app import App
@@ -17,7 +18,7 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.decide import ROOMS
 from winpool.lease.clock import make_identity
 from winpool.lease.seat import seated
-from winpool.sampling import SamplingError, addresses_of, make_sampling
+from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling
 from winpool.serve.tls import TlsFilesError
 from winpool.serving import make_tls
 from winpool.support.matrix import built_in
@@ -79,8 +80,7 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
             seat=seat,
             tls=tls,
             cluster_rows=rows,
-            sampling=sampling,
-            api_server=await addresses_of(connection.server),
+            connect=partial(connections_of, sampling, api_server=await addresses_of(connection.server)),
             rooms=rooms,
         )
         return await app.run()

@@ -46,7 +46,7 @@ from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
 from winpool.decide import ROOMS
-from winpool.objects.acts import NodePatch
+from winpool.objects.acts import ConditionsPatch, NodePatch
 from winpool.objects.node import Node
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion
@@ -229,6 +229,18 @@ class MemoryWriter(Writer):
         await cluster.carried_out("node", name)
         return written
 
+    async def apply_node_conditions(self, patch: ConditionsPatch, *, now: datetime) -> Node:
+        cluster, name = self._cluster, patch.node.name
+        await cluster.asked("conditions", name)
+        node = cluster.nodes.get(name)
+        if node is None or node.uid != patch.node.uid:
+            raise NotFound(f"patch nodes/status {name}: 404", status=404)
+        written = cluster._put_node(
+            replace(node, conditions=tuple(replace(each, since=now) for each in patch.conditions))
+        )
+        await cluster.carried_out("conditions", name)
+        return written
+
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]
     ) -> dict[str, Any]:
@@ -369,7 +381,9 @@ class MemoryOperator:
         self.memory = (
             None
             if connections is None
-            else MemoryCollector(connections, wake=self._wake, monotonic=loop.time, jitter=lambda: 0.5)
+            else MemoryCollector(
+                connections, wake=self._wake, now=cluster.now, monotonic=loop.time, jitter=lambda: 0.5
+            )
         )
         self._bare_since = BareSince(monotonic=loop.time)
         self._observer = Observer(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any, Final, Self
 
-from harness.builders import a_node, a_pool
+from harness.builders import NOON, a_node, a_pool
 from harness.memory import CEILING, GIB, MIB, RAM
 from winpool.control.memory.collector import MemoryCollector
 from winpool.control.memory.connections import Connections
@@ -261,6 +261,7 @@ class Stage:
         self.collector = MemoryCollector(
             self.fleet.connections(),
             wake=lambda pool: self.wakes.append((self.time, pool)),
+            now=lambda: NOON,
             monotonic=loop.time,
             **({} if jitter is None else {"jitter": lambda: jitter}),
         )

@@ -48,6 +48,8 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "kubelet_ca_file": ("/etc/winpool/kubelets.crt", Path("/etc/winpool/kubelets.crt")),
     "kubelet_insecure_tls": ("true", True),
     "kubelet_address_ranges": ("127.0.0.0/8, fe80::/10", "127.0.0.0/8, fe80::/10"),
+    "memory_poll_seconds": ("30", 30),
+    "memory_hot_poll_seconds": ("5", 5),
     "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),

@@ -45,6 +45,7 @@ class IssueReason(StrEnum):
     PODS_UNREADABLE = "PodsUnreadable"
     BUILD_UNKNOWN = "BuildUnknown"
     MEMORY_WARNING = "MemoryWarning"
+    MEMORY_SOURCE_FAILING = "MemorySourceFailing"
     NODES_HELD = "NodesHeld"
     NO_NODES_SELECTED = "NoNodesSelected"
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
@@ -133,6 +134,8 @@ ISSUES: Final = {
     "version of Kubernetes, or the operator cannot read what the nodes report. The operator does nothing to "
     "the nodes for it.",
     IssueReason.MEMORY_WARNING: "The nodes come close to memory pressure. Nothing is signalled on them yet.",
+    IssueReason.MEMORY_SOURCE_FAILING: "One of `memoryPressure.sources` gives no samples of the nodes. "
+    "Another one does.",
     IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "
     "writes nothing to them until the annotation is removed or the time in it has passed. If the pool is "
     "deleted, it releases them too.",

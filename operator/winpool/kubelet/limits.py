@@ -6,6 +6,7 @@ Kubelets on Windows answer slowly: 2 s where Linux takes 0.1 s, and more than a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 BASE_INTERVAL: Final = 60.0
@@ -13,6 +14,15 @@ BASE_INTERVAL: Final = 60.0
 
 HOT_INTERVAL: Final = 10.0
 """Between two polls of a hot node, so that the two samples that an eviction needs are 10 s apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """Between two polls of the same node, by the operator's settings; ``hot`` is at most ``base``."""
+
+    base: float = BASE_INTERVAL
+    hot: float = HOT_INTERVAL
+
 
 HOT_POLLS_PER_SECOND: Final = 50
 """Polls of hot nodes within any second. More hot nodes are polled less often. With connections that are kept,

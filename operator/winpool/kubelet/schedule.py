@@ -68,6 +68,7 @@ class Schedule:
     """
 
     jitter: Callable[[], float]
+    intervals: limits.Intervals = field(default_factory=limits.Intervals)
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _flights: dict[str, _Flight] = field(default_factory=dict)
     _later: Waiting = field(default_factory=Waiting)
@@ -87,7 +88,7 @@ class Schedule:
             self._keeping.forget(name)
             self._remove(name)
         added = [name for name in names if name not in self._nodes]
-        spread = min(limits.SPREAD_PER_NODE * len(added), limits.BASE_INTERVAL)
+        spread = min(limits.SPREAD_PER_NODE * len(added), self.intervals.base)
         for name in added:
             self._nodes[name] = _Node(due=now + self.jitter() * spread)
             self._queue(name)
@@ -109,7 +110,7 @@ class Schedule:
     def interval(self, name: str) -> float:
         """Return every how many seconds the node is polled while it answers."""
         node = self._nodes.get(name)
-        return limits.BASE_INTERVAL if node is None else self._tier(node)
+        return self.intervals.base if node is None else self._tier(node)
 
     def due(self, *, now: float) -> list[Poll]:
         """Return the polls to start now. Each of them is in flight until ``done``, which must follow."""
@@ -196,7 +197,7 @@ class Schedule:
 
     def _is_fast(self, node: _Node) -> bool:
         """Whether the node is polled more often than the others."""
-        return self._tier(node) < limits.BASE_INTERVAL
+        return self._tier(node) < self.intervals.base
 
     def _tier(self, node: _Node) -> float:
         """Return the interval of the node's tier.
@@ -205,9 +206,9 @@ class Schedule:
         tier for all, in which the hot nodes go first.
         """
         if not node.heat:
-            return limits.BASE_INTERVAL
+            return self.intervals.base
         stretched = len(self._hot) / limits.HOT_POLLS_PER_SECOND
-        return min(max(limits.HOT_INTERVAL, stretched), limits.BASE_INTERVAL)
+        return min(max(self.intervals.hot, stretched), self.intervals.base)
 
     def _backed_off(self, node: _Node) -> float:
         """Return the interval to the next poll.

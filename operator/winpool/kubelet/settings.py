@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from winpool.kubelet.limits import Intervals
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
@@ -27,9 +29,10 @@ class SamplingSettings:
     """What connects to kubelets and data sources.
 
     ``kubelet_context`` returns the TLS context for a new connection to a kubelet. ``allowed_ranges`` are for
-    ``AddressRules.allowed``. ``data_sources`` has each by its name.
+    ``AddressRules.allowed``. ``data_sources`` has each by its name. ``intervals`` are those between polls.
     """
 
     kubelet_context: Callable[[], ssl.SSLContext]
     allowed_ranges: tuple[Network, ...] = ()
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)

@@ -68,6 +68,11 @@ _UNKNOWN_FIX: Final = (
     "these nodes as they are, and evicts no pod there."
 )
 
+_FAILING_FIX: Final = (
+    "Correct what the message names, or remove the source from spec.memoryPressure.sources. Meanwhile the "
+    "operator uses the other sources."
+)
+
 
 def memory_findings(overview: Overview, tally: Tally, *, mode: MemoryMode) -> Iterator[Finding]:
     """Yield what is to be said of the nodes in ``tally``, for a pool in this ``mode``."""
@@ -79,6 +84,7 @@ def memory_findings(overview: Overview, tally: Tally, *, mode: MemoryMode) -> It
     others = {*overview.pressured, *overview.silent}
     yield from _warnings({name: view for name, view in tally.raised.items() if name not in others})
     yield from _unknown(overview.silent, tally.problems)
+    yield from _failing(overview.silent, tally.problems)
 
 
 def _systemic(overview: Overview) -> Finding:
@@ -143,6 +149,27 @@ def _unknown(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Fin
             nodes,
             f"The operator does not know the memory of these nodes. {cause}",
             _UNKNOWN_FIX,
+            cause=cause,
+        )
+
+
+def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the sources that give no samples of nodes of which another source does.
+
+    A cause of unknown memory is reported with that, and not twice.
+    """
+    unknown = frozenset(silent)
+    reported = {problems.get(name) for name in silent}
+    causes: dict[str, list[str]] = {}
+    for name, cause in problems.items():
+        if name not in unknown and cause not in reported:
+            causes.setdefault(cause, []).append(name)
+    for cause, nodes in causes.items():
+        yield Finding(
+            IssueReason.MEMORY_SOURCE_FAILING,
+            nodes,
+            f"A source gives no samples of the memory of these nodes. {cause}",
+            _FAILING_FIX,
             cause=cause,
         )
 

@@ -34,6 +34,7 @@ MEMORY_ISSUES: Final = (
     IssueReason.MEMORY_PRESSURE,
     IssueReason.MEMORY_WARNING,
     IssueReason.MEMORY_UNKNOWN,
+    IssueReason.MEMORY_SOURCE_FAILING,
 )
 
 

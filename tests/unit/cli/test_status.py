@@ -111,8 +111,8 @@ def test_unknown_is_not_as_it_should_be(type_: str) -> None:
 
 def test_a_condition_that_this_version_does_not_know_is_left_out() -> None:
     pool = a_pool()
-    pool["status"]["conditions"].append(a_condition("MemoryHealthy", "False", "Pressure"))
-    assert "MemoryHealthy" not in shown(pool)
+    pool["status"]["conditions"].append(a_condition("GalaxyHealthy", "False", "Pressure"))
+    assert "GalaxyHealthy" not in shown(pool)
 
 
 def test_a_sentence_that_several_conditions_share_is_shown_once() -> None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from harness.builders import NOON
 from harness.memory import GIB
 from harness.memory_fleet import (
     CALM_GIB,
@@ -250,7 +251,10 @@ async def test_a_restart_begins_with_nothing() -> None:
         await asyncio.sleep(300)
         assert commit(stage.known(EVICTING).views[uid]) is Level.HARD
     again = MemoryCollector(
-        stage.fleet.connections(), wake=lambda _: None, monotonic=asyncio.get_running_loop().time
+        stage.fleet.connections(),
+        wake=lambda _: None,
+        now=lambda: NOON,
+        monotonic=asyncio.get_running_loop().time,
     )
     again.want(EVICTING, stage.nodes)
     assert again.known(EVICTING).views[uid].level is None

@@ -21,7 +21,7 @@ WATCHED: Object = {"memoryPressure": {"mode": "Signal"}}
 
 
 class World:
-    """A pool of five nodes, and an operator with a room that has all of them watched.
+    """A pool of five nodes whose memory is watched, and an operator.
 
     ``seen`` is what each decision knew, and when.
     """
@@ -37,7 +37,7 @@ class World:
         self.cluster.put_pool({**body, "spec": {**body["spec"], **WATCHED}})
         self.seen: list[tuple[float, KnownMemory]] = []
         self.operator = MemoryOperator(
-            self.cluster, connections=self.fleet.connections(), rooms=(*ROOMS, self._watching)
+            self.cluster, connections=self.fleet.connections(), rooms=(*ROOMS, self._spying)
         )
 
     @property
@@ -50,11 +50,9 @@ class World:
         """Return how many passes there were."""
         return sum(began >= at for began, _ in self.operator.passes)
 
-    def _watching(self, snapshot: Snapshot, members: Members, mandate: Mandate) -> RoomResult:
+    def _spying(self, snapshot: Snapshot, _: Members, __: Mandate) -> RoomResult:
         self.seen.append((self.cluster.time, snapshot.memory))
-        if mandate is Mandate.RELEASE or not (snapshot.pool.spec and snapshot.pool.spec.memory_pressure):
-            return RoomResult()
-        return RoomResult(sampled=tuple(member.node for member in members.ours))
+        return RoomResult()
 
 
 @asynccontextmanager
@@ -92,7 +90,11 @@ async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
         await asyncio.sleep(3600)
         levels = [memory.told[uid].axes[Axis.COMMIT].level for when, memory in world.seen if when >= begun]
         assert [*dict.fromkeys(levels)] == [Level.WARNING, Level.SOFT, Level.HARD]
-        assert world.passes_since(begun) <= 5
+        written = [(write.kind, write.name) for write in world.cluster.writes if write.at >= begun]
+        assert written.count(("node", "w002")) == 1, "the taint, with Soft"
+        assert written.count(("conditions", "w002")) == 2, "with Soft, and with Hard"
+        wakes = 4  # Warning, Soft, what is signalled half a minute later, Hard
+        assert world.passes_since(begun) <= wakes + len(written)
 
 
 @in_virtual_time

@@ -157,10 +157,13 @@ def test_nodes_without_samples_have_one_issue_for_each_cause() -> None:
     }
 
 
-def test_a_source_that_fails_is_nothing_to_tell_while_another_one_gives_samples() -> None:
-    decision = decide(watching(problems={"w1": TIMEOUT}))
-    assert healthy(decision)[:2] == ("True", "NoPressure")
-    assert decision.status.issues == ()
+def test_a_source_that_fails_is_told_also_while_another_one_gives_samples() -> None:
+    decision = decide(watching({"w2": HARD}, problems=dict.fromkeys(("w1", "w2"), TIMEOUT)))
+    [issue] = issues(decision, IssueReason.MEMORY_SOURCE_FAILING)
+    assert issue.nodes == ("w1", "w2")
+    assert issue.message == f"A source gives no samples of the memory of these nodes. {TIMEOUT}"
+    assert not issues(decision, IssueReason.MEMORY_UNKNOWN)
+    assert healthy(decide(watching(problems={"w1": TIMEOUT})))[:2] == ("True", "NoPressure")
 
 
 @given(found=known(NAMES))

@@ -119,8 +119,8 @@ async def test_who_may_read_the_metrics_may_not_read_the_memory_by_that() -> Non
             return json.dumps({"kind": kind, "apiVersion": body["apiVersion"], "status": answer}).encode()
 
     made = make_memory(
-        Settings(metrics_auth="token"),
-        healthy(1),
+        settings=Settings(metrics_auth="token"),
+        source=healthy(1),
         seat=cast("Seat", Seated()),
         transport=cast("Transport", Server()),
         monotonic=Seconds(),
@@ -145,7 +145,11 @@ class Seated:
 async def test_an_operator_that_stands_by_names_the_one_that_leads() -> None:
     seat = Seated(leads=False, holder="winpool-7d9c-abcde_1a2b3c4d")
     made = make_memory(
-        Settings(), healthy(1), seat=cast("Seat", seat), transport=NO_TRANSPORT, monotonic=Seconds()
+        settings=Settings(),
+        source=healthy(1),
+        seat=cast("Seat", seat),
+        transport=NO_TRANSPORT,
+        monotonic=Seconds(),
     )
     async with serving(memory=made) as served:
         status, text, _ = await served.answer("/memory")

@@ -230,7 +230,9 @@ class Controller:
     def _make_collector(self, connections: Connections | None) -> MemoryCollector | None:
         if connections is None:
             return None
-        return MemoryCollector(connections, wake=self._wake_pool, monotonic=self._clock.monotonic)
+        return MemoryCollector(
+            connections, wake=self._wake_pool, now=self._clock.now, monotonic=self._clock.monotonic
+        )
 
     def _make_lanes(self) -> Lanes:
         writer, nodes, clock = self._writer, self._nodes, self._clock

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
@@ -18,13 +19,16 @@ from winpool.control.memory.source_polls import SourcePolls
 from winpool.control.memory.stats import MemoryStats
 from winpool.control.memory.wakes import Wakes
 from winpool.control.memory.watched import WatchedNodes
+from winpool.objects.memory_report import SeenNode, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from winpool.control.memory.connections import Connections
     from winpool.control.memory.figures import MemoryFigures
     from winpool.control.memory.watched_node import WatchedNode
+    from winpool.objects.memory_report import MemoryReport
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
     from winpool.objects.pressure import KnownMemory
@@ -34,6 +38,19 @@ TICK_SECONDS: Final = 1.0
 does, so the loop does not wait for that time alone."""
 
 _jitter: Final = random.SystemRandom().random
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySnapshot:
+    """What was known of all watched nodes at one moment, by both clocks."""
+
+    nodes: tuple[SeenNode, ...]
+    monotonic: float
+    now: datetime
+
+    def report(self) -> MemoryReport:
+        """Return it as a report; it takes some 20 µs for each node."""
+        return report_of(self.nodes, monotonic=self.monotonic, now=self.now)
 
 
 class MemoryCollector:
@@ -47,11 +64,13 @@ class MemoryCollector:
         connections: Connections,
         *,
         wake: Callable[[str], None],
+        now: Callable[[], datetime],
         monotonic: Callable[[], float],
         jitter: Callable[[], float] = _jitter,
     ) -> None:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
+        self._now = now
         self._monotonic = monotonic
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
@@ -88,6 +107,18 @@ class MemoryCollector:
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
         return self.watched.known(pool.name)
+
+    def snapshot(self) -> MemorySnapshot:
+        """Return what is known of all nodes now, for those who read it."""
+        now = self._monotonic()
+        return MemorySnapshot(
+            nodes=tuple(
+                SeenNode(each.node.name, each.wanted.pool, each.view_at(now), each.problem)
+                for each in self.watched
+            ),
+            monotonic=now,
+            now=self._now(),
+        )
 
     def figures(self) -> MemoryFigures:
         """Return what is counted of the watched nodes now."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
+from winpool.kubelet.limits import Intervals
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -67,8 +69,10 @@ class Connections:
 
     ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
     which addresses a token may be sent. ``data_sources`` has those of the operator's settings by their names.
+    ``intervals`` are those between polls of kubelets; Prometheus is asked no more rarely.
     """
 
     kubelets: Callable[[], KubeletReader]
     rules: AddressRules
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)

@@ -11,7 +11,6 @@ from winpool.control.memory.pod_usage import listed
 from winpool.control.memory.probes import LEAST_SECONDS, Probes
 from winpool.control.memory.readings import of_kubelet
 from winpool.kubelet.addresses import INTERNAL
-from winpool.kubelet.limits import BASE_INTERVAL
 from winpool.kubelet.outcome import PollError
 from winpool.kubelet.schedule import Schedule
 
@@ -48,7 +47,7 @@ class KubeletPolls:
         self._watched = watched
         self._stats = stats
         self._monotonic = monotonic
-        self._schedule = Schedule(jitter=jitter)
+        self._schedule = Schedule(jitter=jitter, intervals=connections.intervals)
         self._probes = Probes(monotonic=monotonic)
         self._polled: dict[str, str] = {}
         """The UIDs of the nodes that are polled, by their names."""
@@ -161,7 +160,7 @@ class KubeletPolls:
             interval=self._schedule.interval(node.name),
             capacity=node.memory.capacity,
         )
-        self._stats.note_sample(source, watched.took(sample, cold_interval=BASE_INTERVAL))
+        self._stats.note_sample(source, watched.took(sample, cold_interval=self._connections.intervals.base))
         watched.has_commit_limit = told.commit is not None
         if told.pods is not None:
             watched.pods = listed(watched.pods, told.pods, at=now)

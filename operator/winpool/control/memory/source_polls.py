@@ -63,6 +63,8 @@ class SourcePolls:
         monotonic: Callable[[], float],
     ) -> None:
         self._sources = connections.data_sources
+        self._base = min(BASE_INTERVAL, connections.intervals.base)
+        self._hot = min(HOT_INTERVAL, connections.intervals.hot)
         self._watched = watched
         self._stats = stats
         self._jitter = jitter
@@ -126,7 +128,7 @@ class SourcePolls:
         """Return the seconds to the next set: after one failure as usual, then twice as long each time."""
         is_hot = any(each.is_hot for each in self._watched.of_series(series))
         doublings = min(max(turn.failures - 1, 0), 10)  # a thousand times is beyond the limit already
-        seconds = min((HOT_INTERVAL if is_hot else BASE_INTERVAL) * (1 << doublings), LONGEST_BACKOFF)
+        seconds = min((self._hot if is_hot else self._base) * (1 << doublings), LONGEST_BACKOFF)
         return seconds * (1 + JITTER_SHARE * (2 * self._jitter() - 1))
 
     async def _samples(self, series: Series, source: DataSource) -> bool:
@@ -142,7 +144,7 @@ class SourcePolls:
         finally:
             self._stats.note_poll(name, self._monotonic() - began)
         arrived_at = self._monotonic()
-        interval = max(BASE_INTERVAL, source.scrape_interval_seconds)
+        interval = max(self._base, source.scrape_interval_seconds)
         await self._each(
             series,
             name,
