@@ -56,17 +56,17 @@ def refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
 
 
 def _unknown_data_sources(spec: WindowsNodePoolSpec, known: frozenset[str] | None) -> str:
-    """Say which data sources of the pool are not in the operator's settings; nothing where those are unknown."""
+    """Say which data sources the operator's settings lack; nothing where the settings are unknown."""
     if spec.memory_pressure is None or known is None:
         return ""
     named = [each.prometheus.data_source for each in spec.memory_pressure.sources if each.prometheus]
     missing = [name for name in named if name not in known]
     if not missing:
         return ""
-    others = f"It has {', '.join(sorted(known))}" if known else "It has none"
+    fix = f"They have {', '.join(sorted(known))}. Use one of those, or add it to" if known else "Add it to"
     return (
         f"spec.memoryPressure.sources: the operator's settings have no data source {', '.join(missing)}. "
-        f"{others}. Use one of those, or add it to the file of --data-sources-file."
+        f"{fix} the file of --data-sources-file."
     )
 
 
