@@ -63,6 +63,7 @@ check-imports: $(INSTALLED)
 test: check ## Everything: the fast half, then the alerts on promtool and the tests on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.promtool
+	@$(BIN)/python -m testbed.prometheus
 	@WINPOOL_WORLDS=10000 WINPOOL_PODS=150000 $(BIN)/pytest -q -n 2 --dist worksteal \
 	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
 	@$(BIN)/pytest -q tests/alerts
@@ -73,6 +74,7 @@ OLDEST := 1.32
 test-oldest: export WINPOOL_KUBERNETES := $(OLDEST)
 test-oldest: $(INSTALLED) ## The tests on a control plane, with the oldest supported Kubernetes
 	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.prometheus
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages

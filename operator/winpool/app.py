@@ -17,6 +17,7 @@ from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.guard import Guard
 from winpool.cluster.pool_kind import PoolKind
+from winpool.cluster.reader_token import ReaderToken
 from winpool.cluster.reflector import NodeReflector
 from winpool.control.clock import Clock
 from winpool.control.loops.controller import Controller
@@ -26,8 +27,10 @@ from winpool.decide import ROOMS
 from winpool.feed.own_tasks import OwnTasks
 from winpool.feed.registry import make_registry
 from winpool.feed.supervisor import Feed
+from winpool.lease.clock import running_on
 from winpool.lease.keeper import LeaseLostError
 from winpool.lease.others import OtherOperator
+from winpool.sampling import connections_of
 from winpool.serve.http import Server
 from winpool.serve.metrics import WinpoolMetrics
 from winpool.serving import log_who_may_read, make_access
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
     from winpool.cluster.credentials import Connection
     from winpool.cluster.transport import Transport
+    from winpool.control.memory.connections import Connections
+    from winpool.kubelet.addresses import Address
     from winpool.kubelet.settings import SamplingSettings
     from winpool.lease.seat import Seat
     from winpool.objects.node import Node
@@ -66,9 +71,15 @@ class App:
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
         seat: Seat | None = None,
+        api_server: frozenset[tuple[Address, int]] = frozenset(),
     ) -> None:
-        """Make the parts; without a ``seat`` there is no leader election."""
+        """Make the parts; without a ``seat`` there is no leader election.
+
+        Without ``sampling`` no memory is sampled. ``api_server`` has the addresses to which no token for
+        kubelets is sent.
+        """
         self._sampling = sampling
+        self._api_server = api_server
         self._seat = seat or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings
@@ -205,7 +216,14 @@ class App:
             cluster_rows=cluster_rows,
             clock=clock,
             rooms=self._rooms,
+            connections=self._make_connections(),
         )
+
+    def _make_connections(self) -> Connections | None:
+        if self._sampling is None:
+            return None
+        token = ReaderToken(self._transport, monotonic=running_on, on_problem=self._all_changed)
+        return connections_of(self._sampling, token=token, api_server=self._api_server)
 
     def _make_telemetry(self) -> Telemetry:
         return Telemetry(
@@ -222,6 +240,7 @@ class App:
             access=self._access,
             tls=self._tls,
             seat=self._seat,
+            memory=self._controller.memory,
         )
 
     def _make_registry(self) -> kopf.OperatorRegistry:

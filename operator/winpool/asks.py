@@ -26,7 +26,7 @@ def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Asses
         [
             each
             for each in nodes
-            if (each.needs_pods or each.held.wants_own_look)
+            if (each.needs_pods or (each.held.wants_own_look and not each.is_held))
             and not (
                 attempts.holds_back(each.patch) if each.patch else attempts.holds_back_some(each.node.uid)
             )
@@ -62,8 +62,15 @@ def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: It
 
 
 def look_again_at(
-    results: Iterable[RoomResult], reported: WindowsNodePoolStatus, *, now: datetime
+    results: Iterable[RoomResult],
+    reported: WindowsNodePoolStatus,
+    *,
+    hold_ends: datetime | None,
+    now: datetime,
 ) -> datetime | None:
-    """Return the next moment that a rule names. One that has passed was part of this decision."""
-    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues))
+    """Return the next moment that a rule names. One that has passed was part of this decision.
+
+    ``hold_ends`` is when the first hold of a node ends.
+    """
+    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), hold_ends)
     return min((moment for moment in moments if moment and moment > now), default=None)

@@ -15,7 +15,8 @@ from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
 from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
 from winpool.contract.room import contract
-from winpool.mandate import evictions_of, finishing, mandate_of, permitted
+from winpool.mandate import evictions_of, finishing, mandate_of, permitted, unheld
+from winpool.memory.room import memory
 from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
 from winpool.ownership.members import divide
@@ -25,7 +26,9 @@ from winpool.report.announce import Announcement, on_transition, released
 from winpool.report.assessment import assessed
 from winpool.report.deletions import deletions_of
 from winpool.report.figures import Figures, figures_of
+from winpool.report.holds import holds_end_at
 from winpool.report.lost_keys import untold_nodes
+from winpool.report.memory import cleared, overview_of
 from winpool.report.node_events import NodeEvent, about_node, of_issues
 from winpool.report.status import status
 from winpool.rooms import Mandate
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from winpool.rooms import Room, RoomResult
     from winpool.snapshot import Snapshot
 
-ROOMS: Final[tuple[Room, ...]] = (contract,)
+ROOMS: Final[tuple[Room, ...]] = (contract, memory)
 """All rooms. No two of them know each other, or name the same key of a node."""
 
 
@@ -109,10 +112,14 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     nodes = assessed(snapshot, members, results, dues)
     may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
-    acts = _acts(
-        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+    free = tuple([each for each in nodes.notable if not each.is_held])
+    acts = unheld(
+        _acts(
+            snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
+        ),
+        {each.node.name for each in nodes.notable if each.is_held},
     )
-    deletions = deletions_of(snapshot, acts.patches, nodes.notable if mandate is Mandate.ACT else ())
+    deletions = deletions_of(snapshot, acts.patches, free if mandate is Mandate.ACT else ())
     reported, found = status(
         snapshot,
         nodes,
@@ -131,7 +138,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         reported,
         acts,
         mandate=mandate,
-        is_due=may_write and any(each.patch is not None for each in nodes.notable),
+        is_due=may_write and any(each.patch is not None for each in free),
         untold=untold,
         deletes_pods=bool(deletions.on_nodes),
     )
@@ -147,14 +154,16 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         deletions=deletions,
         status=reported,
         issues=found.all,
-        pool_events=_pool_events(snapshot, reported, found.all, nodes.all, finalizers=promise.finalizers),
+        pool_events=_pool_events(
+            snapshot, reported, found.all, nodes.all, results, finalizers=promise.finalizers
+        ),
         keeps_status=keeps_status(snapshot, nodes.notable)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
         looks=looks_of(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
-        look_again=look_again_at(results, reported, now=snapshot.now),
-        figures=Figures() if pool.deleting else figures_of(nodes.all),
+        look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
+        figures=Figures() if pool.deleting else figures_of(nodes.all, overview_of(results)),
     )
 
 
@@ -208,6 +217,7 @@ def _pool_events(
     reported: WindowsNodePoolStatus,
     found: Sequence[KnownIssue],
     nodes: Sequence[Assessment],
+    results: Sequence[RoomResult],
     *,
     finalizers: tuple[str, ...] | None,
 ) -> tuple[Announcement, ...]:
@@ -230,7 +240,7 @@ def _pool_events(
             wrote=snapshot.attempts.written_generation == pool.generation,
         )
     )
-    return (*of_pool, *issues)
+    return (*of_pool, *issues, *cleared(pool, before, after, overview_of(results), nodes))
 
 
 def _with_all(status: WindowsNodePoolStatus, known: Iterable[KnownIssue]) -> WindowsNodePoolStatus:

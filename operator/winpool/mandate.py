@@ -12,7 +12,7 @@ from winpool.ownership.record import Record
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from winpool.objects.acts import Eviction
     from winpool.objects.attempts import Attempts
@@ -41,6 +41,17 @@ def permitted(acts: Acts, attempts: Attempts) -> Acts:
         patches=tuple([each for each in acts.patches if not attempts.holds_back(each)]),
         evictions=acts.evictions,
         conditions=acts.conditions,
+    )
+
+
+def unheld(acts: Acts, held: Collection[str]) -> Acts:
+    """Return ``acts`` without those on nodes that people hold, by their names."""
+    if not held:
+        return acts
+    return Acts(
+        patches=tuple([each for each in acts.patches if each.node.name not in held]),
+        evictions=tuple([each for each in acts.evictions if each.node not in held]),
+        conditions=tuple([each for each in acts.conditions if each.node.name not in held]),
     )
 
 

@@ -59,6 +59,8 @@ class Stage(Enum):
     act."""
     UNKNOWN = "unknown"
     """It is not known whether it is at its target."""
+    ON_HOLD = "on hold"
+    """A write is due, and a person holds the node (``winpool.dev/hold``). No room returns this."""
     REFUSED = "refused"
     """The API server refuses writes to it. No room returns this."""
 

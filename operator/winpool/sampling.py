@@ -12,15 +12,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from yarl import URL
 
 from winpool.api.syntax import is_pool_name
 from winpool.cluster.errors import without_passwords
-from winpool.kubelet.addresses import ranges_of
+from winpool.control.memory.connections import Connections
+from winpool.kubelet.addresses import AddressRules, ranges_of
+from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.settings import DataSource, SamplingSettings
 from winpool.kubelet.token_file import TokenFile
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from winpool.kubelet.addresses import Address
+    from winpool.kubelet.exchange import Token
     from winpool.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,6 +76,31 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
         allowed_ranges=ranges_of(settings.kubelet_address_ranges or ""),
         data_sources=_data_sources(settings.data_sources_file, monotonic=monotonic),
     )
+
+
+def connections_of(
+    sampling: SamplingSettings, *, token: Token, api_server: frozenset[tuple[Address, int]]
+) -> Connections:
+    """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
+    return Connections(
+        kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
+        rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
+        data_sources=sampling.data_sources,
+    )
+
+
+async def addresses_of(server: str) -> frozenset[tuple[Address, int]]:
+    """Return the addresses and ports of the API server at this URL, none where its name cannot be resolved.
+
+    A name can be one that only a proxy resolves. The token for kubelets is no secret to the API server, so
+    an address that is missing here costs a poll that fails, and nothing else.
+    """
+    url = URL(server)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
+    except OSError:
+        return frozenset()
+    return frozenset((ip_address(str(each[4][0])), int(each[4][1])) for each in found)
 
 
 def _kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:

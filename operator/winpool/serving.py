@@ -1,30 +1,68 @@
-"""Who may read /metrics and how, by the settings: connects ``serve`` with what asks the API server."""
+"""Who may read /metrics and /memory, by the settings: connects ``serve`` with what asks the API server."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.reviews import Reviews
 from winpool.serve.access import Access
 from winpool.serve.http import METRICS_PATH
+from winpool.serve.memory import MEMORY_PATH, Memory
 from winpool.serve.tls import ServingTls, TlsFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from winpool.cluster.transport import Transport
+    from winpool.lease.seat import Seat
+    from winpool.serve.memory import MemorySource
     from winpool.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_READERS: Final = {METRICS_PATH: "winpool-metrics-reader", MEMORY_PATH: "winpool-memory-reader"}
+"""The ClusterRoles of ``deploy`` with the right to get a path."""
+
 
 def make_access(settings: Settings, *, transport: Transport, monotonic: Callable[[], float]) -> Access | None:
     """Return what decides who may read the metrics; None where everyone may."""
+    return _access_to(METRICS_PATH, settings, transport=transport, monotonic=monotonic)
+
+
+def make_memory(
+    settings: Settings,
+    source: MemorySource,
+    *,
+    seat: Seat,
+    transport: Transport,
+    monotonic: Callable[[], float],
+) -> Memory:
+    """Return what answers /memory with what ``source`` knows, while this process leads."""
+    return Memory(
+        source,
+        standby=lambda: "" if seat.leads else no_memory_here(seat.holder),
+        access=_access_to(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
+        monotonic=monotonic,
+    )
+
+
+def no_memory_here(holder: str) -> str:
+    """Say why an operator that stands by has no memory of nodes. ``holder`` is empty where no one leads."""
+    where = f"ask {holder}, which holds" if holder else "no operator holds"
+    return (
+        "this operator stands by, and only the operator that leads reads the memory of nodes: "
+        f"{where} the Lease winpool-system/winpool"
+    )
+
+
+def _access_to(
+    path: str, settings: Settings, *, transport: Transport, monotonic: Callable[[], float]
+) -> Access | None:
     if settings.metrics_auth == "none":
         return None
-    reviews = Reviews(transport, path=METRICS_PATH, monotonic=monotonic)
-    return Access(reviews.review, monotonic=monotonic)
+    reviews = Reviews(transport, path=path, monotonic=monotonic)
+    return Access(reviews.review, path=path, role=_READERS[path], monotonic=monotonic)
 
 
 def make_tls(settings: Settings) -> ServingTls | None:

@@ -60,7 +60,8 @@ class Settings(BaseSettings):
         Field(
             description="Who may read /metrics. none: everyone who reaches the port. token: a client whose "
             "bearer token is of a user with the right to get the nonResourceURL /metrics; the operator asks "
-            "the API server (TokenReview, SubjectAccessReview)."
+            "the API server (TokenReview, SubjectAccessReview). The same holds for /memory, except that with "
+            "none only clients with a loopback address read it."
         ),
     ] = "none"
     tls_cert_file: Annotated[

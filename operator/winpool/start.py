@@ -17,7 +17,7 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.decide import ROOMS
 from winpool.lease.clock import make_identity
 from winpool.lease.seat import seated
-from winpool.sampling import SamplingError, make_sampling
+from winpool.sampling import SamplingError, addresses_of, make_sampling
 from winpool.serve.tls import TlsFilesError
 from winpool.serving import make_tls
 from winpool.support.matrix import built_in
@@ -80,6 +80,7 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
             tls=tls,
             cluster_rows=rows,
             sampling=sampling,
+            api_server=await addresses_of(connection.server),
             rooms=rooms,
         )
         return await app.run()

@@ -5,12 +5,16 @@ Both are read from the parts at each request; nothing is kept here.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, get_args
 
 from winpool.cluster.pool_kind import NOT_INSTALLED
+from winpool.control.memory.figures import CAPABILITIES, STATES
+from winpool.control.memory.stats import BUCKETS
 from winpool.control.stats import PassResult
-from winpool.serve import definitions
+from winpool.serve import definitions, sample_definitions
 from winpool.serve.access import Result
+from winpool.serve.definition import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.stats import RequestStats
     from winpool.cluster.transport import Transport
+    from winpool.control.memory.collector import MemoryCollector
+    from winpool.control.memory.stats import Durations
     from winpool.control.pod_survey.pod_pass import PodPassStats
     from winpool.control.relist.pools import Pools
     from winpool.control.relist.relister import Relister
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
     from winpool.serve.access import Access
-    from winpool.serve.definition import Definition, Labels
+    from winpool.serve.definition import Definition, Labels, Value
     from winpool.serve.tls import ServingTls
 
 SILENCE_SECONDS: Final = 90.0
@@ -58,6 +64,7 @@ class Telemetry:
         access: Access | None = None,
         tls: ServingTls | None = None,
         seat: Seat,
+        memory: MemoryCollector | None = None,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -72,6 +79,7 @@ class Telemetry:
         self._access = access
         self._tls = tls
         self._seat = seat
+        self._memory = memory
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
@@ -94,7 +102,7 @@ class Telemetry:
         """Return what the last passes have found, by the name of the pool."""
         return self._stats.figures
 
-    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
+    def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values."""
         return {
             definitions.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
@@ -115,6 +123,7 @@ class Telemetry:
             **of_access(self._access),
             **of_tls(self._tls),
             **of_lease(self._seat),
+            **of_memory(self._memory),
         }
 
 
@@ -159,6 +168,32 @@ def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, fl
         definitions.PODS_SEEN: {(): float(stats.pods)},
         definitions.LAST_POD_PASS: {(): stats.finished},
     }
+
+
+def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Labels, Value]]:
+    """Return the metrics about samples of memory; states and capabilities start at 0."""
+    if memory is None:
+        return {}
+    figures = memory.figures()
+    samples: dict[Labels, float] = {
+        (source, outcome): float(n) for (source, outcome), n in memory.stats.samples.items()
+    }
+    return {
+        sample_definitions.SAMPLES: samples,
+        sample_definitions.POLL_SECONDS: {
+            (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
+        },
+        sample_definitions.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
+        sample_definitions.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
+        sample_definitions.CAPABLE: {
+            (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
+        },
+    }
+
+
+def _distribution(taken: Durations) -> Distribution:
+    bounds = (*map(str, BUCKETS), "+Inf")
+    return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:

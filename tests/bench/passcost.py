@@ -39,6 +39,7 @@ from winpool.control.patience.writes import Patience
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.reconcile.asking import Asking
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.absences import Absences
@@ -129,9 +130,7 @@ class Parts:
                 monotonic=clock.monotonic,
             ),
             list_labelled=lambda name: list_labelled(transport, pool_name=name),
-            ask_for_nodes=self.nodes.ask_for_list,
-            ask_for_pods=self.pod_pass.ask,
-            ask_for_looks=node_looks.want,
+            asking=Asking(nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, looks=node_looks.want),
             note_figures=ControlStats().note_figures,
             clock=clock,
         )

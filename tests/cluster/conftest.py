@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.guarding import Guard
+from cluster.together import Played, Together
 from harness.faulty import through_proxy
 from harness.streams import Stage, Theatre
 from harness.world import World
@@ -73,6 +74,15 @@ def proxy(world: World) -> Iterator[FaultProxy]:
     """The way of this world's operator to the API server, which can be told to do harm."""
     with through_proxy(world) as between:
         yield between
+
+
+@pytest.fixture(scope="module")
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """The scenarios of memory pressure of one file that were chosen, all of which have begun."""
+    together: Together = request.module.together
+    chosen = {item.name for item in request.session.items if item.parent is request.node}
+    with together.playing(chosen, tmp_path_factory.mktemp("memory")) as begun:
+        yield begun
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,11 @@ class Kubelets:
     def name_of(self, name: str) -> str:
         return f"{self.nodes.prefix}-{name}"
 
+    def exporters(self, *names: str) -> dict[str, str]:
+        """Return where the exporters of these nodes listen, by the full names of the nodes."""
+        port = self.fleet.summary().exporter_port
+        return {self.name_of(name): f"{self[name][0]}:{port}" for name in names}
+
     def ask(
         self,
         name: str,
@@ -66,9 +71,7 @@ class Kubelets:
     ) -> Answer:
         """Ask a kubelet for something, trusting no CA but that of the kubelets."""
         address, port = self[name]
-        tls = ssl.create_default_context(cafile=str(self.testbed.kubelet_ca_file))
-        connection = http.client.HTTPSConnection(address, port, context=tls, timeout=timeout_seconds)
-        return _asked(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
+        return ask_kubelet(self.testbed, address, port, path, token=token, timeout_seconds=timeout_seconds)
 
     def ask_exporter(self, name: str, *, timeout_seconds: float = GUARD_SECONDS) -> Answer:
         address, _ = self[name]
@@ -95,6 +98,21 @@ class Kubelets:
         finally:
             for kind in made:
                 kubectl("delete", kind, name, "--ignore-not-found")
+
+
+def ask_kubelet(
+    testbed: Testbed,
+    address: str,
+    port: int,
+    path: str,
+    *,
+    token: str | None,
+    timeout_seconds: float = GUARD_SECONDS,
+) -> Answer:
+    """Ask a kubelet by its address, trusting no CA but that of the kubelets."""
+    tls = ssl.create_default_context(cafile=str(testbed.kubelet_ca_file))
+    connection = http.client.HTTPSConnection(address, port, context=tls, timeout=timeout_seconds)
+    return _asked(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
 
 
 def _asked(connection: http.client.HTTPConnection, path: str, headers: dict[str, str]) -> Answer:

@@ -45,6 +45,16 @@ if TYPE_CHECKING:
 DEFAULTS = {"mode": "Active"}
 """What the API server adds to a spec."""
 
+MEMORY_DEFAULTS = {"mode": "Observe", "sources": [{"type": "Kubelet"}]}
+EVICTION_DEFAULTS = {
+    "maxPodsPerNode": 3,
+    "periodSeconds": 600,
+    "maxNodes": "5%",
+    "maxPressuredNodes": "20%",
+    "minPodAgeSeconds": 120,
+}
+"""What it adds to a block that asks for memory pressure, and to the limits in it, which it adds too."""
+
 GO_MAP = re.compile(r"map\[string\]interface \{\}(\{[^}]*\})")
 
 NOISE = (
@@ -64,6 +74,10 @@ READ_BY_PEOPLE = (
     "a minor version that lost its zero",
     "a label of Kubernetes itself",
     "a label value with a slash",
+    "no headroom",
+    "shares of RAM as if they were used",
+    "a percentage of nodes with a blank",
+    "a rule of evictions about all pods",
     "a name with a dot",
     "no selector",
     "the Windows release without quotes",
@@ -204,6 +218,10 @@ def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
     full = {**DEFAULTS, **spec}
     if "reservedMemory" in spec:
         full["reservedMemory"] = {"onMismatch": "Report", **spec["reservedMemory"]}
+    if "memoryPressure" in spec:
+        pressure = spec["memoryPressure"]
+        eviction = {**EVICTION_DEFAULTS, **pressure.get("eviction", {})}
+        full["memoryPressure"] = {**MEMORY_DEFAULTS, **pressure, "eviction": eviction}
     return full
 
 
@@ -313,7 +331,7 @@ def test_the_table_of_pools_fits_into_80_columns(testbed: Testbed, server: Serve
     assert len(stored) == 16
     assert max(len(head.rstrip()), len(row.rstrip())) <= 80
     wide = testbed.kubectl("get", "wnp", stored, "-o", "wide").stdout.splitlines()[0]
-    usual, added = head.split(), ["MODE", "AVAILABLE", "SUPPORTED", "ISSUES"]
+    usual, added = head.split(), ["MODE", "AVAILABLE", "SUPPORTED", "ISSUES", "PRESSURED"]
     assert wide.split() == [*usual[:-1], *added, usual[-1]]
 
 
@@ -381,6 +399,13 @@ def test_the_api_server_takes_every_sample(testbed: Testbed) -> None:
         "spec.supportMatrix",
         "spec.supportMatrix.kubernetesVersions",
         "spec.taints.effect",
+        "spec.memoryPressure",
+        "spec.memoryPressure.sources.prometheus",
+        "spec.memoryPressure.pageFile",
+        "spec.memoryPressure.commit",
+        "spec.memoryPressure.physical",
+        "spec.memoryPressure.eviction",
+        "spec.memoryPressure.eviction.rules",
         "status",
         "status.builds",
     ],

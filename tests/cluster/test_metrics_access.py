@@ -221,7 +221,12 @@ async def test_a_right_that_is_removed_ends_with_the_permission_in_memory(
     """The same parts as in the operator, on a clock of the test."""
     clock, token = Seconds(), await asyncio.to_thread(reader.token)
     async with a_transport(world.testbed.kubeconfig("winpool")) as transport:
-        access = Access(Reviews(transport, path="/metrics", monotonic=clock).review, monotonic=clock)
+        access = Access(
+            Reviews(transport, path="/metrics", monotonic=clock).review,
+            path="/metrics",
+            role="winpool-metrics-reader",
+            monotonic=clock,
+        )
         assert await access.result(token, address="") == "permitted"
         await asyncio.to_thread(reader.unbind)
         await asyncio.to_thread(eventually, lambda: not reader.may(), what="the right is gone")
@@ -255,7 +260,12 @@ async def test_an_operator_without_the_right_to_ask_permits_no_one_and_names_the
     clock, token = Seconds(), await asyncio.to_thread(reader.token)
     kubeconfig = await asyncio.to_thread(world.testbed.user_kubeconfig, f"nobody-{world.suffix}")
     async with a_transport(kubeconfig) as transport:
-        access = Access(Reviews(transport, path="/metrics", monotonic=clock).review, monotonic=clock)
+        access = Access(
+            Reviews(transport, path="/metrics", monotonic=clock).review,
+            path="/metrics",
+            role="winpool-metrics-reader",
+            monotonic=clock,
+        )
         assert await access.result(token, address="") == "failed"
     said = [each.getMessage() for each in caplog.records]
     rule = '{apiGroups: ["authentication.k8s.io"], resources: ["tokenreviews"], verbs: ["create"]}'

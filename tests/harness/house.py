@@ -12,14 +12,15 @@ from typing import Any
 
 from harness.builders import GUARD, Nodes, a_snapshot, deleted, with_status
 from harness.clock import Seconds
-from harness.second_room import Asked, request, second
+from harness.second_room import FIRST, Asked, request, second
 from harness.writes import patched
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.control.patience.writes import Patience
-from winpool.decide import ROOMS, Decision, decide
+from winpool.decide import Decision, decide
 from winpool.objects.acts import ConditionsPatch, NodePatch
 from winpool.objects.node import Node, NodeCondition
 from winpool.objects.pool import Pool
+from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 from winpool.rooms import Room
 from winpool.snapshot import Snapshot
 
@@ -33,8 +34,9 @@ class House:
 
     pool: Pool
     nodes: Nodes
-    rooms: Sequence[Room] = (*ROOMS, second)
+    rooms: Sequence[Room] = (*FIRST, second)
     guard: str = GUARD
+    memory: KnownMemory = NOTHING_KNOWN
     clock: Seconds = field(default_factory=Seconds)
     patches: list[NodePatch] = field(default_factory=list)
     conditions: list[ConditionsPatch] = field(default_factory=list)
@@ -81,7 +83,10 @@ class House:
         """Return what a pass sees."""
         taken = a_snapshot(self.pool, self.nodes, **({"guard": self.guard} | seen))
         return replace(
-            taken, attempts=self.patience.attempts(self.nodes), written_conditions=dict(self._standing)
+            taken,
+            attempts=self.patience.attempts(self.nodes),
+            written_conditions=dict(self._standing),
+            memory=self.memory,
         )
 
     def decide(self, **seen: Any) -> Decision:

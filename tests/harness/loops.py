@@ -32,20 +32,25 @@ from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
+from winpool.control.memory.collector import MemoryCollector
+from winpool.control.memory.connections import Connections
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.pod_survey.questions import Questions
+from winpool.control.reconcile.asking import Asking
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
+from winpool.decide import ROOMS
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion
+from winpool.rooms import Room
 
 NEVER = 1e9
 """Seconds between the regular lists: what happens here has another cause."""
@@ -302,10 +307,17 @@ class _Counted:
 class MemoryOperator:
     """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news.
 
-    ``lacking_fields`` is what is known of the CRD.
+    ``lacking_fields`` is what is known of the CRD. With ``connections``, memory is sampled.
     """
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        *,
+        connections: Connections | None = None,
+        rooms: Sequence[Room] = ROOMS,
+    ) -> None:
+        self._rooms = rooms
         loop = asyncio.get_running_loop()
         self.cluster = cluster
         self.passes: list[tuple[float, str]] = []
@@ -354,6 +366,11 @@ class MemoryOperator:
             now=cluster.now,
             monotonic=loop.time,
         )
+        self.memory = (
+            None
+            if connections is None
+            else MemoryCollector(connections, wake=self._wake, monotonic=loop.time, jitter=lambda: 0.5)
+        )
         self._bare_since = BareSince(monotonic=loop.time)
         self._observer = Observer(
             pools=self.pools,
@@ -364,6 +381,7 @@ class MemoryOperator:
             looks=self.node_looks,
             bare_since=self._bare_since,
             lacking_fields=lambda: self.lacking_fields,
+            memory_of=None if self.memory is None else self.memory.known,
             now=cluster.now,
         )
         self._relister = Relister(
@@ -397,7 +415,8 @@ class MemoryOperator:
         """List everything, begin to watch and to act."""
         self.list_nodes()
         self.cluster.listeners.append(self)
-        for work in (self._relister.run(), self.pod_pass.run(), self.node_looks.run()):
+        sampling = [] if self.memory is None else [self.memory.run()]
+        for work in (self._relister.run(), self.pod_pass.run(), self.node_looks.run(), *sampling):
             self._tasks.append(self._create_task(work, "loop"))
 
     async def stop(self) -> None:
@@ -440,9 +459,13 @@ class MemoryOperator:
             recorder=cast(EventRecorder, self._told),
             relister=self._relister,
             list_labelled=self._list_labelled,
-            ask_for_nodes=lambda: self._soon(self.list_nodes),
-            ask_for_pods=self.pod_pass.ask,
-            ask_for_looks=self.node_looks.want,
+            asking=Asking(
+                nodes=lambda: self._soon(self.list_nodes),
+                pods=self.pod_pass.ask,
+                looks=self.node_looks.want,
+                samples=None if self.memory is None else self.memory.want,
+            ),
+            rooms=self._rooms,
             note_figures=lambda *_: None,
             clock=self._clock,
         )
@@ -502,6 +525,8 @@ class MemoryOperator:
             self._relister.doubted()
 
     def _pool_changed(self, name: str, *, for_rivals: bool) -> None:
+        if self.memory is not None and self.pools.get(name) is None:
+            self.memory.forget(name)
         if self._loops:
             self._dispatcher.pool_changed(name, for_rivals=for_rivals)
 

@@ -27,15 +27,17 @@ from winpool.api.keys import (
     UPGRADE_STATE_LABEL,
 )
 from winpool.api.syntax import NO_SCHEDULE
-from winpool.decide import ROOMS
+from winpool.contract.room import contract
 from winpool.objects.acts import Eviction
 from winpool.objects.node import NodeCondition
 from winpool.ownership.goals import LEAVE, Goals
 from winpool.ownership.members import Members
-from winpool.rooms import NOTHING_WANTED, Finding, Mandate, Progress, RoomResult, Stage
+from winpool.rooms import NOTHING_WANTED, Finding, Mandate, Progress, Room, RoomResult, Stage
 from winpool.settings import Settings
 from winpool.snapshot import Snapshot
 
+FIRST: Final[tuple[Room, ...]] = (contract,)
+"""The rooms beside it: not that of memory, which sets the same taint and condition."""
 BORROWED: Final = "karpenter.sh/do-not-disrupt"
 TAINT: Final = (MEMORY_PRESSURE_TAINT, NO_SCHEDULE)
 CONDITION: Final = "WindowsMemoryPressure"
@@ -155,7 +157,7 @@ def main() -> int:
     """Run the operator with this room; return the exit code."""
     settings = Settings()
     logs.configure(settings)
-    return asyncio.run(start.run(settings, rooms=(*ROOMS, second)))
+    return asyncio.run(start.run(settings, rooms=(*FIRST, second)))
 
 
 if __name__ == "__main__":

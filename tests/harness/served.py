@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from winpool.serve.access import Access
 from winpool.serve.exposition import Source
 from winpool.serve.http import Server
+from winpool.serve.memory import Memory
 from winpool.serve.tls import ServingTls
 
 HOST = "127.0.0.1"
@@ -75,11 +76,18 @@ async def serving(
     metrics: Source | None = None,
     *,
     access: Access | None = None,
+    memory: Memory | None = None,
     tls: ServingTls | None = None,
     health_port: int | None = None,
 ) -> AsyncIterator[Served]:
     collector = Counting()
-    server = Server(metrics=metrics or collector, unready=lambda: collector.unready, access=access, tls=tls)
+    server = Server(
+        metrics=metrics or collector,
+        unready=lambda: collector.unready,
+        access=access,
+        memory=memory,
+        tls=tls,
+    )
     port = await server.start(host=HOST, port=0, health_port=health_port)
     try:
         async with asyncio.timeout(GUARD_SECONDS):

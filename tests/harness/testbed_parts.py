@@ -15,4 +15,5 @@ PORTS: Final = Ports(
     scheduler=20004,
     kubelets=20005,
     exporters=20006,
+    prometheus=20007,
 )

@@ -57,12 +57,14 @@ class World:
         samples: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         taints: Sequence[str] = (),
+        extra: Sequence[str] = (),
     ) -> list[str]:
         """Bring up simulated nodes with the run label, wait until all are Ready, return their names.
 
         ``samples`` (winsim's names for them) are real nodes that the Windows nodes are copies of, in turn; of
         these there is one for each then, else twelve, if ``windows`` does not say. ``labels`` are further
-        ones; ``taints`` (key=value:Effect) are those the kubelets register with.
+        ones; ``taints`` (key=value:Effect) are those the kubelets register with. ``extra`` are further
+        arguments of winsim.
         """
         if windows is None:
             windows = len(samples) or 12
@@ -73,7 +75,7 @@ class World:
         arguments += [f"--windows-sample={sample}" for sample in samples]
         log = self.directory / f"winsim-{prefix}.log"
         command = self.testbed.winsim_command(
-            windows=windows, linux=linux, extra=(f"--prefix={prefix}", "--delete-on-exit", *arguments)
+            windows=windows, linux=linux, extra=(f"--prefix={prefix}", "--delete-on-exit", *arguments, *extra)
         )
         python = [sys.executable, "-m", "testbed.winsim"]
         assert command[: len(python)] == python

@@ -149,6 +149,11 @@ class Testbed:
         return self._state.ports.etcd_url
 
     @property
+    def prometheus_url(self) -> str:
+        """Where ``testbed.prometheus_server`` listens while a test runs it, plain HTTP on loopback."""
+        return self._state.ports.prometheus_url
+
+    @property
     def supervisor_pid(self) -> int:
         """The process that all components die with."""
         return self._state.pid
@@ -239,9 +244,16 @@ class Testbed:
         """Return all components and how they are."""
         return self._control.status().components
 
-    def run(self, name: str, argv: Sequence[str]) -> Component:
-        """Start a further process under the supervisor; it ends with the testbed."""
-        self._control.ask(Request(do="run", component=name, argv=tuple(argv)))
+    def run(self, name: str, argv: Sequence[str], *, health_url: str | None = None) -> Component:
+        """Start a further process under the supervisor; it ends with the testbed.
+
+        Args:
+            name: of the component, and of its log.
+            argv: its command line.
+            health_url: answers 200 once it is ready; None: it is, as soon as it runs.
+
+        """
+        self._control.ask(Request(do="run", component=name, argv=tuple(argv), health_url=health_url))
         return self.component(name)
 
     def winsim_command(self, *, windows: int = 0, linux: int = 0, extra: Sequence[str] = ()) -> list[str]:

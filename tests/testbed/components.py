@@ -49,6 +49,7 @@ class Ports(BaseModel):
     scheduler: int
     kubelets: int  # of all simulated Windows nodes, each at an address of its own
     exporters: int
+    prometheus: int
 
     @property
     def server(self) -> str:
@@ -59,6 +60,11 @@ class Ports(BaseModel):
     def etcd_url(self) -> str:
         """URL of etcd for its clients."""
         return f"http://{LOOPBACK}:{self.etcd}"
+
+    @property
+    def prometheus_url(self) -> str:
+        """URL of Prometheus, where a test runs one."""
+        return f"http://{LOOPBACK}:{self.prometheus}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ class Request(BaseModel):
     component: str = ""
     signal: int = 0
     argv: tuple[str, ...] = ()
+    health_url: str | None = None
     lifetime_seconds: float | None = Field(default=None, gt=0)
 
 

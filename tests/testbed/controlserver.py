@@ -79,7 +79,9 @@ class ControlServer:
             "shutdown": self._supervisor.stop.set,
             "token": lambda: self._renewal.renew_now(lifetime_seconds=request.lifetime_seconds),
             "start": lambda: self._child(request).start(),
-            "run": lambda: self._supervisor.add(Command(name=request.component, argv=request.argv)),
+            "run": lambda: self._supervisor.add(
+                Command(name=request.component, argv=request.argv, health_url=request.health_url)
+            ),
             "status": lambda: None,
         }
         if request.do == "signal":

@@ -73,6 +73,11 @@ class Layout:
         return self.root / "etcd"
 
     @property
+    def prometheus(self) -> Path:
+        """Configuration and data of Prometheus, while a test runs one."""
+        return self.root / "prometheus"
+
+    @property
     def audit_policy(self) -> Path:
         """The audit policy the API server was started with."""
         return self.root / "audit-policy.yaml"
@@ -134,7 +139,9 @@ class Layout:
 
     def clear(self) -> None:
         """Remove what an earlier testbed left here; call it with the lock held."""
-        for directory in (self.pki, self.kubeconfigs, self.logs, self.bin, self.kubectl_cache, self.etcd):
+        for directory in (
+            self.pki, self.kubeconfigs, self.logs, self.bin, self.kubectl_cache, self.etcd, self.prometheus
+        ):  # fmt: skip
             shutil.rmtree(directory, ignore_errors=True)
         for file in (self.token, self.socket, self.fleet_socket, self.roster, self.audit_policy):
             file.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ FIRST_PORT: Final = 20000
 LAST_PORT: Final = 32000
 """Linux hands out ports from 32768 on for outgoing connections."""
 BLOCK: Final = 8
-"""Ports in a block; seven are used."""
+"""Ports in a block; all are used."""
 
 
 @dataclass(frozen=True, slots=True)

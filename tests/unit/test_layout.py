@@ -21,8 +21,8 @@ ENGINES = ("kopf", "aiohttp", "kubernetes")
 MAX_LINES = 300
 
 PURE_OF_KUBELET = (
-    *("addresses", "amounts", "configz", "exporter", "freshness", "keeping", "limits", "outcome", "samples"),
-    *("schedule", "summary", "vectors", "waiting"),
+    *("addresses", "amounts", "configz", "exporter", "keeping", "limits", "outcome", "samples", "schedule"),
+    *("summary", "vectors", "waiting"),
 )
 
 MODULES = sorted(ROOM.rglob("*.py"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, Nodes, a_node, a_pool, a_spec, a_taint, edited, record_on
 from harness.house import PASSES, House
-from harness.second_room import BORROWED, CONDITION, TAINT, second
+from harness.second_room import BORROWED, CONDITION, FIRST, TAINT, second
 from harness.strategies import FOREIGN_VALUES, nodes, pools, specs
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
@@ -26,7 +26,7 @@ from winpool.api.keys import (
     UPGRADE_STATE_LABEL,
 )
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
-from winpool.decide import ROOMS, Decision
+from winpool.decide import Decision
 from winpool.objects.acts import Eviction, NodePatch
 from winpool.objects.node import Node, NodeCondition, Taint
 from winpool.ownership.goals import Goals, RoomsDisagreeError
@@ -303,7 +303,7 @@ def test_what_a_room_has_left_is_taken_off_when_there_is_no_such_room_any_more()
     before = dict(house.nodes)
     house.ask("w1", **ALL, condition="True")
     house.settle()
-    house.rooms = ROOMS
+    house.rooms = FIRST
     house.restart()
     house.settle()
     assert without_request(house) == before
@@ -388,7 +388,7 @@ def test_what_was_begun_is_neither_gone_on_with_nor_taken_back_while_paused() ->
 
 def test_a_room_that_finishes_goes_on_while_the_keys_of_the_contract_stay_as_they_are() -> None:
     house = a_house()
-    house.rooms = (*ROOMS, finishing)
+    house.rooms = (*FIRST, finishing)
     house.ask("w1", **ALL)
     house.settle()
     house.write("w1", labels={"team": "theirs"})
@@ -410,7 +410,7 @@ def test_a_room_that_finishes_goes_on_while_the_keys_of_the_contract_stay_as_the
 
 def test_a_room_that_finishes_may_lift_its_own_cordon_too() -> None:
     house = a_house()
-    house.rooms = (*ROOMS, finishing)
+    house.rooms = (*FIRST, finishing)
     house.ask("w1", **ALL)
     house.settle()
     house.ask("w1", state="Validating")
@@ -439,7 +439,7 @@ TOO_MUCH: Final = a_spec(
 
 def test_a_room_finishes_also_under_a_refused_spec_that_asks_for_new_keys() -> None:
     house = a_house()
-    house.rooms = (*ROOMS, finishing)
+    house.rooms = (*FIRST, finishing)
     house.ask("w1", **ALL)
     house.settle()
     house.edit(edited(house.pool, TOO_MUCH))
@@ -453,7 +453,7 @@ def test_a_room_finishes_also_under_a_refused_spec_that_asks_for_new_keys() -> N
 
 def test_no_new_node_is_claimed_by_a_room_that_finishes() -> None:
     house = a_house()
-    house.rooms = (*ROOMS, finishing)
+    house.rooms = (*FIRST, finishing)
     house.nodes["new"] = a_node("new")
     house.ask("new", state="Upgrading")
     stood = house.nodes["new"]
@@ -513,7 +513,7 @@ def test_people_are_told_of_a_cordon_and_an_annotation_that_are_left_alone() -> 
 )
 def test_two_rooms_that_name_one_key_are_a_bug(wanted: dict[str, Any]) -> None:
     house = a_house()
-    house.rooms = (*ROOMS, second, also(**wanted))
+    house.rooms = (*FIRST, second, also(**wanted))
     house.ask("w1", **ALL, condition="True")
     with pytest.raises(RoomsDisagreeError):
         house.decide()
@@ -534,7 +534,7 @@ def test_two_rooms_that_name_one_key_are_a_bug(wanted: dict[str, Any]) -> None:
 )
 def test_a_key_that_is_not_in_the_table_is_a_bug(wanted: dict[str, Any]) -> None:
     house = a_house()
-    house.rooms = (*ROOMS, also(**wanted))
+    house.rooms = (*FIRST, also(**wanted))
     with pytest.raises(RoomsDisagreeError):
         house.decide()
 
@@ -673,7 +673,7 @@ def test_another_transition_goes_at_once_while_a_neighbour_is_paced() -> None:
 def test_evictions_are_asked_for_each_pod_once_whoever_wants_it() -> None:
     house = a_house()
     house.ask("w1", state="Draining", evict=(*PODS, PODS[0]))
-    house.rooms = (*ROOMS, second, lambda *given: RoomResult(evictions=second(*given).evictions))
+    house.rooms = (*FIRST, second, lambda *given: RoomResult(evictions=second(*given).evictions))
     acts = house.decide().acts
     assert [(each.full_name, each.uid, each.node) for each in acts.evictions] == [
         ("default/web", "uid-1", "w1"),
@@ -798,7 +798,7 @@ def test_any_sequence_of_wishes_and_then_release_gives_the_node_as_it_was(
         assert not house.decide().patches
         assert not house.decide().acts.conditions
     if ends_with_the_room:
-        house.rooms = ROOMS
+        house.rooms = FIRST
         house.restart()
     house.delete()
     house.settle()

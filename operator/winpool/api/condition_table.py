@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.api.conditions import ConditionKind, ConditionType, Meaning, Polarity, Reason
+from winpool.api.health_conditions import MEMORY_HEALTHY, OS_SUPPORTED
 from winpool.api.states import STATES
 
 CONDITIONS: Final = (
@@ -125,6 +126,11 @@ CONDITIONS: Final = (
             ),
             Meaning(
                 "False",
+                Reason.NODES_HELD,
+                "Someone holds the nodes that are left with the annotation winpool.dev/hold.",
+            ),
+            Meaning(
+                "False",
                 Reason.WAITING_FOR_ACTOR,
                 "All labels and taints are on the nodes, but some nodes run another release or an older "
                 "revision than `os` asks for. The operator does not replace or patch machines. See the "
@@ -132,67 +138,8 @@ CONDITIONS: Final = (
             ),
         ),
     ),
-    ConditionKind(
-        ConditionType.OS_SUPPORTED,
-        Polarity.GOOD,
-        "Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a "
-        "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst one "
-        "counts.",
-        (
-            Meaning("True", Reason.NODES_SUPPORTED, "Every node is supported."),
-            Meaning(
-                "True",
-                Reason.BUILD_WARNED,
-                "Every node is supported, some with a warning. See the issue BuildWarned.",
-            ),
-            Meaning("True", Reason.SUPPORT_ENDING, "Support for a build that nodes run ends within 90 days."),
-            Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is unsupported."),
-            Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
-            Meaning(
-                "Unknown",
-                Reason.BUILD_UNKNOWN,
-                "The support matrix does not know a build that nodes run or this version of Kubernetes, or "
-                "what a node reports cannot be read.",
-            ),
-            Meaning(
-                "Unknown",
-                Reason.OWNER_UNKNOWN,
-                "The ownership record on the nodes that match names a pool that the operator does not know.",
-            ),
-            Meaning(
-                "Unknown",
-                Reason.SPEC_REJECTED,
-                "The spec is not accepted, so the operator judges no nodes by it.",
-            ),
-            Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
-            Meaning(
-                "False",
-                Reason.BUILD_UNSUPPORTED,
-                "Nodes run a build that the support matrix does not allow under this version of Kubernetes, "
-                "or denies.",
-            ),
-            Meaning(
-                "False",
-                Reason.SUPPORT_ENDED,
-                "The last day of support for a build that nodes run has passed.",
-            ),
-            Meaning(
-                "False",
-                Reason.REVISION_BELOW_FLOOR,
-                "Nodes run a revision below the highest of `os.minRevision` and the support matrix's floors.",
-            ),
-            Meaning(
-                "False",
-                Reason.VERSION_SKEW,
-                "Nodes run a kubelet that is newer than the control plane, or older than it may be.",
-            ),
-            Meaning(
-                "False",
-                Reason.RUNTIME_TOO_OLD,
-                "Nodes run a container runtime that is too old for their kubelet.",
-            ),
-        ),
-    ),
+    OS_SUPPORTED,
+    MEMORY_HEALTHY,
     ConditionKind(
         ConditionType.RECONCILING,
         Polarity.BUSY,

@@ -13,13 +13,17 @@ from typing import Final
 
 
 class ConditionType(StrEnum):
-    """The types of condition that every pool carries from the first look on."""
+    """The types of condition of a pool. It has all of them from the first look on, but for MemoryHealthy.
+
+    MemoryHealthy is there where the spec has ``memoryPressure``.
+    """
 
     READY = "Ready"
     ACCEPTED = "Accepted"
     AVAILABLE = "Available"
     NODES_UP_TO_DATE = "NodesUpToDate"
     OS_SUPPORTED = "OSSupported"
+    MEMORY_HEALTHY = "MemoryHealthy"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
     PAUSED = "Paused"
@@ -37,8 +41,11 @@ class Reason(StrEnum):
     MEMORY_MISMATCH = "MemoryMismatch"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
+    NODES_HELD = "NodesHeld"
     NODES_SUPPORTED = "NodesSupported"
+    NODES_UNDER_PRESSURE = "NodesUnderPressure"
     NO_NODES_SELECTED = "NoNodesSelected"
+    NO_PRESSURE = "NoPressure"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
     NOT_STALLED = "NotStalled"
@@ -53,10 +60,12 @@ class Reason(StrEnum):
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
     RUNTIME_TOO_OLD = "RuntimeTooOld"
+    SAMPLES_MISSING = "SamplesMissing"
     SETTLED = "Settled"
     SPEC_REJECTED = "SpecRejected"
     SUPPORT_ENDED = "SupportEnded"
     SUPPORT_ENDING = "SupportEnding"
+    SYSTEMIC_PRESSURE = "SystemicPressure"
     TAINTS_HELD = "TaintsHeld"
     TOO_FEW_NODES_READY = "TooFewNodesReady"
     UPGRADE_DUE = "UpgradeDue"

@@ -160,6 +160,27 @@ _TABLE: Final = (
         "The kubelet reserves a different amount of memory than `reservedMemory` declares.",
     ),
     EventKind(
+        EventReason.MEMORY_PRESSURE_DETECTED,
+        "WatchMemory",
+        EventType.WARNING,
+        Regarding.NODE,
+        "A node is under memory pressure. The event has the numbers, and what to do.",
+    ),
+    EventKind(
+        EventReason.MEMORY_PRESSURE_CLEARED,
+        "WatchMemory",
+        EventType.NORMAL,
+        Regarding.NODE,
+        "A node is no longer under memory pressure.",
+    ),
+    EventKind(
+        EventReason.UNATTRIBUTED_MEMORY,
+        "WatchMemory",
+        EventType.WARNING,
+        Regarding.NODE,
+        "A node is under memory pressure, and the memory does not belong to pods. Recycle the node.",
+    ),
+    EventKind(
         EventReason.NODE_VALIDATED,
         "ValidateNode",
         EventType.NORMAL,

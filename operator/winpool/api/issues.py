@@ -17,6 +17,9 @@ class IssueReason(StrEnum):
     INTOLERANT_PODS = "IntolerantPods"
     VALIDATION_TIMED_OUT = "ValidationTimedOut"
     POD_LIST_FAILING = "PodListFailing"
+    SYSTEMIC_PRESSURE = "SystemicPressure"
+    UNATTRIBUTED_MEMORY = "UnattributedMemory"
+    MEMORY_PRESSURE = "MemoryPressure"
     FOREIGN_TAINT_CONFLICT = "ForeignTaintConflict"
     OWNER_UNKNOWN = "OwnerUnknown"
     KEYS_LEFT_ALONE = "KeysLeftAlone"
@@ -31,12 +34,15 @@ class IssueReason(StrEnum):
     OS_VERSION_UNKNOWN = "OSVersionUnknown"
     OS_VERSION_MISMATCH = "OSVersionMismatch"
     OS_REVISION_BEHIND = "OSRevisionBehind"
+    MEMORY_UNKNOWN = "MemoryUnknown"
     RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"
     RESERVED_MEMORY_MISMATCH = "ReservedMemoryMismatch"
     MISPLACED_PODS = "MisplacedPods"
     INTOLERANT_NODE_AGENTS = "IntolerantNodeAgents"
     PODS_UNREADABLE = "PodsUnreadable"
     BUILD_UNKNOWN = "BuildUnknown"
+    MEMORY_WARNING = "MemoryWarning"
+    NODES_HELD = "NodesHeld"
     NO_NODES_SELECTED = "NoNodesSelected"
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
     SUPPORT_ENDING = "SupportEnding"
@@ -66,6 +72,14 @@ ISSUES: Final = {
     "taints until they do.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods. "
     "It tries again after at most 30 seconds.",
+    IssueReason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "
+    "`memoryPressure.eviction.maxPressuredNodes` allows. The operator evicts no pod meanwhile, since that "
+    "would only move the pressure to other nodes.",
+    IssueReason.UNATTRIBUTED_MEMORY: "The nodes are under memory pressure, and the memory does not belong to "
+    "pods. Evicting pods does not help. Drain the nodes, then restart or replace the machines.",
+    IssueReason.MEMORY_PRESSURE: "The nodes are under memory pressure: they can commit hardly any more "
+    "memory, or are short of RAM and page. One issue for each axis and level, with the numbers of the worst "
+    "node at the moment when the level of a node last changed.",
     IssueReason.FOREIGN_TAINT_CONFLICT: "Someone repeatedly undoes what the pool sets on the nodes. The "
     "operator repaired each three times within ten minutes, and now repairs it at growing intervals.",
     IssueReason.OWNER_UNKNOWN: "The annotation winpool.dev/applied names a pool that the operator does not "
@@ -95,6 +109,8 @@ ISSUES: Final = {
     "for.",
     IssueReason.OS_REVISION_BEHIND: "The nodes run the release that `os.version` asks for, with a revision "
     "below `os.targetRevision`.",
+    IssueReason.MEMORY_UNKNOWN: "The operator does not know the memory of the nodes, because it gets no "
+    "samples, or none that are fresh. It leaves condition and taint of the nodes as they are.",
     IssueReason.RESERVED_MEMORY_TOO_LARGE: "`reservedMemory` declares more than half of the nodes' memory.",
     IssueReason.RESERVED_MEMORY_MISMATCH: "The kubelets reserve another amount of memory than "
     "`reservedMemory` declares.",
@@ -107,6 +123,10 @@ ISSUES: Final = {
     IssueReason.BUILD_UNKNOWN: "The support matrix does not have the nodes' build of Windows or this "
     "version of Kubernetes, or the operator cannot read what the nodes report. The operator does nothing to "
     "the nodes for it.",
+    IssueReason.MEMORY_WARNING: "The nodes come close to memory pressure. Nothing is signalled on them yet.",
+    IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "
+    "writes nothing to them until the annotation is removed or the time in it has passed. If the pool is "
+    "deleted, it releases them too.",
     IssueReason.NO_NODES_SELECTED: "About the pool: no Windows node has the labels that `nodeSelector` "
     "asks for.",
     IssueReason.BUILD_LABEL_DISAGREES: "The label node.kubernetes.io/windows-build names another build "

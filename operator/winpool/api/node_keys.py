@@ -25,6 +25,7 @@ from winpool.api.keys import (
     OS_REVISION_LABEL,
     OS_VERSION_LABEL,
     POOL_LABEL,
+    PRESSURE_CONDITION,
     RESERVED_MEMORY_TAINT,
     UPGRADE_ANNOTATION,
     UPGRADE_REQUESTED_ANNOTATION,
@@ -84,7 +85,7 @@ NODE_KEYS: Final = (
     NodeKey("karpenter.sh/do-not-disrupt", _ANNOTATION, SetBy.UPGRADE, is_borrowed=True),
     NodeKey(RESERVED_MEMORY_TAINT, _TAINT, SetBy.CONTRACT, effect=NO_SCHEDULE),
     NodeKey(MEMORY_PRESSURE_TAINT, _TAINT, SetBy.MEMORY, effect=NO_SCHEDULE),
-    NodeKey("WindowsMemoryPressure", _CONDITION, SetBy.MEMORY),
+    NodeKey(PRESSURE_CONDITION, _CONDITION, SetBy.MEMORY),
     # Names of KEP-5683, which others may write too.
     NodeKey("DrainInProgress", _CONDITION, SetBy.UPGRADE, is_borrowed=True),
     NodeKey("Drained", _CONDITION, SetBy.UPGRADE, is_borrowed=True),
@@ -118,6 +119,9 @@ CONDITIONS: Final = tuple(each.name for each in NODE_KEYS if each.kind is KeyKin
 
 MISMATCH_TAINT: Final = (RESERVED_MEMORY_TAINT, NO_SCHEDULE)
 """The taint on a node that does not reserve the memory that the pool declares, without a value."""
+
+PRESSURE_TAINT: Final = (MEMORY_PRESSURE_TAINT, NO_SCHEDULE)
+"""The taint on a node that runs out of memory, without a value."""
 
 TOLD_BY_THE_NODE: Final = (OS_VERSION_LABEL, OS_REVISION_LABEL)
 """The labels that tell a node's Windows, as they are read from what the node reports. Where they change it is

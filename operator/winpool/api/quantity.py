@@ -124,7 +124,7 @@ def _decimal(amount: int, thousandths: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _IntOrString:
+class IntOrString:
     """Lets a field be a whole number or a text, as Kubernetes' IntOrString and Quantity are.
 
     A structural schema has no unions but this one, which goes by a name of its own.
@@ -146,43 +146,29 @@ class _IntOrString:
         return {INT_OR_STRING: True}
 
 
-_PERCENT_PATTERN: Final = "^([0-9]|[1-9][0-9]|100)%$"
-_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
-_MOST_NODES: Final = 5000
-"""The largest cluster that Kubernetes is tested with."""
-
-
-def is_share(value: int | str) -> bool:
-    """Whether ``value`` is a number of nodes or a percentage of them: the twin of the rule in CEL."""
-    if isinstance(value, int):
-        return 0 <= value <= _MOST_NODES
-    return _PERCENT.fullmatch(value) is not None
-
-
-IntOrPercent = Annotated[
-    int | str,
-    _IntOrString("must be a whole number or a percentage in quotes, such as '5%'"),
-    Rule(
-        f"type(self) == int ? self >= 0 && self <= {_MOST_NODES} : "
-        f"string(self).matches('{_PERCENT_PATTERN}')",
-        f"must be a whole number from 0 to {_MOST_NODES} or a percentage from '0%' to '100%'",
-        is_share,
-    ),
-]
-
-
-_SENTENCE: Final = "must be from 0 to 16Ti, in bytes or with Ki, Mi, Gi or Ti, such as '512Mi' or '2Gi'"
+_FORMS: Final = "in bytes or with Ki, Mi, Gi or Ti, such as '512Mi' or '2Gi'"
+_FRACTIONS: Final = "a number with a fraction needs a unit and quotes, such as '2.5Gi'"
+_SENTENCE: Final = f"must be from 0 to 16Ti, {_FORMS}"
+_POSITIVE_SENTENCE: Final = f"must be above 0 and at most 16Ti, {_FORMS}"
+_IN_RANGE: Final = (
+    f"(type(self) == int ? self >= 0 : string(self).matches('{_MEMORY_PATTERN}')) && "
+    f"quantity(string(self)).compareTo(quantity('{MAX_MEMORY // TIB}Ti')) <= 0"
+)
 
 Memory = Annotated[
-    int | str,
-    _IntOrString(f"{_SENTENCE}; a number with a fraction needs a unit and quotes, such as '2.5Gi'"),
-    Rule(
-        f"(type(self) == int ? self >= 0 : string(self).matches('{_MEMORY_PATTERN}')) && "
-        f"quantity(string(self)).compareTo(quantity('{MAX_MEMORY // TIB}Ti')) <= 0",
-        _SENTENCE,
-        is_memory,
-    ),
+    int | str, IntOrString(f"{_SENTENCE}; {_FRACTIONS}"), Rule(_IN_RANGE, _SENTENCE, is_memory)
 ]
 """An amount of memory in a spec, as a whole number of bytes or as a text with a unit; ``bytes_of`` reads it.
 
 The units of ten (k, M, G and T) are taken too; the sentence names those that people mean."""
+
+PositiveMemory = Annotated[
+    int | str,
+    IntOrString(f"{_POSITIVE_SENTENCE}; {_FRACTIONS}"),
+    Rule(
+        f"{_IN_RANGE} && quantity(string(self)).isGreaterThan(quantity('0'))",
+        _POSITIVE_SENTENCE,
+        lambda value: is_memory(value) and bytes_of(value) > 0,
+    ),
+]
+"""An amount of memory that cannot be 0."""

@@ -13,6 +13,7 @@ from winpool.api.event_table import EVENTS
 from winpool.api.events import NODES_WITH_OWN_EVENTS, Regarding
 from winpool.api.issues import ISSUES
 from winpool.api.keys import API_VERSION, CATEGORY, KIND, SHORT_NAME
+from winpool.api.manifests import in_line
 from winpool.api.markdown import table
 from winpool.api.rules import VALIDATIONS
 from winpool.api.schema import Schema
@@ -77,7 +78,7 @@ def _words(value: Any) -> str:
 def _default(node: Schema, *, required: bool) -> str:
     if required:
         return "*required*"
-    return f"`{node['default']}`" if "default" in node and node.get("type") != "object" else ""
+    return f"`{in_line(node['default'])}`" if "default" in node and node.get("type") != "object" else ""
 
 
 def _field_table(node: Schema, *, path: str) -> str:

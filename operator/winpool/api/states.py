@@ -36,6 +36,12 @@ STATES: Final = (
     Meaning("True", Reason.DRY_RUN, "`mode` is DryRun. `status.plan` has what the operator would write."),
     Meaning(
         "True",
+        Reason.SYSTEMIC_PRESSURE,
+        "More nodes are under memory pressure, or give no samples, than `maxPressuredNodes` allows. See the "
+        "issue SystemicPressure.",
+    ),
+    Meaning(
+        "True",
         Reason.TAINTS_HELD,
         "The operator does not add a NoExecute taint to some nodes, because it would delete pods there. See "
         "the issue IntolerantPods.",
@@ -55,6 +61,17 @@ STATES: Final = (
         "True",
         Reason.VALIDATING_NODES,
         "Some nodes keep their startup taints until they pass `validation`.",
+    ),
+    Meaning(
+        "True",
+        Reason.NODES_UNDER_PRESSURE,
+        "Some nodes are under memory pressure. See the issue MemoryPressure.",
+    ),
+    Meaning(
+        "True",
+        Reason.NODES_HELD,
+        "The operator has to write to some nodes, and someone holds them with the annotation "
+        "winpool.dev/hold. See the issue NodesHeld.",
     ),
     Meaning(
         "True",

@@ -174,6 +174,11 @@ class WindowsNodePoolStatus(ApiModel):
     available_nodes: Count = Field(
         default_factory=int, description="Nodes of the pool that are Ready and not cordoned. An integer."
     )
+    held_nodes: Count = Field(
+        default_factory=int,
+        description="Nodes of the pool that someone holds with the annotation winpool.dev/hold. The operator "
+        "writes nothing to them. An integer.",
+    )
     pressured_nodes: Count = Field(
         default_factory=int,
         description="Nodes of the pool that are under memory pressure: at Soft or Hard, or by the estimate "
@@ -217,8 +222,8 @@ class WindowsNodePoolStatus(ApiModel):
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
         default_factory=tuple,
-        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, Reconciling, Stalled, "
-        "Paused and Deleting, one entry per type.",
+        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, MemoryHealthy (only with "
+        "`memoryPressure`), Reconciling, Stalled, Paused and Deleting, one entry per type.",
     )
 
     def condition(self, kind: str) -> Condition | None:

@@ -8,7 +8,17 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
+from winpool.api.evictions import EvictionBehavior, EvictionLimits, EvictionRule
 from winpool.api.matrix import KubernetesVersions, MatrixRow
+from winpool.api.memory_pressure import (
+    MemoryMode,
+    MemoryPressure,
+    MemorySource,
+    PageFile,
+    PageFileType,
+    PrometheusSource,
+    SourceType,
+)
 from winpool.api.model import ApiModel, Timestamp
 from winpool.api.plan import (
     MAX_CHANGES,
@@ -40,6 +50,7 @@ from winpool.api.status import (
 )
 from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
 from winpool.api.taints import OnIntolerantPods, PoolTaint, StartupTaint
+from winpool.api.thresholds import CommitThresholds, PhysicalThresholds
 from winpool.api.validation import NodeAgents, NodeValidation, PodRequirement, PodSelector, RequiredPods
 from winpool.api.verdicts import RowVerdict, Verdict
 
@@ -53,11 +64,18 @@ __all__ = [
     "Build",
     "Change",
     "ChangeKind",
+    "CommitThresholds",
     "Condition",
+    "EvictionBehavior",
+    "EvictionLimits",
+    "EvictionRule",
     "InvalidSpecError",
     "Issue",
     "KubernetesVersions",
     "MatrixRow",
+    "MemoryMode",
+    "MemoryPressure",
+    "MemorySource",
     "Mode",
     "NodeAgents",
     "NodeSelector",
@@ -67,6 +85,9 @@ __all__ = [
     "OnIntolerantPods",
     "OnMismatch",
     "OperatingSystem",
+    "PageFile",
+    "PageFileType",
+    "PhysicalThresholds",
     "Plan",
     "PlanAction",
     "PlanStep",
@@ -74,12 +95,14 @@ __all__ = [
     "PodSelector",
     "PoolTaint",
     "Preflight",
+    "PrometheusSource",
     "RequiredPods",
     "ReservedMemory",
     "RowVerdict",
     "SelectorOperator",
     "SelectorRequirement",
     "SetKeys",
+    "SourceType",
     "StartupTaint",
     "TemplateTaint",
     "Verdict",

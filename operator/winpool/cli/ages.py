@@ -35,7 +35,12 @@ def age(since: datetime | None, *, now: datetime) -> str:
     """
     if since is None:
         return UNKNOWN
-    seconds = max(0, int((now - since).total_seconds()))
+    return span(max(0.0, (now - since).total_seconds()))
+
+
+def span(length: float) -> str:
+    """Return a number of seconds, such as 45s, 3h20m or 12d."""
+    seconds = int(length)
     for below, (unit, letter), smaller in _STEPS:
         if seconds < below:
             whole = f"{seconds // unit}{letter}"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.cli.node_states import node_groups
-from winpool.cli.paper import Ink, Paper, is_terminal, look_of, size_of_terminal
+from winpool.cli.paper import Ink, Paper, look_of
 from winpool.cli.parsing import Exit, add_verb, pool_name
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pool, render_pools
+from winpool.cli.screen import Screen
 from winpool.cli.status_json import content_of
-from winpool.cli.widths import fills, fitted
 
 if TYPE_CHECKING:
     import argparse
@@ -49,10 +49,6 @@ _EXAMPLES: Final = (
     ("kubectl winpool status wnp/win-2022 -w", "update with every change, until Ctrl-C"),
     ("kubectl winpool status win-2022 -o json", "for programs; with -w one line for each change"),
 )
-
-_CLEAR: Final = "\x1b[2J"
-_HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
-"""Escape sequences of ECMA-48. Lines are written over, not after a blank screen, which would flicker."""
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -147,20 +143,16 @@ class _Screen:
 
     def __init__(self, given: argparse.Namespace) -> None:
         self._given = given
-        self._is_terminal = is_terminal(sys.stdout)
-        self._drawn = False
+        self._screen = Screen()
 
     def draw(self, seen: Seen) -> None:
         """Draw ``seen``; where nobody sees ages go on, only what is news."""
         if self._given.output == "json":
             if seen.is_news:
                 sys.stdout.write(json.dumps(_content(seen)) + "\n")
-        elif self._is_terminal:
-            self._draw_over(self._picture(seen))
-        elif seen.is_news:
-            sys.stdout.write(("\n" if self._drawn else "") + self._picture(seen))
-        self._drawn = True
-        sys.stdout.flush()
+                sys.stdout.flush()
+        elif self._screen.is_terminal or seen.is_news:
+            self._screen.show(self._picture(seen))
 
     def _picture(self, seen: Seen) -> str:
         now, look = datetime.now(UTC), look_of(sys.stdout)
@@ -174,14 +166,6 @@ class _Screen:
             paper.line(f'the {KIND} "{name}" no longer exists' if name else f"there is no {KIND}")
             return paper.text
         return paper.text + _text(seen, now=now, look=look)
-
-    def _draw_over(self, picture: str) -> None:
-        columns, height = size_of_terminal()
-        # One row is for the cursor.
-        rows = fitted(picture.splitlines(), columns=columns, most=max(1, height - 1))
-        clear = "" if self._drawn else _CLEAR
-        text = "".join(f"{row}{'' if fills(row, columns=columns) else _TO_LINE_END}\n" for row in rows)
-        sys.stdout.write(f"{clear}{_HOME}{text}{_TO_END}")
 
 
 def _note(text: str) -> None:

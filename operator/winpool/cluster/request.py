@@ -60,6 +60,8 @@ class Request:
     accept: str = JSON
     guarded: bool = False
     reply_limit: int = REPLY_LIMIT
+    gzipped: bool = False
+    """Whether the answer may come compressed: for one of megabytes that leaves the cluster's network."""
 
     @property
     def method(self) -> str:

@@ -213,6 +213,8 @@ class Transport:
             raise _closing_error()
         headers = CIMultiDict(self._impersonation)
         headers[hdrs.ACCEPT] = request.accept
+        if request.gzipped:
+            headers[hdrs.ACCEPT_ENCODING] = "gzip"
         if header is not None:
             headers[hdrs.AUTHORIZATION] = header
         if request.body is not None:

@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import POOL_LABEL
-from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.api.memory_pressure import MemoryMode
+from winpool.api.node_keys import MISMATCH_TAINT, PRESSURE_TAINT
 from winpool.api.v1alpha1 import NodeValidation, OnMismatch
 from winpool.contract.validate import ripens, startup_taints_on
 from winpool.objects.node import Taint
@@ -69,6 +70,8 @@ def _taints(spec: WindowsNodePoolSpec) -> Iterator[Taint]:
         yield Taint(each.key, each.effect, each.value)
     if spec.reserved_memory and spec.reserved_memory.on_mismatch is OnMismatch.TAINT:
         yield Taint(*MISMATCH_TAINT)
+    if spec.memory_pressure and spec.memory_pressure.mode is not MemoryMode.OBSERVE:
+        yield Taint(*PRESSURE_TAINT)
 
 
 def _is_carrying_startup_taints(node: Node, pool: Pool, spec: WindowsNodePoolSpec) -> bool:

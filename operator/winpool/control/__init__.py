@@ -6,6 +6,7 @@
 - ``patience``    when a write may be tried again
 - ``report``      writes the status, and emits events
 - ``pod_survey``  lists pods, all of them or those of a node
+- ``memory``      polls kubelets and Prometheus, and steps the detector of each node
 - ``relist``      which pools there are
 - ``leftovers``   removes from nodes what no pool removes any more
 

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from winpool.kubelet.vectors import Point
 
-_RATE: Final = "irate({}[5m])"
+_RATE: Final = "irate({0}[5m]) and {0}"
 """The rate between the last two scrapes, so that a storm of paging shows at once. Five minutes is how far
-back Prometheus itself looks for a value. How old the scrape is, TIME says."""
+back Prometheus itself looks for a value. How old the scrape is, TIME says.
+
+Only of series that have not ended: an exporter that was restarted can have other labels than before, and for
+five minutes its node would have two rates, which are none."""
 
 
 class Query(Enum):

@@ -30,6 +30,10 @@ class Outcome(StrEnum):
     TOO_LARGE = "TooLarge"
     UNREADABLE = "Unreadable"
     WRONG_NODE = "WrongNode"
+    NO_NUMBERS = "NoNumbers"
+    """It has answered, and nothing of the answer is a current number."""
+    NO_SERIES = "NoSeries"
+    """Prometheus has answered, and not about this node."""
 
 
 KUBELET_SENTENCES: Final[Mapping[Outcome, str]] = {
@@ -77,6 +81,10 @@ KUBELET_SENTENCES: Final[Mapping[Outcome, str]] = {
     Outcome.WRONG_NODE: (
         "The answer is about another node. Check that no two nodes report the same InternalIP."
     ),
+    Outcome.NO_NUMBERS: (
+        "The kubelet answers without current numbers of the memory of the node. Check its log for errors of "
+        "performance counters, and restart the kubelet."
+    ),
 }
 """What is wrong with a poll of a kubelet, and what to do."""
 
@@ -111,6 +119,14 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     Outcome.UNREADABLE: (
         "The operator cannot read the answer. Check that the URL of the data source is that of the "
         "Prometheus HTTP API, without /api/v1."
+    ),
+    Outcome.NO_NUMBERS: (
+        "Prometheus has no current numbers of the memory of the node. Check that it can scrape "
+        "windows_exporter there, and that the collector memory is enabled."
+    ),
+    Outcome.NO_SERIES: (
+        "Prometheus has no series of windows_exporter for the node. Check that windows_exporter runs there, "
+        "and that `nodeLabel` is the label that has the name of the node."
     ),
 }
 """What is wrong with the queries of a data source, and what to do. The other outcomes do not occur there."""

@@ -107,7 +107,7 @@ class Schedule:
         self._queue(name)
 
     def interval(self, name: str) -> float:
-        """Return every how many seconds the node is polled while it answers, see ``freshness``."""
+        """Return every how many seconds the node is polled while it answers."""
         node = self._nodes.get(name)
         return limits.BASE_INTERVAL if node is None else self._tier(node)
 

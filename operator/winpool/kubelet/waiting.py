@@ -26,6 +26,10 @@ class Waiting:
         """Return how many names wait."""
         return len(self._numbers)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether that name waits."""
+        return name in self._numbers
+
     def add(self, name: str, number: float) -> None:
         """Have ``name`` wait with this number, and with no other."""
         if self._numbers.get(name) == number:

@@ -78,6 +78,12 @@ class Candidate:
         self._lines = Paced(HOLDER_SECONDS, clock=clock)
         self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
 
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen; empty where no one did, or it was not seen."""
+        record = None if self._sighting is None else self._sighting.record
+        return "" if record is None else record.shown
+
     async def win(self) -> Won:
         """Return when this process has the Lease, with time left."""
         async with asyncio.TaskGroup() as tasks:

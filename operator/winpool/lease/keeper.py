@@ -69,6 +69,14 @@ class Keeper:
         """Whether this process has the Lease, and time left: whether it may write now."""
         return self._left() > 0
 
+    @property
+    def holder(self) -> str:
+        """The identity of the process that holds the Lease; empty where none does, or it is not known."""
+        if self.leads:
+            return self._identity
+        seen = self._candidate.holder
+        return "" if seen == self._identity else seen  # its term is over, and the process ends
+
     async def run(self, on_lead: Callable[[], None], _on_other: Callable[[], None]) -> None:
         """Stand by, lead, renew until cancelled. Raises LeaseLostError when it may no longer lead."""
         won = await self._candidate.win()

@@ -32,6 +32,9 @@ class OtherOperator:
     leads: Final = True
     """Without leader election each operator may write at any time."""
 
+    holder: Final = ""
+    """This operator does not hold the Lease."""
+
     def __init__(
         self,
         transport: Transport,

@@ -27,6 +27,10 @@ class Seat(Protocol):
         """Whether this process may write now."""
 
     @property
+    def holder(self) -> str:
+        """Who leads, as far as this process has seen; empty where no one does, or it is not known."""
+
+    @property
     def other(self) -> str | None:
         """The identity of an operator that writes although this one does; empty for none, None: not known."""
 

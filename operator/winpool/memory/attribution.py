@@ -70,7 +70,7 @@ def grown(growth: Growth, sample: MemorySample, page_file: PageFile) -> Growth:
         outside = sample.pool_nonpaged
     else:
         return growth
-    split = Split(sample.arrived_at, sample.commit_total, outside)
+    split = Split(sample.measured_at, sample.commit_total, outside)
     is_same = growth.source == sample.source and growth.is_of_pods == is_of_pods
     splits = growth.splits if is_same else ()
     if len(splits) > 1 and splits[-1].at - splits[-2].at < GROWTH_SPACING_SECONDS:

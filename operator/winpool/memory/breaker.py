@@ -26,6 +26,11 @@ class Share:
         """Return how many of ``nodes`` that is, rounded down."""
         return self.amount * nodes // _HUNDRED if self.is_percent else self.amount
 
+    @classmethod
+    def of(cls, value: int | str) -> Share:
+        """Read a share as a spec writes it: 3, or "20%"."""
+        return cls(value) if isinstance(value, int) else cls(int(value.removesuffix("%")), is_percent=True)
+
 
 def is_systemic(*, pressured: int, unknown: int, nodes: int, max_pressured_nodes: Share) -> bool:
     """Whether so much of the pool is in trouble that nothing is evicted: SystemicPressure.

@@ -87,17 +87,22 @@ def _advanced(state: DetectorState, sample: MemorySample, settings: DetectorSett
     if attributing(fresh) is sample:
         growth = grown(growth, sample, settings.page_file)
     state = replace(state, axes=axes, overhead=overhead, growth=growth)
-    has_moved = any(each.at == now and each.source == sample.source for each in axes.values())
-    return _followed_up(state, now, settings) if has_moved else state
+    has_moved = any(_is_moved_by(each, sample) for each in axes.values())
+    return _followed_up(state, sample, settings) if has_moved else state
 
 
-def _followed_up(state: DetectorState, now: float, settings: DetectorSettings) -> DetectorState:
+def _is_moved_by(axis: AxisState, sample: MemorySample) -> bool:
+    return axis.source == sample.source and axis.at == sample.measured_at
+
+
+def _followed_up(state: DetectorState, sample: MemorySample, settings: DetectorSettings) -> DetectorState:
     """Return ``state`` with what follows from an axis that moved: the signal, the effect of evictions."""
+    now = sample.arrived_at
     signal = signalled(state.signal, state.axes.values(), at=now, hold=hold_seconds(settings))
     commit = state.axes[Axis.COMMIT]
     made = state.evictions
-    if commit.at == now and commit.reading is not None:
-        made = evictions.settled(made, at=now, commit_now=commit.reading.used)
+    if _is_moved_by(commit, sample) and commit.reading is not None:
+        made = evictions.settled(made, at=sample.measured_at, commit_now=commit.reading.used)
     elif commit.at is None or now - commit.at > commit.fresh_seconds:
         made = evictions.settled(made, at=now, commit_now=None)
     if not made.running and signal.calm_seconds >= CALM_SECONDS:
@@ -114,17 +119,21 @@ def _axis_after(
     overhead: float,
     settings: DetectorSettings,
 ) -> AxisState:
-    """Return the axis after a fresh sample, which speaks for it only if no preferred source does."""
+    """Return the axis after a fresh sample, which speaks for it only if no preferred source does.
+
+    Where another source has spoken for it, one that was measured before that says nothing new.
+    """
     found = preferred(fresh, axis, overhead=overhead, settings=settings)
     if found is not None and found[0] is sample:
-        return _moved(before, found[1], sample, settings)
+        is_news = before.at is None or sample.measured_at >= before.at
+        return _moved(before, found[1], sample, settings) if is_news else before
     return _interrupted(before) if before.source == sample.source else before
 
 
 def _moved(
     before: AxisState, reading: Reading, sample: MemorySample, settings: DetectorSettings
 ) -> AxisState:
-    now = sample.arrived_at
+    now = sample.measured_at
     is_same = before.source == sample.source
     passed = tick(before=before.at, at=now, fresh_seconds=before.fresh_seconds, is_same_source=is_same)
     continues = is_same and passed.counted is not None
@@ -153,7 +162,7 @@ def _remembering(
     if sample.taken_at is None:
         return state
     known = {name: each for name, each in state.sources.items() if name in settings.sources}
-    last = SourceState(sample.taken_at, sample.arrived_at, sample if is_fresh else None)
+    last = SourceState(sample.taken_at, sample.arrived_at, sample.measured_at, sample if is_fresh else None)
     return replace(state, sources={**known, sample.source: last})
 
 

@@ -18,7 +18,8 @@ class Eviction:
 
     ``share`` is what the pod was measured to have, and ``commit_before`` what the node had committed, in
     bytes; None where unknown. ``gone_at`` is when its UID was gone, None while it is there; ``samples`` is
-    how many fresh ones came after that. One that is never gone, Stuck, keeps the next from beginning.
+    how many fresh ones were measured after that. One that is never gone, Stuck, keeps the next from
+    beginning.
     """
 
     uid: str
@@ -78,12 +79,14 @@ def refused(evictions: Evictions, *, uid: str) -> Evictions:
 def settled(evictions: Evictions, *, at: float, commit_now: float | None) -> Evictions:
     """Return ``evictions`` after a fresh sample, with those that have settled counted.
 
-    ``commit_now`` is what it says is committed, None where that is unknown.
+    ``at`` is when it was measured, ``commit_now`` what it says is committed, None where that is unknown.
     """
     if not evictions.running:
         return evictions
     running = tuple(
-        each if each.gone_at is None else replace(each, samples=min(each.samples + 1, SETTLE_SAMPLES))
+        each
+        if each.gone_at is None or at < each.gone_at
+        else replace(each, samples=min(each.samples + 1, SETTLE_SAMPLES))
         for each in evictions.running
     )
     done = [each for each in running if each.is_settled(at)]

@@ -38,6 +38,9 @@ class MemorySample:
     ``timestamp()`` of the series. It may be on any clock and is compared only with others of its source.
     ``interval_seconds`` is after how long the next one is due: the longer of our interval and that of the
     scrapes that we read.
+    ``age`` is how many seconds old the sample was when it arrived, as its source itself says: Prometheus
+    does, by one clock. It is None for a kubelet, which says nothing of the kind, and where the source says
+    something that cannot be.
     """
 
     source: str
@@ -65,6 +68,12 @@ class MemorySample:
     """Kernel memory that is never paged."""
     pods_commit: float | None = None
     """What all pods have committed together; None where any pod's is unknown."""
+    age: float | None = None
+
+    @property
+    def measured_at(self) -> float:
+        """When it was measured, on the operator's clock: as old as its source says, else on arrival."""
+        return self.arrived_at if self.age is None else self.arrived_at - self.age
 
 
 def is_amount(value: float) -> bool:
@@ -86,4 +95,7 @@ def cleaned(sample: MemorySample) -> MemorySample:
             changes[name] = None
     if sample.taken_at is not None and not is_time(sample.taken_at):
         changes["taken_at"] = None
+    if sample.age is not None and not is_amount(sample.age):
+        # It is negative where the two clocks of a federation differ, and then it proves nothing.
+        changes["age"] = None
     return replace(sample, **changes) if changes else sample

@@ -3,7 +3,7 @@
 The slope is that of Theil and Sen: the median of the slopes of all pairs of points. Nearly a third of the
 points may be wrong before it is. https://en.wikipedia.org/wiki/Theil-Sen_estimator
 
-Points have the times at which their samples arrived, so that no node chooses them.
+Points have the times at which their samples were measured, on our clock, so that no node chooses them.
 """
 
 from __future__ import annotations

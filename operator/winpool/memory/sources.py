@@ -7,6 +7,9 @@ the arrival of the first one that had its time.
 The first sample of a source cannot show that: it only sets the time from which the next one has to advance.
 So does one whose time is before that of the last, since the node's clock was set back; and one after two
 minutes of silence whose time has advanced by less than ours, since its source stopped in between.
+
+Prometheus says by ``timestamp()`` how old a sample is, by one clock. So its first sample counts, it arrives
+as old as it is, and a clock that is set back does not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Arrival(Enum):
 
     FRESH = "fresh"
     FROZEN = "frozen"
-    """It is the last one once more, or arrived with it."""
+    """It is the last one once more, was measured before it, or arrived with it."""
     FIRST = "first"
     """There is nothing to compare its time with."""
     UNKNOWN = "unknown"
@@ -40,10 +43,14 @@ class Arrival(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """The last sample of a source: its own time, when it first arrived, and itself if it is fresh."""
+    """The last sample of a source: its own time, when it first arrived, and itself if it is fresh.
+
+    ``measured_at`` is when it was measured, on our clock.
+    """
 
     taken_at: float
     arrived_at: float
+    measured_at: float
     sample: MemorySample | None = None
 
 
@@ -51,10 +58,14 @@ def arrival(known: SourceState | None, sample: MemorySample) -> Arrival:
     """Return what the time of ``sample`` says, after what is ``known`` of its source."""
     if sample.taken_at is None:
         return Arrival.UNKNOWN
+    if known is not None and (sample.taken_at == known.taken_at or sample.arrived_at == known.arrived_at):
+        return Arrival.FROZEN
+    if sample.age is not None:
+        # Of two servers that answer in turn, the one that is behind says nothing new.
+        is_news = known is None or sample.measured_at > known.measured_at
+        return Arrival.FRESH if is_news else Arrival.FROZEN
     if known is None or sample.taken_at < known.taken_at:
         return Arrival.FIRST
-    if sample.taken_at == known.taken_at or sample.arrived_at == known.arrived_at:
-        return Arrival.FROZEN
     silence = sample.arrived_at - known.arrived_at
     lag = silence - (sample.taken_at - known.taken_at)
     return Arrival.FIRST if silence > FRESH_SECONDS and lag > fresh_seconds(sample) else Arrival.FRESH
@@ -71,7 +82,7 @@ def fresh_samples(
 ) -> tuple[MemorySample, ...]:
     """Return the samples that are fresh ``now``, in the order of preference of their sources."""
     found = (known[source].sample for source in settings.sources if source in known)
-    return tuple(each for each in found if each is not None and now - each.arrived_at <= fresh_seconds(each))
+    return tuple(each for each in found if each is not None and now - each.measured_at <= fresh_seconds(each))
 
 
 def preferred(

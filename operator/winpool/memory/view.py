@@ -105,12 +105,13 @@ def _hold(
     reading = found.reading
     if level is None or reading is None:
         return Hold.UNKNOWN
+    if level < Level.PROXY_ONLY:
+        return Hold.NO_PRESSURE
 
     def lacking(point: Point) -> float:
         return missing(axis, left=point.left, whole=reading.whole, settings=settings)
 
     reasons = {
-        Hold.NO_PRESSURE: level < Level.PROXY_ONLY,
         Hold.ESTIMATE: level is Level.PROXY_ONLY,
         Hold.SETTLING: bool(state.evictions.running),
         Hold.UNATTRIBUTED: guard is not None,

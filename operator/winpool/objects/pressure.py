@@ -101,7 +101,7 @@ class AxisView:
 
     ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
     ``since`` is when the level was reached, None at Normal. ``sampled_at`` is when the last sample of it
-    arrived, from ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
+    was measured, by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
     Soft and Hard. ``hold`` is None where an eviction is right.
     """
 
@@ -167,18 +167,30 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class PodUsage:
+    """The memory of a pod, in bytes, and by how much it grew in two minutes; None where unknown."""
+
+    commit: float | None = None
+    working_set: float | None = None
+    commit_growth: float | None = None
+    working_set_growth: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KnownMemory:
     """What is known of the memory of the nodes of a pool, by the UIDs of the nodes.
 
     ``told`` is what was known when the level, the guard or the signal of a node last changed: what people
     read, so that no report changes with every sample. ``views`` is what is known at ``read_at``, the moment
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
-    sources that give no samples, without names of nodes.
+    sources that give no samples, without names of nodes. ``pods`` are the pods of hot nodes, by their UIDs,
+    where the pool evicts; a node whose last list of them is not fresh has none.
     """
 
     told: Mapping[str, NodeView] = field(default_factory=dict)
     views: Mapping[str, NodeView] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
     read_at: float = 0.0
 
 

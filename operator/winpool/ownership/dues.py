@@ -73,7 +73,8 @@ def dues_of(
             brief = briefs.get(wishes)
             if brief is None:
                 brief = briefs[wishes] = maker.brief_of(merged(wishes))
-            if brief.is_met_by(member) and not (brief.target.conditions or _recorded(member.record)):
+            has_conditions = brief.target.conditions or _recorded(member.record)
+            if not has_conditions and (brief.target.wants_nothing or brief.is_met_by(member)):
                 continue  # in each pass, this is so for thousands of nodes
             due = Due(
                 maker.conform(member, brief.target),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from winpool.contract.release import AS_ASKED
 from winpool.contract.room import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.contract.validate import NO_STARTUP, Startup
 from winpool.objects.acts import ConditionsPatch, NodePatch
+from winpool.objects.hold import is_held
 from winpool.objects.keys import NO_KEYS, Keys
 from winpool.objects.node import Node
 from winpool.ownership.dues import NOTHING_DUE
@@ -40,7 +41,8 @@ class Assessment(msgspec.Struct, frozen=True):
     the pool goes, since a record could not be read; ``refused`` why the API server did not let the patch pass
     when it was last tried. ``left_alone`` is what stands there by a record that may be forged.
     ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
-    ``awaits_conditions`` that the conditions that the record names have to come off first.
+    ``awaits_conditions`` that the conditions that the record names have to come off first. ``is_held`` says
+    that someone holds the node, so that nothing is written to it, except to release a deleted pool.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
     """
@@ -62,6 +64,7 @@ class Assessment(msgspec.Struct, frozen=True):
     conditions: ConditionsPatch | None = None
     awaits_guard: bool = False
     awaits_conditions: bool = False
+    is_held: bool = False
 
     @property
     def held(self) -> Held:
@@ -94,6 +97,11 @@ class Assessment(msgspec.Struct, frozen=True):
         return self.found.release.stage is Stage.DUE
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be written to the node, now or later."""
+        return self.patch is None and self.conditions is None and self.found.is_settled
+
+    @property
     def is_current(self) -> bool:
         """Whether the node is as this generation of the spec asks."""
         return (
@@ -107,14 +115,15 @@ class Assessment(msgspec.Struct, frozen=True):
 
     @property
     def needs_pods(self) -> bool:
-        """Whether a look at its pods has to come first."""
-        return self.found.needs_pods
+        """Whether a look at its pods has to come first; of a node that may be written."""
+        return self.found.needs_pods and not self.is_held
 
     @property
     def may_be_written(self) -> bool:
         """Whether the patch may be sent now: a NoExecute taint needs a look at the pods that is young."""
         return (
             self.patch is not None
+            and not self.is_held
             and not self.held.is_stale
             and not self.awaits_guard
             and not self.awaits_conditions
@@ -132,6 +141,10 @@ class Assessed:
     notable: tuple[Assessment, ...]
 
 
+_WRITTEN: Final = (Claim.OURS, Claim.LEFT)
+"""Whose nodes a pool writes to."""
+
+
 def assessed(
     snapshot: Snapshot, members: Members, results: Iterable[RoomResult], dues: Mapping[str, Due]
 ) -> Assessed:
@@ -141,18 +154,26 @@ def assessed(
         if isinstance(result, ContractResult):
             found = result.nodes
     refused, contested = snapshot.attempts.refused, snapshot.attempts.contested
-    is_readable = snapshot.pool.spec is not None or snapshot.pool.deleting
+    is_deleting, now = snapshot.pool.deleting, snapshot.now
+    is_readable = snapshot.pool.spec is not None or is_deleting
     listed: list[Assessment] = []
     notable: list[Assessment] = []
     for member in members.all:
         node, claim = member.node, member.claim
         due, of_contract = dues.get(node.uid), found.get(node.uid, NOTHING_FOUND)
+        held = not is_deleting and claim in _WRITTEN and is_held(node, now=now)
         if due is None and not (contested and node.uid in contested):
             each = Assessment(
-                node, claim, of_contract, member.rival, member.owner_is_gone, compared=is_readable
+                node,
+                claim,
+                of_contract,
+                member.rival,
+                member.owner_is_gone,
+                compared=is_readable,
+                is_held=held,
             )
             listed.append(each)
-            if claim is not Claim.OURS or member.rival or not of_contract.is_settled:
+            if held or claim is not Claim.OURS or member.rival or not of_contract.is_settled:
                 notable.append(each)
             continue
         due = due or NOTHING_DUE
@@ -175,6 +196,7 @@ def assessed(
             conditions=due.conditions,
             awaits_guard=due.awaits_guard,
             awaits_conditions=due.awaits_conditions,
+            is_held=held,
         )
         listed.append(each)
         notable.append(each)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import ConditionType, Reason, see_condition
 from winpool.api.v1alpha1 import Condition, Mode
+from winpool.report.memory import memory_healthy
 from winpool.report.os_support import os_supported
 from winpool.report.progress import (
     SEE_ACCEPTED,
@@ -34,12 +35,14 @@ MAX_UNAVAILABLE: Final = 1
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; a transition time moves only when the status of its condition does."""
     available, supported = _available(view.tally), _os_supported(view, today=now.date())
+    memory = memory_healthy(view)
     findings = {
-        ConditionType.READY: ready(view, available=available, supported=supported),
+        ConditionType.READY: ready(view, available=available, supported=supported, memory=memory),
         ConditionType.ACCEPTED: _accepted(view),
         ConditionType.AVAILABLE: available,
         ConditionType.NODES_UP_TO_DATE: nodes_up_to_date(view),
         ConditionType.OS_SUPPORTED: supported,
+        **({ConditionType.MEMORY_HEALTHY: memory} if memory else {}),
         ConditionType.RECONCILING: reconciling(view),
         ConditionType.STALLED: stalled(view),
         ConditionType.PAUSED: _paused(view),
@@ -79,6 +82,8 @@ def _in_short(type_: ConditionType, status: str, tally: Tally) -> str:
         case ConditionType.OS_SUPPORTED if status != "True":
             known = "" if status == "False" else "known to be "
             return f"At least one node is not {known}supported."
+        case ConditionType.MEMORY_HEALTHY if not tally.nodes:
+            return "There are no nodes to watch."
         case _:
             return f"{type_} has the same cause."
 

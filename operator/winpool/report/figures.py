@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from winpool.ownership.goals import NONE
 from winpool.ownership.membership import Claim
 from winpool.report.reserved_memory import MISMATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from winpool.memory.overview import Overview
+    from winpool.objects.pressure import Axis, Level
     from winpool.report.assessment import Assessment
 
 
@@ -23,7 +26,9 @@ class Figures:
     is missing or has another value, also where it is held back on purpose, and in every mode: whoever alerts
     on it looks at the mode too. ``overlapping`` counts nodes that the pool selects and another pool
     selects too, or has. ``upgrade_due`` counts nodes that are known to run another release, or an older
-    revision, than ``spec.os`` asks for.
+    revision, than ``spec.os`` asks for. ``memory_levels`` counts nodes by the level of each axis, None where
+    it is not known, and ``is_memory_systemic`` says whether more nodes are under pressure than the pool
+    allows; empty and None where memory is not watched.
 
     A pool that is being deleted wants nothing of its nodes: all of them are 0.
     """
@@ -32,10 +37,12 @@ class Figures:
     taint_missing: int = 0
     overlapping: int = 0
     upgrade_due: int = 0
+    memory_levels: Mapping[tuple[Axis, Level | None], int] = field(default_factory=lambda: NONE)
+    is_memory_systemic: bool | None = None
 
 
-def figures_of(assessed: Iterable[Assessment]) -> Figures:
-    """Count the nodes of a pool that is not being deleted."""
+def figures_of(assessed: Iterable[Assessment], memory: Overview | None) -> Figures:
+    """Count the nodes of a pool that is not being deleted; ``memory`` is None where it is not watched."""
     mismatched = missing = overlapping = due = 0
     for each in assessed:
         # One walk over thousands, most of which have none of it.
@@ -52,4 +59,6 @@ def figures_of(assessed: Iterable[Assessment]) -> Figures:
         taint_missing=missing,
         overlapping=overlapping,
         upgrade_due=due,
+        memory_levels=memory.levels if memory else NONE,
+        is_memory_systemic=memory.is_systemic if memory else None,
     )

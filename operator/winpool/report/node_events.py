@@ -125,6 +125,8 @@ _OF_ISSUES = {
     IssueReason.WRITE_REFUSED: EventReason.WRITE_REFUSED,
     IssueReason.FOREIGN_TAINT_CONFLICT: EventReason.FOREIGN_TAINT_CONFLICT,
     IssueReason.RESERVED_MEMORY_MISMATCH: EventReason.RESERVED_MEMORY_MISMATCH,
+    IssueReason.MEMORY_PRESSURE: EventReason.MEMORY_PRESSURE_DETECTED,
+    IssueReason.UNATTRIBUTED_MEMORY: EventReason.UNATTRIBUTED_MEMORY,
     IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
 }
 """Issues that their nodes have an event of."""

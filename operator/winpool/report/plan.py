@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
     """Return what would be written to which node, and what the taints would meet there."""
-    patches = [each.patch for each in assessed if each.patch is not None]
+    patches = [each.patch for each in assessed if each.patch is not None and not each.is_held]
     spec = snapshot.pool.spec
     return Plan(
         total_nodes=len(patches),

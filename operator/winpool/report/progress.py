@@ -26,8 +26,9 @@ _SEE_DELETING: Final = see_condition(ConditionType.DELETING)
 _TO_BE_DONE: Final = (Stage.WRITING, Stage.WAITING, Stage.HELD, Stage.TIMED_OUT, Stage.VALIDATING)
 """The stages on the way to the labels and taints of the spec."""
 
-_FOR_OTHERS: Final = (Stage.DUE, Stage.UNKNOWN)
-"""The stages of nodes that carry all that they are to carry: the operator does nothing about them."""
+_FOR_OTHERS: Final = (Stage.ON_HOLD, Stage.DUE, Stage.UNKNOWN)
+"""The stages of nodes that the operator does nothing about: someone holds them, or they have all that it
+sets."""
 
 _FOR_A_PERSON: Final = (Stage.HELD, Stage.TIMED_OUT)
 """The stages that end only once a person has acted."""

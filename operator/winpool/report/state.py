@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.conditions import Reason
+from winpool.api.conditions import ConditionType, Reason, see_condition
 from winpool.api.issues import IssueReason
 from winpool.api.states import STATES
 from winpool.api.v1alpha1 import OnMismatch
@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
     from winpool.report.view import View
 
+_SEE_MEMORY: Final = see_condition(ConditionType.MEMORY_HEALTHY)
 _READY: Final = {each.reason: each.status for each in STATES}
 
 
-def ready(view: View, *, available: Told, supported: Told) -> Told:
-    """Return Ready; ``available`` and ``supported`` are what Available and OSSupported say."""
-    told = worst(_true_of(view, available, supported))
+def ready(view: View, *, available: Told, supported: Told, memory: Told | None) -> Told:
+    """Return Ready; the others are what Available, OSSupported and MemoryHealthy say, None where absent."""
+    told = worst((*_true_of(view, available, supported), *_memory(memory)))
     reason = STATE_OF.get(told.reason, told.reason)
     return Told(_READY[reason], reason, told.message)
+
+
+def _memory(memory: Told | None) -> Iterator[Told]:
+    """Say that nodes are under memory pressure. Unknown is no STATE: in a large pool some node is late."""
+    if memory is not None and memory.status == "False":
+        yield Told("True", memory.reason, f"Nodes are under memory pressure. {_SEE_MEMORY}")
 
 
 def _true_of(view: View, available: Told, supported: Told) -> Iterator[Told]:

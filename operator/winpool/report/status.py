@@ -10,8 +10,10 @@ from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.crd_fields import crd_findings
 from winpool.report.guard import guard_findings
+from winpool.report.holds import held_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
+from winpool.report.memory import memory_report
 from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
 from winpool.report.other_operator import carried_report, other_operator_findings
@@ -51,6 +53,7 @@ def status(
     judged = findings(groups, today=snapshot.now.date())
     found = (
         *node_findings(nodes.notable),
+        *held_findings(nodes.notable),
         *guard_findings(snapshot),
         *other_operator_findings(snapshot),
         *crd_findings(snapshot),
@@ -63,7 +66,13 @@ def status(
         *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    carried = (*carried_report(snapshot), *carried_strays(snapshot), *carried_issues(snapshot))
+    memory = memory_report(pool, results)
+    carried = (
+        *carried_report(snapshot),
+        *carried_strays(snapshot),
+        *carried_issues(snapshot),
+        *(memory.carried if memory else ()),
+    )
     standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
     overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
     view = View(
@@ -76,6 +85,7 @@ def status(
         groups=groups,
         judged=judged,
         found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
+        memory=memory,
     )
     reported = WindowsNodePoolStatus(
         observed_generation=pool.generation,
@@ -84,6 +94,8 @@ def status(
         up_to_date_nodes=counts.up_to_date,
         up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
         available_nodes=counts.available,
+        held_nodes=counts.held,
+        pressured_nodes=memory.pressured if memory else 0,
         misplaced_pods=misplaced_pods(snapshot, nodes.all),
         builds=builds(groups),
         issues=standing.shown,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.ownership.membership import Claim
 from winpool.rooms import Progress, Stage
 
@@ -29,7 +30,8 @@ class Tally:
     stage nodes are that are not as they should be, each room by itself, that of what is to be written first.
     ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
     another pool's. ``undecided`` are selected, and it is not known yet whether their owner is a pool;
-    ``ownerless`` are selected, their owner is none, and only a person can give them to the pool.
+    ``ownerless`` are selected, their owner is none, and only a person can give them to the pool. ``held`` are
+    the pool's, and people hold them: none of these is outstanding.
     """
 
     nodes: int
@@ -45,6 +47,7 @@ class Tally:
     foreign: int
     undecided: int
     ownerless: int
+    held: int
 
     @property
     def unknown(self) -> int:
@@ -60,6 +63,9 @@ class Tally:
         return tuple(dict.fromkeys(name for each in self.at(stage) for name in each.nodes))
 
 
+_ON_HOLD: Final = f"Someone holds {{nodes}} with the annotation {HOLD_ANNOTATION}, so the operator waits."
+_OF_WINDOWS: Final = (Stage.DUE, Stage.UNKNOWN)
+"""What is true of a node whoever may write to it."""
 _TO_BE_WRITTEN: Final = "Labels or taints have to change on {nodes}."
 
 
@@ -70,19 +76,13 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
     would pass too early.
     """
     nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = undecided = ownerless = 0
-    outstanding: list[str] = []
-    writable: list[str] = []
-    refused: list[str] = []
+    notable: list[Assessment] = []
     pending = {name for result in results for each in result.progress for name in each.nodes}
     # One walk, not one for each count: a pass does this for every node.
     for each in assessed:
         node, whose = each.node, each.claim
-        if each.patch is not None:
-            outstanding.append(node.name)
-            if each.may_be_written:
-                writable.append(node.name)
-            if each.refused:
-                refused.append(node.name)
+        if each.patch is not None or each.is_held:
+            notable.append(each)
         if whose is Claim.OURS or whose is Claim.LEFT:
             nodes += 1
             current = each.is_current and (not pending or node.name not in pending)
@@ -96,36 +96,55 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
         elif whose is Claim.UNKNOWN:
             ownerless += each.owner_is_gone
             undecided += not each.owner_is_gone
+    due = [each for each in notable if not each.is_held]
+    refused = [each.node.name for each in due if each.refused]
     return Tally(
         nodes=nodes,
         ready=ready,
         up_to_date=up_to_date,
         up_to_date_and_ready=up_to_date_and_ready,
         available=available,
-        outstanding=tuple(outstanding),
-        writable=tuple(writable),
+        outstanding=tuple([each.node.name for each in due]),
+        writable=tuple([each.node.name for each in due if each.may_be_written]),
         refused=tuple(refused),
-        progress=tuple(_progress(outstanding, results, refused=frozenset(refused))),
+        progress=tuple(
+            _progress(
+                [each.node.name for each in due],
+                results,
+                refused=frozenset(refused),
+                on_hold=[each.node.name for each in notable if each.is_held and not each.is_settled],
+            )
+        ),
         asking=tuple([each.node.name for each in assessed if each.needs_pods]),
         foreign=foreign,
         undecided=undecided,
         ownerless=ownerless,
+        held=sum(each.is_held for each in notable),
     )
 
 
 def _progress(
-    outstanding: Sequence[str], results: Iterable[RoomResult], *, refused: frozenset[str]
+    outstanding: Sequence[str],
+    results: Iterable[RoomResult],
+    *,
+    refused: frozenset[str],
+    on_hold: Sequence[str],
 ) -> Iterator[Progress]:
     """Yield the stages of nodes: first those that are to be written, then what each room says.
 
-    One that the API server does not let us write cannot show anything: it is not being validated.
+    One that the API server does not let us write cannot show anything: it is not being validated. One that a
+    person holds goes no further in any way.
     """
     if outstanding:
         yield Progress(Stage.WRITING, outstanding, Reason.ROLLOUT_IN_PROGRESS, _TO_BE_WRITTEN)
+    if on_hold:
+        yield Progress(Stage.ON_HOLD, on_hold, Reason.NODES_HELD, _ON_HOLD)
+    stopped = frozenset(on_hold)
     for result in results:
         for each in result.progress:
-            left = [name for name in each.nodes if name not in refused]
-            if each.stage is not Stage.VALIDATING or len(left) == len(each.nodes):
+            out = refused | stopped if each.stage is Stage.VALIDATING else stopped
+            left = [name for name in each.nodes if name not in out or each.stage in _OF_WINDOWS]
+            if len(left) == len(each.nodes):
                 yield each
             elif left:
                 yield replace(each, nodes=left)

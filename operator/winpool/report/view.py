@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from winpool.contract.acceptance import Refusal
     from winpool.objects.pool import Pool
     from winpool.report.blind import Blind
+    from winpool.report.memory import MemoryReport
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
     from winpool.rooms import Finding
@@ -39,7 +40,8 @@ class View:
     ``missing_permission`` says which rule is missing, empty where none is; ``blind`` which nodes cannot be
     gone on with, since their pods cannot be looked at, and ``is_overdue`` that they have been so too long.
     ``groups`` are the pool's nodes as the support matrix judges them, ``judged`` is what it has against them.
-    ``found`` are the reasons of all issues, also of those that the status has no room for.
+    ``found`` are the reasons of all issues, also of those that the status has no room for. ``memory`` is what
+    is known of memory pressure, None where memory is not watched.
     """
 
     pool: Pool
@@ -51,6 +53,7 @@ class View:
     groups: Sequence[Group]
     judged: Sequence[Finding]
     found: frozenset[str]
+    memory: MemoryReport | None
 
     @property
     def accepted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who may read /metrics: those whose bearer token is of a user with the right to get that path.
+"""Who may read /metrics or /memory: those whose bearer token is of a user with the right to get that path.
 
 A review of a token is made by a function that is passed in; here its result is kept for a short time, so that
 the API server is not asked at each scrape. Tokens themselves are not kept: results are found by a SHA-256 of
@@ -43,8 +43,6 @@ are kept apart from those that are permitted and cannot replace any of them."""
 _BEARER: Final = re.compile(r"(?i:bearer) +([A-Za-z0-9\-._~+/]+=*)")
 """The header with a token (RFC 6750, 2.1). What is not of this form needs no review."""
 
-_RULE: Final = '{nonResourceURLs: ["/metrics"], verbs: ["get"]}'
-
 RETRY_SECONDS: Final = {"failed": 5, "rate_limited": 1}
 """When to ask again: a failure of the API server lasts longer than a second's budget."""
 
@@ -60,14 +58,17 @@ class Review(Protocol):
 
 
 class Access:
-    """Decides who may read /metrics. ``results`` counts reviews by their result.
+    """Decides who may read ``path``. ``results`` counts reviews by their result.
 
-    A token that is not permitted now is never let in: where the review fails, a permission is used until it
-    is PERMITTED_SECONDS old, and no longer. Make it inside a running event loop.
+    ``role`` is the ClusterRole with that right, which comes with the operator. A token that is not permitted
+    now is never let in: where the review fails, a permission is used until it is PERMITTED_SECONDS old, and
+    no longer. Make it inside a running event loop.
     """
 
-    def __init__(self, review: Review, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, review: Review, *, path: str, role: str, monotonic: Callable[[], float]) -> None:
         self.results: Counter[Result] = Counter()
+        self._path = path
+        self._role = role
         self._review = review
         self._monotonic = monotonic
         # By SHA-256 of a token: until when its result is used. What is over stays until it is replaced: it
@@ -85,7 +86,8 @@ class Access:
                 "a bearer token is required: send it in the header Authorization",
                 {hdrs.WWW_AUTHENTICATE: "Bearer"},
             )
-        return answer_to(await self.result(token, address=request.remote or ""))
+        result = await self.result(token, address=request.remote or "")
+        return answer_to(result, path=self._path, role=self._role)
 
     async def result(self, token: str, *, address: str) -> Result:
         """Return what is known of ``token``; review it where nothing is. Requests share a review."""
@@ -139,8 +141,11 @@ def token_of(headers: Sequence[str]) -> str | None:
     return found[1] if found else None
 
 
-def answer_to(result: Result) -> web.Response | None:
-    """Return the answer for a result; None where the request is permitted."""
+def answer_to(result: Result, *, path: str, role: str) -> web.Response | None:
+    """Return the answer for a result; None where the request is permitted.
+
+    ``role`` is the ClusterRole that permits to get ``path``.
+    """
     match result:
         case "permitted":
             return None
@@ -154,8 +159,8 @@ def answer_to(result: Result) -> web.Response | None:
         case "forbidden":
             return _refusal(
                 403,
-                f"the user of this token may not get /metrics: bind a ClusterRole with the rule {_RULE} to "
-                "it, such as winpool-metrics-reader",
+                f"the user of this token may not get {path}: bind a ClusterRole with the rule "
+                f'{{nonResourceURLs: ["{path}"], verbs: ["get"]}} to it, such as {role}',
             )
         case "rate_limited":
             return _refusal(

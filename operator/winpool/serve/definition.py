@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 Labels = tuple[str, ...]
-Kind = Literal["gauge", "counter"]
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The value of a histogram: how many were at most so large, by the bound of the bucket, and their sum.
+
+    The last bound is "+Inf".
+    """
+
+    buckets: tuple[tuple[str, float], ...]
+    total: float
+
+
+Value = float | Distribution
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,20 @@
-"""The table of all metrics: what is not in it is not served.
-
-It is also the source of ``docs/reference/metrics.md``.
-"""
+"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from winpool.serve.definition import Definition
+from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
+from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
 
 NODES: Final = Definition(
     "winpool_nodes",
     "gauge",
     ("pool", "state"),
     "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available, upgrade_due "
-    "(known to run another release or an older revision of Windows than the spec asks for). The states "
-    "overlap.",
+    "(known to run another release or an older revision of Windows than the spec asks for), pressured (under "
+    "memory pressure). The states overlap.",
 )
 NODES_BY_BUILD: Final = Definition(
     "winpool_nodes_by_build",
@@ -30,13 +29,6 @@ SUPPORT_END: Final = Definition(
     ("pool", "os_version"),
     "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
     "that nodes of the pool run.",
-)
-RESERVED_MEMORY_MISMATCHED: Final = Definition(
-    "winpool_reserved_memory_mismatched_nodes",
-    "gauge",
-    ("pool",),
-    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
-    "declares none.",
 )
 TAINT_MISSING: Final = Definition(
     "winpool_taint_missing_nodes",
@@ -258,7 +250,7 @@ DEFINITIONS: Final = (
     NODES,
     NODES_BY_BUILD,
     SUPPORT_END,
-    RESERVED_MEMORY_MISMATCHED,
+    *MEMORY_DEFINITIONS,
     TAINT_MISSING,
     OVERLAPPING,
     MISPLACED_PODS,
@@ -294,6 +286,7 @@ DEFINITIONS: Final = (
     LEASE_SKEW,
     SECOND_OPERATOR,
     CRD_LACKING_FIELDS,
+    *SAMPLE_DEFINITIONS,
     READY,
     BUILD_INFO,
 )

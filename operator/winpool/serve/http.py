@@ -1,4 +1,4 @@
-"""The HTTP server of /metrics, /healthz and /readyz.
+"""The HTTP server of /metrics, /memory, /healthz and /readyz.
 
 Alive means: this process answers. Its event loop is the one that does the work, so a loop that
 hangs does not answer. Ready means: nodes and pools have been listed and the API server has answered
@@ -7,20 +7,21 @@ lately. Neither is derived from Kopf, which reports itself ready before its firs
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from winpool.serve.connections import MAX_CONNECTIONS, BoundedServer, Turns
-from winpool.serve.exposition import CONTENT_TYPE, Exposition
+from winpool.serve.exposition import CONTENT_TYPE, exposition
+from winpool.serve.memory import MEMORY_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from winpool.serve.access import Access
     from winpool.serve.exposition import Source
+    from winpool.serve.memory import Memory
     from winpool.serve.tls import ServingTls
 
     Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
@@ -36,11 +37,10 @@ HEALTH_TURN_SECONDS: Final = 0.01
 third of a second, and probes wait a second by default."""
 
 REFUSAL_TURN_SECONDS: Final = METRICS_TURN_SECONDS
-"""Between two refusals: of /metrics without permission, of an unknown path, of another method than GET and
-HEAD, and of a body. So refusals cost no more than answers. A client that is refused again and again delays
-only others like it: those who are permitted do not take this turn."""
+"""Between two refusals: of /metrics and /memory without permission, of an unknown path, of another method
+than GET and HEAD, and of a body. So refusals cost no more than answers. A client that is refused again and
+again delays only others like it: those who are permitted do not take this turn."""
 
-_NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 _SERVICE_UNAVAILABLE: Final = 503
 
 
@@ -49,7 +49,8 @@ class Server:
 
     ``health_port`` is, once started, the port of /healthz and /readyz: that of the metrics, or another one.
     With ``access`` /metrics is for those whom it permits; health never needs a token, since the kubelet has
-    none. With ``tls`` the port of the metrics speaks HTTPS, and a port of its own for health does not.
+    none. With ``memory`` the port of the metrics serves /memory too. With ``tls`` that port speaks HTTPS, and
+    a port of its own for health does not.
     """
 
     def __init__(
@@ -59,13 +60,15 @@ class Server:
         unready: Callable[[], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
         access: Access | None = None,
+        memory: Memory | None = None,
         tls: ServingTls | None = None,
     ) -> None:
         self.health_port = 0
+        self._memory = memory
         self._access = access
         self._tls = tls
         self._unready = unready
-        self._exposition = Exposition(metrics, monotonic=monotonic)
+        self._pages = exposition(metrics, monotonic=monotonic)
         self._metrics_turns = Turns(METRICS_TURN_SECONDS)
         self._health_turns = Turns(HEALTH_TURN_SECONDS)
         self._refusal_turns = Turns(REFUSAL_TURN_SECONDS)
@@ -77,6 +80,8 @@ class Server:
         With a ``health_port`` health is served there, and only there. Raises OSError.
         """
         metrics: Routes = {METRICS_PATH: self._metrics}
+        if self._memory is not None:
+            metrics[MEMORY_PATH] = self._answer_memory
         health: Routes = {"/healthz": self._healthz, "/readyz": self._readyz}
         if health_port is None:
             self.health_port = await self._listen({**metrics, **health}, host=host, port=port, tls=self._tls)
@@ -89,9 +94,11 @@ class Server:
         """Stop listening and close all connections."""
         for runner in self._runners:
             await runner.cleanup()
-        await self._exposition.close()
+        await self._pages.close()
         if self._access is not None:
             await self._access.close()
+        if self._memory is not None:
+            await self._memory.close()
 
     async def _listen(self, routes: Routes, *, host: str, port: int, tls: ServingTls | None) -> int:
         # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
@@ -109,12 +116,15 @@ class Server:
             await self._refusal_turns.take()
             return refusal
         await self._metrics_turns.take()
-        page = await self._exposition.page()
-        headers = {hdrs.CONTENT_TYPE: CONTENT_TYPE, hdrs.VARY: hdrs.ACCEPT_ENCODING}
-        if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
-            headers[hdrs.CONTENT_ENCODING] = "gzip"
-            return web.Response(body=page.gzipped, headers=headers)
-        return web.Response(body=page.plain, headers=headers)
+        page = await self._pages.page()
+        return page.answer(request, content_type=CONTENT_TYPE)
+
+    async def _answer_memory(self, request: web.BaseRequest) -> web.Response:
+        assert self._memory is not None  # or there is no route to it
+        if (refusal := await self._memory.refusal(request)) is not None:
+            await self._refusal_turns.take()
+            return refusal
+        return await self._memory.answer(request)
 
     async def _healthz(self, _: web.BaseRequest) -> web.Response:
         await self._health_turns.take()
@@ -126,12 +136,3 @@ class Server:
             text = "".join(f"not ready: {reason}\n" for reason in reasons)
             return web.Response(status=_SERVICE_UNAVAILABLE, text=text)
         return web.Response(text="ok\n")
-
-
-def takes_gzip(accept_encoding: str) -> bool:
-    """Whether this header accepts gzip: it names it, and not with a weight of 0 (RFC 9110, 12.5.3)."""
-    for part in accept_encoding.lower().split(","):
-        name, _, weight = part.partition(";")
-        if name.strip() == "gzip":
-            return _NO_GZIP.fullmatch(weight.strip()) is None
-    return False

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from winpool import __version__
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import MAX_BUILDS, Mode
-from winpool.serve import definitions
+from winpool.objects.pressure import Axis, Level
+from winpool.serve import definitions, memory_definitions
+from winpool.serve.definition import Distribution
 from winpool.serve.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
-    from winpool.serve.definition import Definition, Labels
+    from winpool.serve.definition import Definition, Labels, Value
 
     Sample = tuple[Definition, Labels, float]
     """A value, with its labels except the name of the pool."""
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 BUILDS_SHOWN: Final = 10
 """A limit, so that the number of series is limited; a pool in the middle of an upgrade has two builds."""
 
-NODE_STATES: Final = 6
+NODE_STATES: Final = 7
 """States that nodes are counted by: see ``NODES``."""
 
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
@@ -49,6 +51,8 @@ MAX_SERIES_PER_POOL: Final = (
     + len(Mode)
     + len(ConditionType) * (len(CONDITION_STATUSES) + 1)  # and when it last changed
     + 5  # the lag, misplaced pods and the three figures
+    + len(Axis) * (len(Level) + 1)  # memory, and unknown
+    + 1  # and whether too much of it is short
 )
 """The most series that a pool can add, with any nodes: for people who pay for their Prometheus by series."""
 
@@ -62,7 +66,7 @@ class Sources(Protocol):
     def figures(self) -> Mapping[str, Figures]:
         """Return what the last passes have found, by the name of the pool."""
 
-    def numbers(self) -> Mapping[Definition, Mapping[Labels, float]]:
+    def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values, copied: they are read later."""
 
 
@@ -92,24 +96,31 @@ class WinpoolCollector(Collector):
 
     pools: tuple[Pool, ...]
     figures: Mapping[str, Figures]
-    numbers: Mapping[Definition, Mapping[Labels, float]]
+    numbers: Mapping[Definition, Mapping[Labels, Value]]
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of the table, those without a sample too."""
-        samples: dict[Definition, Mapping[Labels, float]] = {
+        samples: dict[Definition, Mapping[Labels, Value]] = {
             **self.numbers,
             **of_pools(self.pools, figures=self.figures),
         }
         for definition in DEFINITIONS:
-            family = _family(definition)
-            for labels, value in samples.get(definition, {}).items():
-                family.add_metric(labels, value)
-            yield family
+            yield _family(definition, samples.get(definition, {}))
 
 
-def _family(definition: Definition) -> GaugeMetricFamily | CounterMetricFamily:
+def _family(definition: Definition, samples: Mapping[Labels, Value]) -> Metric:
+    if definition.kind == "histogram":
+        histogram = HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
+        for labels, value in samples.items():
+            if isinstance(value, Distribution):
+                histogram.add_metric(labels, value.buckets, value.total)
+        return histogram
     make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
-    return make(definition.name, definition.help, labels=definition.labels)
+    family = make(definition.name, definition.help, labels=definition.labels)
+    for labels, value in samples.items():
+        if not isinstance(value, Distribution):
+            family.add_metric(labels, value)
+    return family
 
 
 def of_pools(
@@ -135,10 +146,15 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
         yield definitions.MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
     # Before the first pass they are not known, and a 0 would mean that there is no problem (P4).
     if figures is not None:
-        yield definitions.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
+        yield memory_definitions.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
         yield definitions.TAINT_MISSING, (), figures.taint_missing
         yield definitions.OVERLAPPING, (), figures.overlapping
         yield definitions.NODES, ("upgrade_due",), figures.upgrade_due
+        for (axis, level), nodes in figures.memory_levels.items():
+            name = "unknown" if level is None else level.name.lower()
+            yield memory_definitions.NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
+        if figures.is_memory_systemic is not None:
+            yield memory_definitions.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:
@@ -147,6 +163,7 @@ def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     yield definitions.NODES, ("up_to_date",), status.up_to_date_nodes
     yield definitions.NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
     yield definitions.NODES, ("available",), status.available_nodes
+    yield definitions.NODES, ("pressured",), status.pressured_nodes
     yield definitions.MISPLACED_PODS, (), status.misplaced_pods
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from winpool.api.crd import definition, schema
 from winpool.api.crd_fields import ITEMS, PARTS, VALUES, FieldPath, lacking_fields, name_of, without_fields
+from winpool.api.status import WindowsNodePoolStatus
 
 Schema = dict[str, Any]
 
@@ -58,6 +59,14 @@ def openapi(spec: Schema) -> Schema:
 
 def lacks(spec: Any) -> list[str]:
     return [name_of(path) for path in lacking_fields(spec, SHIPPED)]
+
+
+def test_a_crd_from_before_memory_pressure_lacks_its_block_and_its_count() -> None:
+    older = crd_without(("spec", "memoryPressure"), ("status", "pressuredNodes"))
+    assert lacks(older) == ["spec.memoryPressure", "status.pressuredNodes"]
+    status = {"status": WindowsNodePoolStatus(observed_generation=1).to_object()}
+    reported = without_fields(status, lacking_fields(older, SHIPPED))["status"]
+    assert status["status"].keys() - reported.keys() == {"pressuredNodes"}
 
 
 def test_the_shipped_crd_lacks_nothing() -> None:

@@ -87,9 +87,11 @@ def test_counts_are_written_when_they_are_zero() -> None:
         "upToDateNodes": 0,
         "upToDateAndReadyNodes": 0,
         "availableNodes": 0,
+        "pressuredNodes": 0,
         "misplacedPods": 0,
         "builds": [],
         "issues": [],
+        "heldNodes": 0,
         "issueCount": 0,
         "conditions": [],
     }

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cluster.admission.tables import SMALLEST
 from winpool.api import crd
+from winpool.api.manifests import in_line
 from winpool.api.problems import MAP_FIELDS
 from winpool.api.quantity import INT_OR_STRING
 from winpool.api.rules import VALIDATIONS
+from winpool.api.spec import WindowsNodePoolSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +46,14 @@ def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
 
 
 ALL = dict(walk(crd.schema()))
+
+
+def values_of(value: Any) -> Iterator[Any]:
+    """Yield a value and all that is in it."""
+    yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from values_of(each)
 
 
 def nodes(holds: Callable[[Node], bool] = lambda _: True) -> pytest.MarkDecorator:
@@ -93,7 +104,8 @@ def test_field_is_described(path: str, node: Node) -> None:
     description = node["description"]
     assert re.fullmatch(r"[A-Z].*[.]", description), f"{path}: a sentence, please"
     if "default" in node and node.get("type") != "object":
-        assert f"default {node['default']}" in description, f"{path}: kubectl explain does not show defaults"
+        default = in_line(node["default"])
+        assert f"default {default}" in description, f"{path}: kubectl explain does not show defaults"
     if "enum" in node:
         assert all(value in description for value in node["enum"])
 
@@ -117,9 +129,25 @@ def test_required_field_exists_and_has_no_default(node: Node) -> None:
 
 @nodes(lambda node: node.get("default") is not None)
 def test_default_of_an_object_is_written_out_from_its_fields(node: Node) -> None:
-    if node["type"] == "object":
+    if node.get("type") == "object":
         inner = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
         assert node["default"] == inner != {}
+
+
+@nodes(lambda node: "default" in node)
+def test_default_has_no_null(node: Node) -> None:
+    """In a CRD null is a value: the API server would refuse the default, or store the null."""
+    assert not [value for value in values_of(node["default"]) if value is None]
+
+
+@pytest.mark.parametrize("path", [".spec.memoryPressure", ".spec.reservedMemory"])
+def test_defaults_alone_are_a_block_that_the_operator_reads(path: str) -> None:
+    """What the API server stores for an empty block is what Python makes of it."""
+    name = path.rpartition(".")[2]
+    stored = {key: child["default"] for key, child in ALL[path]["properties"].items() if "default" in child}
+    assert stored
+    empty, full = (WindowsNodePoolSpec.model_validate({**SMALLEST, name: block}) for block in ({}, stored))
+    assert empty == full
 
 
 @nodes(lambda node: "pattern" in node)

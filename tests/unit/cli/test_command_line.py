@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
 
 
-VERBS = ("check", "join-config", "matrix", "status", "uninstall", "validate")
+VERBS = ("check", "join-config", "matrix", "memory", "status", "uninstall", "validate")
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,12 @@ def test_rates_are_of_counters_and_amounts_of_gauges() -> None:
         assert ("_total[5m]" in query.value) == query.value.startswith("irate("), query
 
 
+def test_rates_are_of_series_that_have_not_ended() -> None:
+    assert Query.PAGE_READS.value == (
+        "irate(windows_memory_swap_page_reads_total[5m]) and windows_memory_swap_page_reads_total"
+    )
+
+
 NODES = st.sampled_from(["w1", "w2", ""]) | st.text(max_size=5)
 TEXTS = st.sampled_from(["NaN", "+Inf", "1", "0", "-1", str(2**63), "1e300"]) | st.text(max_size=30)
 VALUES = TEXTS | st.floats().map(repr) | st.integers().map(str)

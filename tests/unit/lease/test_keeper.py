@@ -116,6 +116,26 @@ async def test_the_second_stands_by_without_a_request_and_takes_over_when_the_le
 
 
 @in_virtual_time
+async def test_one_that_stands_by_knows_who_leads() -> None:
+    async with places("a", "b") as [first, second]:
+        await asyncio.sleep(5)
+        assert [each.keeper.holder for each in (first, second)] == ["a", "a"]
+        await first.kill()
+        await asyncio.sleep(2 * LEASE_SECONDS)
+        assert (second.keeper.leads, second.keeper.holder) == (True, "b")
+
+
+@in_virtual_time
+async def test_before_the_lease_was_seen_no_one_is_known_to_lead() -> None:
+    server = LeaseServer()
+    place = Place(server, "a")
+    try:
+        assert place.keeper.holder == ""
+    finally:
+        await place.kill()
+
+
+@in_virtual_time
 async def test_the_second_takes_over_at_once_where_the_first_has_released() -> None:
     async with places("a", "b") as [first, second]:
         await first.kill()

@@ -25,9 +25,11 @@ from harness.builders import (
     unreadable,
     with_status,
 )
+from harness.memory_worlds import MEMORY_WORLDS
 from harness.sentences import faults_of, faults_of_texts
-from harness.writes import acted, retainted, settled
+from harness.writes import acted, relabelled, retainted, settled
 from winpool.api.condition_table import CONDITIONS
+from winpool.api.keys import HOLD_ANNOTATION as HOLD
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
@@ -149,6 +151,13 @@ def held() -> Snapshot:
     return a_snapshot(pool, nodes, survey=survey)
 
 
+def held_by_a_person() -> Snapshot:
+    """A node lacks a label, and someone holds it."""
+    pool, nodes = settled(a_pool(labels=LABELS), three())
+    lacking = relabelled(nodes["w1"], team=None)
+    return a_snapshot(pool, nodes | by_name(replace(lacking, annotations={**lacking.annotations, HOLD: ""})))
+
+
 def validating(*, minutes: float = 1) -> Snapshot:
     """A node that has just joined, so many minutes later."""
     more = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
@@ -210,6 +219,8 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "too much reserved": too_large,
     "support ended": lambda: replace(up_to_date(), now=datetime(2031, 10, 15, tzinfo=UTC)),
     "support ends soon": lambda: replace(up_to_date(), now=datetime(2031, 10, 14, tzinfo=UTC)),
+    "held by a person": held_by_a_person,
+    **MEMORY_WORLDS,
 }
 
 
@@ -309,6 +320,23 @@ CASES = [
         | dict.fromkeys(("Ready", "NodesUpToDate", "OSSupported"), "SpecRejected"),
         {"Available", "Stalled"},
     ),
+    Case("memory healthy", HEALTHY | {"MemoryHealthy": "NoPressure"}, GOOD | {"MemoryHealthy"}),
+    Case("memory silent", HEALTHY | {"MemoryHealthy": "SamplesMissing"}, GOOD),
+    Case(
+        "memory pressure",
+        HEALTHY | dict.fromkeys(("Ready", "MemoryHealthy"), "NodesUnderPressure"),
+        GOOD,
+    ),
+    Case(
+        "systemic pressure",
+        HEALTHY | dict.fromkeys(("Ready", "MemoryHealthy"), "SystemicPressure"),
+        GOOD,
+    ),
+    Case(
+        "held by a person",
+        HEALTHY | dict.fromkeys(("Ready", "NodesUpToDate"), "NodesHeld"),
+        GOOD - {"NodesUpToDate"},
+    ),
     Case(
         "too few ready",
         HEALTHY | dict.fromkeys(("Ready", "Available"), "TooFewNodesReady"),
@@ -327,7 +355,7 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
     assert {kind for kind, condition in found.items() if condition.status == "True"} == case.true
     unknown = {kind for kind, condition in found.items() if condition.status == "Unknown"}
-    assert unknown <= {"OSSupported", "NodesUpToDate"}
+    assert unknown <= {"OSSupported", "NodesUpToDate", "MemoryHealthy"}
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -30,10 +30,13 @@ from harness.builders import (
     edited,
     unreadable,
 )
+from harness.views import CALM, HARD, told
 from harness.writes import relabelled, settled
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.decide import decide
 from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
+from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 
 ORDER: Final = (
     "Deleting",
@@ -45,11 +48,14 @@ ORDER: Final = (
     "WriteRefused",
     "Paused",
     "DryRun",
+    "SystemicPressure",
     "TaintsHeld",
     "ValidationTimedOut",
     "PodListFailing",
     "RolloutInProgress",
     "ValidatingNodes",
+    "NodesUnderPressure",
+    "NodesHeld",
     "RevisionBelowFloor",
     "PodsUnreadable",
     "MemoryMismatch",
@@ -66,6 +72,7 @@ EXCLUDED: Final = (
     {"ValidationTimedOut", "ValidatingNodes"},
     {"PodListFailing", "TaintsHeld"},
     {"PodListFailing", "PodsUnreadable"},
+    {"SystemicPressure", "NodesUnderPressure"},
 )
 """Two that cannot be true at once."""
 
@@ -75,6 +82,8 @@ NO_EXECUTE: Final = "os=windows:NoExecute"
 TAINTED: Final[Object] = {"taints": [{"key": "os", "value": "windows", "effect": "NoExecute"}]}
 STARTUP: Final[Object] = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}
 RESERVED: Final[Object] = {"reservedMemory": {"systemReserved": "3Gi", "onMismatch": "Taint"}}
+WATCHED: Final[Object] = {"memoryPressure": {}}
+ALLOWING_ONE: Final[Object] = {"memoryPressure": {"eviction": {"maxPressuredNodes": 1}}}
 FLOOR: Final[Object] = {"os": {"version": "2022", "minRevision": 2000}}
 HELD_POD: Final = "held/shop/web-1"
 WHY: Final = 'patch nodes refused: 403 nodes "refused" is forbidden: not on Fridays'
@@ -92,6 +101,7 @@ class Scene:
     unreadable: set[str] = field(default_factory=set)
     is_blind: bool = False
     seen: dict[str, Any] = field(default_factory=dict)
+    memory: KnownMemory = NOTHING_KNOWN
 
     def put(self, node: Node) -> None:
         self.nodes[node.name] = node
@@ -117,7 +127,7 @@ class Scene:
             now=self.now,
             **self.seen,
         )
-        found = decide(snapshot).status.condition("Ready")
+        found = decide(replace(snapshot, memory=self.memory)).status.condition("Ready")
         assert found is not None
         return found.status, found.reason
 
@@ -183,8 +193,22 @@ def drift(scene: Scene) -> None:
     scene.put(relabelled(scene.nodes["drifted"], team=None))
 
 
+def keep_away(scene: Scene) -> None:
+    node = relabelled(scene.nodes["kept"], team=None)
+    scene.put(replace(node, annotations={**node.annotations, HOLD_ANNOTATION: ""}))
+
+
 def garble(scene: Scene) -> None:
     scene.unreadable.add("garbled")
+
+
+def starve(*names: str) -> Callable[[Scene], None]:
+    """Let these nodes run out of memory, and no other."""
+
+    def happens(scene: Scene) -> None:
+        scene.memory = told({**dict.fromkeys(scene.nodes, CALM), **dict.fromkeys(names, HARD)})
+
+    return happens
 
 
 JOINING: Final = replace(a_node("joining"), created=NOON - MINUTE)
@@ -199,11 +223,16 @@ TROUBLES: Final[dict[str, Trouble]] = {
     "WriteRefused": Trouble(refuse, nodes=(a_node("refused"),)),
     "Paused": Trouble(set_mode("Paused")),
     "DryRun": Trouble(set_mode("DryRun")),
+    "SystemicPressure": Trouble(
+        starve("short-1", "short-2"), ALLOWING_ONE, (a_node("short-1"), a_node("short-2"))
+    ),
     "TaintsHeld": Trouble(hold, TAINTED, (a_node("held"),)),
     "ValidationTimedOut": Trouble(wait_long, STARTUP, (JOINING,)),
     "PodListFailing": Trouble(blind, TAINTED, (a_node("blind"),)),
     "RolloutInProgress": Trouble(drift, nodes=(a_node("drifted"),)),
     "ValidatingNodes": Trouble(spec=STARTUP, nodes=(JOINING,)),
+    "NodesUnderPressure": Trouble(starve("short"), WATCHED, (a_node("short"),)),
+    "NodesHeld": Trouble(keep_away, nodes=(a_node("kept"),)),
     "RevisionBelowFloor": Trouble(spec=FLOOR, nodes=(a_host("below", "10.0.20348.1607"),)),
     "PodsUnreadable": Trouble(garble, nodes=(a_node("garbled"),)),
     "MemoryMismatch": Trouble(spec=RESERVED, nodes=(SMALL,)),

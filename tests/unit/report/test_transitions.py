@@ -90,7 +90,8 @@ worlds = st.builds(
 @given(worlds)
 def test_only_what_the_table_lists_is_reported(snapshot: Snapshot) -> None:
     found = decide(snapshot).status.conditions
-    assert [condition.type for condition in found] == list(ConditionType)
+    always = [each for each in ConditionType if each is not ConditionType.MEMORY_HEALTHY]
+    assert [condition.type for condition in found] == always
     for condition in found:
         assert is_listed(condition.type, condition.status, condition.reason), condition
         assert 0 < len(condition.message) <= 4096

@@ -49,7 +49,9 @@ class Scene:
     clock: Seconds = field(default_factory=Seconds)
 
     def __post_init__(self) -> None:
-        self.access = Access(self.reviewer.review, monotonic=self.clock)
+        self.access = Access(
+            self.reviewer.review, path="/metrics", role="winpool-metrics-reader", monotonic=self.clock
+        )
 
     async def result(self, token: str = GOOD) -> Result:
         return await self.access.result(token, address=HOST)
@@ -105,7 +107,7 @@ async def test_any_other_result_is_refused(
 
 
 def test_a_refusal_names_the_right_that_is_missing() -> None:
-    answer = answer_to("forbidden")
+    answer = answer_to("forbidden", path="/metrics", role="winpool-metrics-reader")
     assert answer is not None
     assert answer.text == (
         "the user of this token may not get /metrics: bind a ClusterRole with the rule "

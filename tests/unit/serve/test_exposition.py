@@ -21,7 +21,7 @@ from winpool.objects.pool import Pool
 from winpool.report.figures import Figures
 from winpool.serve import metrics
 from winpool.serve.definition import Definition, Labels
-from winpool.serve.exposition import Exposition
+from winpool.serve.exposition import exposition
 
 POOLS = 1000
 """Rendering them takes some hundred milliseconds of CPU: thousands of turns of a loop that is free."""
@@ -146,16 +146,16 @@ class Held(Collector):
 
 async def test_requests_that_come_while_a_page_is_rendered_wait_for_that_page() -> None:
     held = Held()
-    exposition = Exposition(held, monotonic=Seconds())
-    waiting = [asyncio.create_task(exposition.page()) for _ in range(32)]
+    metrics_pages = exposition(held, monotonic=Seconds())
+    waiting = [asyncio.create_task(metrics_pages.page()) for _ in range(32)]
     await until(lambda: held.renders)
-    waiting.append(asyncio.create_task(exposition.page()))
+    waiting.append(asyncio.create_task(metrics_pages.page()))
     waiting[0].cancel()  # who leaves does not end it for the others
     held.go.set()
     _, *pages = await asyncio.gather(*waiting, return_exceptions=True)
     assert held.renders == 1
     assert held.most_at_once == 1
-    assert {id(page) for page in pages} == {id(await exposition.page())}
+    assert {id(page) for page in pages} == {id(await metrics_pages.page())}
 
 
 @pytest.mark.parametrize(("took", "fresh"), [(0.1, 1.0), (5.0, 5.0)])
@@ -164,17 +164,17 @@ async def test_a_page_is_served_for_a_second_or_as_long_as_it_took_to_render(
 ) -> None:
     """So scrapers without a pause cannot keep the thread busy for more than half of the time."""
     clock, held = Seconds(), Held()
-    exposition = Exposition(held, monotonic=clock)
-    first = asyncio.create_task(exposition.page())
+    metrics_pages = exposition(held, monotonic=clock)
+    first = asyncio.create_task(metrics_pages.page())
     await until(lambda: held.renders)
     clock.now += took
     held.go.set()
     await first
     clock.now += fresh - 0.01
-    await exposition.page()
+    await metrics_pages.page()
     assert held.renders == 1
     clock.now += 0.02
-    await exposition.page()
+    await metrics_pages.page()
     assert held.renders == 2
 
 

@@ -6,23 +6,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, unreadable, with_status
+from harness.memory_worlds import watching
+from harness.views import HARD, a_view
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
 from winpool.control.stats import ControlStats
 from winpool.decide import decide
 from winpool.objects.node import Node, NodeVersions
 from winpool.objects.pool import Pool
+from winpool.objects.pressure import Axis, Level
 from winpool.report.figures import Figures
-from winpool.serve import definitions, metrics
+from winpool.serve import definitions, memory_definitions, metrics, sample_definitions
 from winpool.serve.definition import Definition, Labels
 from winpool.serve.definitions import DEFINITIONS
+from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
 from winpool.serve.reference import render
+from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -83,8 +89,15 @@ def test_every_documented_metric_is_served_and_nothing_else() -> None:
 
 
 def test_every_definition_is_in_the_table() -> None:
-    found = [each for each in vars(definitions).values() if isinstance(each, Definition)]
-    assert found == list(DEFINITIONS), "in the order of the module, which is that of the page"
+    parts = {memory_definitions: MEMORY_DEFINITIONS, sample_definitions: SAMPLE_DEFINITIONS}
+    of_parts = [each for table in parts.values() for each in table]
+    for module, table in (
+        *parts.items(),
+        (definitions, [each for each in DEFINITIONS if each not in of_parts]),
+    ):
+        found = [each for each in vars(module).values() if isinstance(each, Definition)]
+        assert found == list(table), "in the order of the module, which is that of the page"
+    assert set(of_parts) < set(DEFINITIONS)
 
 
 def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
@@ -92,7 +105,7 @@ def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
         assert each.name.startswith("winpool_")
         assert not each.name.endswith("_total"), "the client adds it"
         said_twice = set(each.labels) & set(each.name.removeprefix("winpool_").split("_"))
-        assert not said_twice - {"status", "build", "mode"}, "these are what the metric is about"
+        assert not said_twice - {"status", "build", "mode", "level"}, "these are what the metric is about"
         assert each.help.endswith(".")
 
 
@@ -213,9 +226,17 @@ def the_worst(name: str) -> Pool:
     return a_pool(name, status=WindowsNodePoolStatus(nodes=5000, builds=builds, conditions=conditions))
 
 
+WATCHED: Final = Figures(
+    overlapping=1,
+    memory_levels={(axis, level): 0 for axis in Axis for level in (*Level, None)},
+    is_memory_systemic=False,
+)
+"""Of a pool that watches memory."""
+
+
 def test_a_pool_that_is_gone_leaves_no_series() -> None:
     stats = ControlStats()
-    stats.note_figures("gone", Figures(overlapping=1))
+    stats.note_figures("gone", WATCHED)
     before = _of_pool(_scrape(the_worst("gone"), stats=stats), "gone")
     assert before.keys() == {each.name for each in DEFINITIONS if "pool" in each.labels}
 
@@ -229,7 +250,7 @@ def test_a_pool_that_is_gone_leaves_no_series() -> None:
 
 def test_a_pool_adds_as_many_series_as_the_page_says_and_never_more() -> None:
     stats = ControlStats()
-    stats.note_figures("worst", Figures())
+    stats.note_figures("worst", WATCHED)
     added = _series(_scrape(the_worst("worst"), stats=stats)) - _series(_scrape())
     assert added == metrics.MAX_SERIES_PER_POOL
     assert f" {added} series " in PAGE.read_text()
@@ -256,6 +277,28 @@ def reported(name: str, nodes: Iterator[Node]) -> Pool:
     """Return the pool with the status that the operator writes on it when it sees these nodes."""
     pool = a_pool(name, labels={"team": "payments"}, taints=["os=windows:NoSchedule"])
     return with_status(pool, decide(a_snapshot(pool, nodes)).status)
+
+
+def test_a_pool_that_watches_memory_counts_nodes_by_axis_and_level_and_another_does_not() -> None:
+    memory = ("winpool_nodes_by_memory_level", "winpool_memory_systemic_pressure")
+    stats = ControlStats()
+    shared = watching({"w1": HARD, "w2": a_view(None)})
+    decision = decide(shared)
+    stats.note_figures("pool", decision.figures)
+    served = _scrape(with_status(shared.pool, decision.status), stats=stats)
+    levels = {labels[1:]: value for labels, value in served[memory[0]].items() if value}
+    assert levels == {
+        ("commit", "normal"): 4,
+        ("commit", "hard"): 1,
+        ("commit", "unknown"): 1,
+        ("physical", "normal"): 6,
+    }
+    assert served[memory[1]] == {("pool",): 0}
+    assert served["winpool_nodes"]["pool", "pressured"] == 1
+
+    stats.note_figures("pool", decide(a_snapshot(a_pool())).figures)
+    bare = _scrape(a_pool(), stats=stats)
+    assert not any(bare[name] for name in memory)
 
 
 def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:

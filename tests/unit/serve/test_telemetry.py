@@ -68,7 +68,7 @@ def test_both_results_are_served_from_the_start() -> None:
 
 
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
-    access = Access(cast("Any", None), monotonic=lambda: 0.0)
+    access = Access(cast("Any", None), path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)
     access.results.update(["permitted", "permitted", "invalid"])
     counts = {"permitted": 2, "forbidden": 0, "invalid": 1, "failed": 0, "rate_limited": 0}
     assert of_access(access) == {definitions.ACCESS_REVIEWS: {(result,): n for result, n in counts.items()}}

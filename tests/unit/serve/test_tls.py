@@ -83,7 +83,7 @@ async def test_a_token_is_checked_over_tls_too(mounted: Mounted, tls: ServingTls
         assert address == "127.0.0.1"
         return "permitted" if token == "good" else "invalid"
 
-    access = Access(review, monotonic=lambda: 0.0)  # type: ignore[arg-type]
+    access = Access(review, path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)  # type: ignore[arg-type]
     async with serving(tls=tls, access=access) as served:
         statuses = [
             (await served.answer(token=token, trust=mounted.trust()))[0] for token in (None, "bad", "good")

@@ -80,7 +80,7 @@ def test_reserved_ports_are_distinct_free_and_below_those_of_outgoing_connection
     first, second = ports.reserve(), ports.reserve()
     try:
         numbers = [*first.ports.model_dump().values(), *second.ports.model_dump().values()]
-        assert len(set(numbers)) == 14
+        assert len(set(numbers)) == 16
         assert all(ports.FIRST_PORT <= number < ports.LAST_PORT for number in numbers)
         for number in numbers:
             with contextlib.closing(socket.create_server(("127.0.0.1", number))):

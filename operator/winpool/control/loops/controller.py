@@ -21,10 +21,12 @@ from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
+from winpool.control.memory.collector import MemoryCollector
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
 from winpool.control.pod_survey.questions import Questions
+from winpool.control.reconcile.asking import Asking
 from winpool.control.reconcile.observe import Observer
 from winpool.control.reconcile.other_reports import OtherReports
 from winpool.control.reconcile.reconciler import Reconciler
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from winpool.cluster.reflector import NodeReflector
     from winpool.cluster.transport import Transport
     from winpool.control.clock import Clock
+    from winpool.control.memory.connections import Connections
     from winpool.control.relist.pools import Pools
     from winpool.objects.node import Node
     from winpool.pods.survey import PoolQuestion
@@ -75,11 +78,12 @@ class Controller:
         cluster_rows: tuple[Row, ...],
         clock: Clock,
         rooms: Sequence[Room] = ROOMS,
+        connections: Connections | None = None,
     ) -> None:
         """Make the loops; ``create_task`` starts that of a pool, with a name, from any context.
 
         There is no pass before ``begin``. ``other_operator`` is ``Seat.other``, ``lacking_fields`` is
-        ``PoolKind.lacking_fields``.
+        ``PoolKind.lacking_fields``. Without ``connections`` no memory is sampled.
         """
         self._begun = asyncio.Event()
         self.stats = ControlStats()
@@ -91,6 +95,7 @@ class Controller:
         self._rooms = rooms
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self._asked = Questions()
+        self.memory = self._make_collector(connections)
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
         self._writer = Writer(transport)
@@ -109,6 +114,7 @@ class Controller:
             strays_of=self._kept_strays.of,
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
             lacking_fields=lacking_fields,
+            memory_of=None if self.memory is None else self.memory.known,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -128,6 +134,8 @@ class Controller:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
         pool = self._pools.get(name)
+        if pool is None and self.memory is not None:
+            self.memory.forget(name)
         if pool is None or (pool.deleting and for_rivals):
             self.sweeper.pool_gone()
 
@@ -161,7 +169,9 @@ class Controller:
 
     def when_leading(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return, by name, the further loops to run. They wait for ``begin``."""
+        memory = {} if self.memory is None else {"memory": self._after_begin(self.memory.run)}
         return {
+            **memory,
             "pods": self._after_begin(self.pod_pass.run),
             "pods of nodes": self._after_begin(self.node_looks.run),
             "sweeper": self._after_begin(self.sweeper.run),
@@ -212,6 +222,11 @@ class Controller:
             now=self._clock.now,
             monotonic=self._clock.monotonic,
         )
+
+    def _make_collector(self, connections: Connections | None) -> MemoryCollector | None:
+        if connections is None:
+            return None
+        return MemoryCollector(connections, wake=self._wake_pool, monotonic=self._clock.monotonic)
 
     def _make_lanes(self) -> Lanes:
         writer, nodes, clock = self._writer, self._nodes, self._clock
@@ -265,9 +280,12 @@ class Controller:
             wake=self._wake_pool,
             relister=self.relister,
             list_labelled=lambda pool: list_labelled(self._transport, pool_name=pool),
-            ask_for_nodes=self._nodes.ask_for_list,
-            ask_for_pods=self.pod_pass.ask,
-            ask_for_looks=self.node_looks.want,
+            asking=Asking(
+                nodes=self._nodes.ask_for_list,
+                pods=self.pod_pass.ask,
+                looks=self.node_looks.want,
+                samples=None if self.memory is None else self.memory.want,
+            ),
             note_figures=self.stats.note_figures,
             clock=self._clock,
             rooms=self._rooms,

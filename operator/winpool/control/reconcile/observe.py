@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from winpool.objects.guard import GuardState
 from winpool.objects.others import OtherPools
+from winpool.objects.pressure import NOTHING_KNOWN
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Record
 from winpool.ownership.rights import Rights
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from winpool.objects.keys import Keys
     from winpool.objects.node import Node, NodeCondition
     from winpool.objects.pool import Pool
+    from winpool.objects.pressure import KnownMemory
     from winpool.support.rows import Row
 
 
@@ -67,16 +69,19 @@ class Observer:
         strays_of: Callable[[Pool], tuple[Node, ...] | None] = _no_strays,
         other_operator: Callable[[Pool], str | None] = _no_other,
         lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
+        memory_of: Callable[[Pool], KnownMemory] | None = None,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
 
         ``strays_of`` returns what is known of strays of a pool, None before they were listed.
         ``other_operator`` returns what the snapshot of a pool is to say of another operator,
-        ``lacking_fields`` what the CRD lacks, None where no one has looked yet.
+        ``lacking_fields`` what the CRD lacks, None where no one has looked yet. ``memory_of`` returns what is
+        known of the memory of its nodes.
         """
         self._other_operator = other_operator
         self._lacking_fields = lacking_fields
+        self._memory_of = memory_of
         self._written_conditions = written_conditions
         self._strays_of = strays_of
         self._pools = pools
@@ -151,6 +156,7 @@ class Observer:
             ),
             other_operator=self._other_operator(pool),
             lacking_fields=self._lacking_fields() or (),
+            memory=NOTHING_KNOWN if self._memory_of is None else self._memory_of(pool),
             strays=self._strays_of(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={

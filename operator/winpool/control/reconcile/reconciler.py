@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from winpool.cluster.writer import Writer
     from winpool.control.act.actor import Lanes
     from winpool.control.clock import Clock
+    from winpool.control.reconcile.asking import Asking
     from winpool.control.reconcile.observe import Observer
     from winpool.control.relist.pools import Pools
     from winpool.control.relist.relister import Relister
@@ -72,9 +73,7 @@ class Reconciler:
         recorder: EventRecorder,
         relister: Relister,
         list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
-        ask_for_nodes: Callable[[], None],
-        ask_for_pods: Callable[[], None],
-        ask_for_looks: Callable[[Pool, Sequence[Node]], None],
+        asking: Asking,
         note_figures: Callable[[str, Figures], None],
         clock: Clock,
         rooms: Sequence[Room] = ROOMS,
@@ -82,8 +81,7 @@ class Reconciler:
         """Make the reconciler of one pool.
 
         ``list_labelled`` asks the API server which Windows nodes have the label of that pool.
-        ``ask_for_nodes`` asks for a new list of all nodes, where the watch has missed a change;
-        ``ask_for_pods`` for a list of all pods, ``ask_for_looks`` for those of exactly these nodes.
+        ``asking`` has who is asked for what a pass has to know.
         ``create_task`` starts a task beside the passes, and ``wake`` asks for another pass.
         ``note_figures`` gets what each pass has counted. ``rooms`` say what nodes must have.
         """
@@ -94,7 +92,7 @@ class Reconciler:
         self._actor = Actor(
             pool_name,
             lanes=lanes,
-            aftermath=Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=ask_for_nodes),
+            aftermath=Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=asking.nodes),
             create_task=create_task,
             wake=lambda: wake(pool_name),
         )
@@ -114,9 +112,7 @@ class Reconciler:
             list_labelled=list_labelled,
             monotonic=clock.monotonic,
         )
-        self._ask_for_nodes = ask_for_nodes
-        self._ask_for_pods = ask_for_pods
-        self._ask_for_looks = ask_for_looks
+        self._asking = asking
         self._note_figures = note_figures
         self._clock = clock
         self._rooms = rooms
@@ -236,9 +232,7 @@ class Reconciler:
 
     def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot, self._rooms)
-        if decision.needs_pods:
-            self._ask_for_pods()
-        self._ask_for_looks(snapshot.pool, decision.looks)
+        self._asking.follow(snapshot.pool, decision)
         self._note_figures(self._pool_name, decision.figures)
         return decision
 
@@ -255,7 +249,7 @@ class Reconciler:
             with self._before_raising():
                 await self._status.write(snapshot, decision, even_at_the_end=True)
             raise
-        self._ask_for_nodes()
+        self._asking.nodes()
         await self._status.write(snapshot, decision, even_at_the_end=True)
         return NextLook(paced=STILL_LABELLED_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The module that promtool is built from, and what decides on its binary."""
+"""The module that Prometheus and promtool are built from, and what decides on their binaries."""
 
 import re
 from dataclasses import replace
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from testbed import prometheus, promtool
 from testbed.build import control_plane
 from testbed.gobuild import Program
 from testbed.pins import default_pins
-from testbed.promtool import MODULE_DIRECTORY, PACKAGE, PROGRAM
+from testbed.prometheus import MODULE_DIRECTORY
 from testbed.toolchain import MINIMUM
 
 GO_MOD = (MODULE_DIRECTORY / "go.mod").read_text()
+PROGRAMS = {"prometheus": prometheus.PROGRAM, "promtool": promtool.PROGRAM}
 
 
 def test_the_module_asks_for_the_same_go_as_the_control_plane_and_names_no_toolchain() -> None:
@@ -22,8 +24,9 @@ def test_the_module_asks_for_the_same_go_as_the_control_plane_and_names_no_toolc
     assert not re.search(r"^toolchain ", GO_MOD, re.MULTILINE)
 
 
-def test_promtool_is_the_one_tool_and_its_version_is_exact_and_has_a_checksum() -> None:
-    assert re.findall(r"^tool (\S+)$", GO_MOD, re.MULTILINE) == [PACKAGE]
+def test_its_tools_are_the_two_programs_and_their_version_is_exact_and_has_a_checksum() -> None:
+    [tools] = re.findall(r"^tool \(\n((?:\t\S+\n)+)\)$", GO_MOD, re.MULTILINE)
+    assert tools.split() == [each.package for each in PROGRAMS.values()]
     version = re.search(r"\bgithub\.com/prometheus/prometheus (v\d+\.\d+\.\d+)\b", GO_MOD)
     assert version is not None
     sums = (MODULE_DIRECTORY / "go.sum").read_text()
@@ -34,18 +37,19 @@ def test_nothing_is_replaced() -> None:
     assert "replace" not in GO_MOD
 
 
-def test_its_binary_lies_beside_the_control_plane(tmp_path: Path) -> None:
-    binary = PROGRAM.binary(cache=tmp_path)
-    assert binary == tmp_path / "promtool" / PROGRAM.key / "promtool"
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_binary_lies_beside_the_control_plane(tmp_path: Path, name: str) -> None:
+    binary = PROGRAMS[name].binary(cache=tmp_path)
+    assert binary == tmp_path / name / PROGRAMS[name].key / name
     assert control_plane(default_pins()).binary(cache=tmp_path).parts[-3] == "controlplane"
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(replace(PROGRAM, linker_flags="-s"), id="linker flags"),
-        pytest.param(replace(PROGRAM, tags="another"), id="tags"),
+        pytest.param(replace(promtool.PROGRAM, linker_flags="-s"), id="linker flags"),
+        pytest.param(replace(promtool.PROGRAM, tags="another"), id="tags"),
     ],
 )
 def test_every_choice_of_the_build_decides_its_key(other: Program) -> None:
-    assert other.key != PROGRAM.key
+    assert other.key != promtool.PROGRAM.key

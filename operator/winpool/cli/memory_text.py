@@ -1,0 +1,188 @@
+"""The text of ``kubectl winpool memory``: a function of the operator's report and the terminal.
+
+The report may come from any server that a person names, so every text and number of it may be anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.text import printable
+from winpool.cli.amounts import NONE, amount, percent, rate, seconds
+from winpool.cli.paper import Ink, Paper
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from winpool.cli.paper import Look
+    from winpool.objects.memory_report import MemoryReport, NodeReport, PhysicalReport
+
+NAMES_SHOWN: Final = 3
+"""Nodes that a problem names: as many as an issue does."""
+
+PROBLEMS_SHOWN: Final = 5
+"""Different problems: each is a cause, and a fleet has few at once."""
+
+_TEXT_SHOWN: Final = 253
+"""Characters of a name: the API server permits no longer one."""
+
+_DROPPED: Final = ("SOURCE", "TREND", "POOL", "AXIS", "AGE", "LEFT")
+"""Columns that go where the terminal is too narrow, in this order."""
+
+_TITLE_WIDTH: Final = 11
+"""Of the column that begins the lines about a node: after the longest, ``Eviction:`` with its mark."""
+
+_BAD: Final = frozenset({"Hard", "Soft"})
+_FINE: Final = frozenset({"Normal"})
+
+_HOLDS: Final[Mapping[str, str]] = {
+    "Unknown": "nothing is evicted: there is no fresh sample",
+    "Estimate": "nothing is evicted: the RAM is only estimated",
+    "Settling": "waiting: an eviction is under way, or its memory is not free yet",
+    "Unattributed": "nothing is evicted: the memory is not that of pods",
+    "Grace": "waiting: the pressure has not lasted long enough, or is no longer over the line",
+    "Age": "waiting: an eviction needs two fresh samples",
+    "Recovering": "waiting: it improves by itself",
+}
+_GUARDS: Final[Mapping[str, str]] = {
+    "OutsideShare": "too much is committed outside pods: drain the node, and reboot or replace it",
+    "OutsideGrowth": "most of the growth is outside pods: drain the node, and reboot or replace it",
+    "Ineffective": "two evictions freed less than half of what the pods used: drain the node, and reboot or "
+    "replace it",
+    "Blind": "two evictions have not ended the pressure, and no pod's commit is known: drain the node, and "
+    "reboot or replace it",
+}
+
+
+def render_nodes(report: MemoryReport, *, look: Look) -> str:
+    """Return one line for each node, and why nodes give no samples; nothing for a report without nodes."""
+    paper = Paper(look)
+    if report.nodes:
+        paper.table([_row(each) for each in report.nodes], dropped=_DROPPED, indent="")
+    if report.left_out > 0:
+        paper.line(f"{report.left_out} more nodes, which are better, are not in the operator's answer")
+    _problems(paper, report.nodes)
+    return paper.text
+
+
+def render_node(node: NodeReport, report: MemoryReport, *, look: Look) -> str:
+    """Return all about one node of ``report``."""
+    paper = Paper(look)
+    _field(paper, "Node", f"{_name(node.node)}, pool {_name(node.pool)}")
+    since = None if node.since is None else (report.at - node.since).total_seconds()
+    lasting = f" for {seconds(since)}" if since is not None else ""
+    _field(paper, "Level", f"{node.level or 'unknown'}{_on(node)}{lasting}", ink=_ink(node))
+    _commit(paper, node)
+    _physical(paper, node.physical)
+    if node.paging is not None:
+        reads, writes = node.paging.reads_per_second, node.paging.writes_per_second
+        said = [
+            f"{value:.6g} {what} a second"
+            for value, what in ((reads, "page reads"), (writes, "pages written"))
+            if value is not None
+        ]
+        _field(paper, "Paging", ", ".join(said) or NONE)
+    if node.outside_pods is not None:
+        _field(paper, "Outside", f"{amount(node.outside_pods)} committed outside pods")
+    if node.guard is not None:
+        _field(paper, "Guard", _GUARDS.get(node.guard, _name(node.guard)))
+    _eviction(paper, node)
+    sampled = f"{seconds(node.age_seconds)} old, from {_name(node.source) or NONE}"
+    _field(paper, "Sample", "none yet" if node.age_seconds is None else sampled)
+    if node.problem:
+        _field(paper, "Problem", node.problem)
+    return paper.text
+
+
+def _commit(paper: Paper, node: NodeReport) -> None:
+    commit = node.commit
+    if commit is None:
+        _field(paper, "Commit", "unknown")
+        return
+    grows = commit.trend_bytes_per_second
+    trend = ""
+    if grows is not None:
+        trend = f", growing by {rate(grows)}" if grows > 0 else ", not growing"
+    left = "" if commit.seconds_left is None else f", exhausted in {seconds(commit.seconds_left)}"
+    used = f"{amount(commit.used)} of {amount(commit.ceiling)} ({percent(commit.used_percent)})"
+    _field(paper, "Commit", f"{used}{trend}{left}")
+
+
+def _eviction(paper: Paper, node: NodeReport) -> None:
+    if node.level is None or node.level in _FINE or node.hold == "NoPressure":
+        return
+    hold = node.hold
+    _field(
+        paper, "Eviction", "of use now, if the pool evicts" if hold is None else _HOLDS.get(hold, _name(hold))
+    )
+
+
+def _physical(paper: Paper, found: PhysicalReport | None) -> None:
+    if found is None:
+        _field(paper, "RAM", "unknown")
+        return
+    estimate = ", by an estimate from the kubelet's numbers" if found.is_estimate else ""
+    share = f"({percent(found.available_percent)})"
+    _field(paper, "RAM", f"{amount(found.available)} of {amount(found.total)} available {share}{estimate}")
+
+
+def _row(node: NodeReport) -> Mapping[str, str]:
+    commit = node.commit
+    return {
+        "NODE": _name(node.node),
+        "POOL": _name(node.pool),
+        "LEVEL": node.level or "Unknown",
+        "AXIS": node.axis or NONE,
+        "COMMIT": NONE if commit is None else percent(commit.used_percent),
+        "RAM": _used_ram(node.physical),
+        "TREND": NONE if commit is None else rate(commit.trend_bytes_per_second),
+        "LEFT": NONE if commit is None else seconds(commit.seconds_left),
+        "SOURCE": _name(node.source) or NONE,
+        "AGE": seconds(node.age_seconds),
+    }
+
+
+def _used_ram(found: PhysicalReport | None) -> str:
+    """Return what is used, as of commit. A tilde marks an estimate."""
+    if found is None or found.available_percent is None:
+        return NONE
+    return f"{'~' if found.is_estimate else ''}{percent(100 - found.available_percent)}"
+
+
+def _problems(paper: Paper, nodes: Sequence[NodeReport]) -> None:
+    found: dict[str, list[str]] = {}
+    for each in nodes:
+        if each.problem:
+            found.setdefault(each.problem, []).append(_name(each.node))
+    if not found:
+        return
+    paper.line()
+    paper.line("Problems:", ink=Ink.HEAD)
+    by_nodes = sorted(found.items(), key=lambda item: -len(item[1]))
+    for problem, names in by_nodes[:PROBLEMS_SHOWN]:
+        paper.marked(f"{_named(names)}: {problem}", ink=Ink.BUSY)
+    if len(found) > PROBLEMS_SHOWN:
+        paper.line(f"  and {len(found) - PROBLEMS_SHOWN} more")
+
+
+def _named(names: Sequence[str]) -> str:
+    shown, more = names[:NAMES_SHOWN], len(names) - NAMES_SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _on(node: NodeReport) -> str:
+    return "" if node.axis is None or node.level in _FINE else f" on {node.axis}"
+
+
+def _ink(node: NodeReport) -> Ink:
+    return Ink.BAD if node.level in _BAD else Ink.GOOD if node.level in _FINE else Ink.BUSY
+
+
+def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
+    mark = " " if ink is Ink.PLAIN else paper.look.mark(ink)
+    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + f"{mark} "
+    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
+
+
+def _name(text: str) -> str:
+    return printable(text[:_TEXT_SHOWN])

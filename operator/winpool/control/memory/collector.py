@@ -1,0 +1,123 @@
+"""Watches the memory of nodes: polls their sources, steps their detectors, and wakes pools.
+
+A pass says which nodes of its pool are to be watched, and reads what is known of them in its snapshot.
+Between passes nothing is decided: a sample changes what is known, and only a change of level, guard, signal,
+of whether something is known, or of why it is not, wakes the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Final
+
+from winpool.control.loops.wake import Wake
+from winpool.control.memory.figures import figures_of
+from winpool.control.memory.kubelet_polls import KubeletPolls
+from winpool.control.memory.source_polls import SourcePolls
+from winpool.control.memory.stats import MemoryStats
+from winpool.control.memory.wakes import Wakes
+from winpool.control.memory.watched import WatchedNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from winpool.control.memory.connections import Connections
+    from winpool.control.memory.figures import MemoryFigures
+    from winpool.control.memory.watched_node import WatchedNode
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
+    from winpool.objects.pressure import KnownMemory
+
+TICK_SECONDS: Final = 1.0
+"""How late it may be noticed that a sample has grown old. Each sample moves the time at which the next one
+does, so the loop does not wait for that time alone."""
+
+_jitter: Final = random.SystemRandom().random
+
+
+class MemoryCollector:
+    """Samples of memory, from the pass that asks for them to the pass that they wake.
+
+    Without ``run`` nothing is polled: only the operator that leads runs it.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        wake: Callable[[str], None],
+        monotonic: Callable[[], float],
+        jitter: Callable[[], float] = _jitter,
+    ) -> None:
+        """Make the loops; ``wake`` asks for a pass of the pool of a name."""
+        self.stats = MemoryStats()
+        self._monotonic = monotonic
+        self._timer = Wake()
+        self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
+        self.watched = WatchedNodes(
+            on_news=self._wakes.tell,
+            on_change=self._nodes_changed,
+            on_heat=self._heat_changed,
+            monotonic=monotonic,
+        )
+        self._kubelets = KubeletPolls(
+            connections=connections,
+            watched=self.watched,
+            stats=self.stats,
+            jitter=jitter,
+            monotonic=monotonic,
+        )
+        self._sources = SourcePolls(
+            connections=connections,
+            watched=self.watched,
+            stats=self.stats,
+            jitter=jitter,
+            monotonic=monotonic,
+        )
+
+    def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
+        """Watch exactly these nodes for ``pool``, none where there are none."""
+        self.watched.want(pool, nodes)
+
+    def forget(self, pool_name: str) -> None:
+        """Watch no node for the pool of that name, which is gone."""
+        self.watched.forget(pool_name)
+        self._wakes.forget(pool_name)
+
+    def known(self, pool: Pool) -> KnownMemory:
+        """Return what is known of the nodes of ``pool`` now, for its snapshot."""
+        return self.watched.known(pool.name)
+
+    def figures(self) -> MemoryFigures:
+        """Return what is counted of the watched nodes now."""
+        return figures_of(self.watched, now=self._monotonic())
+
+    async def run(self) -> None:
+        """Watch until cancelled; then no connection is left."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._kubelets.run(), name="polls of kubelets")
+            group.create_task(self._sources.run(), name="queries of Prometheus")
+            group.create_task(self._follow_time(), name="age of samples")
+
+    async def _follow_time(self) -> None:
+        """Have it known when samples grow old, and wake the pools that have waited."""
+        while True:
+            self.watched.expire()
+            self._wakes.wake_due()
+            times = (self.watched.seconds_to_change(), self._wakes.seconds_to_next())
+            soonest = min((seconds for seconds in times if seconds is not None), default=None)
+            if soonest is None and not len(self.watched):
+                await self._timer.wait(seconds=None)
+            else:
+                await self._timer.wait(
+                    seconds=TICK_SECONDS if soonest is None else min(soonest, TICK_SECONDS)
+                )
+
+    def _heat_changed(self, watched: WatchedNode) -> None:
+        self._kubelets.heat_changed(watched)
+
+    def _nodes_changed(self) -> None:
+        self._kubelets.nodes_changed()
+        self._sources.nodes_changed()
+        self._timer.set()

@@ -1,0 +1,123 @@
+"""The answer of /memory: the memory of every node that is watched, for those who may read it.
+
+Only the operator that leads polls, so the others answer with who leads. The page names nodes, which
+/metrics does not. So without reviews of tokens only clients of the operator's own network namespace read it:
+those of ``kubectl port-forward``, whom the API server has permitted to be there
+(``docs/adr/0029-who-reads-the-memory-of-nodes.md``).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+from aiohttp import hdrs, web
+
+from winpool.serve.connections import Turns
+from winpool.serve.pages import Pages, takes_gzip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from winpool.objects.memory_report import MemoryReport
+    from winpool.serve.access import Access
+
+MEMORY_PATH: Final = "/memory"
+
+CONTENT_TYPE: Final = "application/json"
+
+MEMORY_TURN_SECONDS: Final = 0.25
+"""Between two answers. A person, or ``kubectl winpool memory -w``, asks every few seconds, and samples come
+every ten: four a second are more than all of them need."""
+
+MOST_PLAIN_BYTES: Final = 1024 * 1024
+"""Of an answer that is not compressed: some 2,000 nodes. What a client does not read stays in the operator's
+memory for up to 25 s, on 32 connections. Compressed, 10,000 nodes are far less."""
+
+_FORBIDDEN: Final = 403
+_NOT_ACCEPTABLE: Final = 406
+_SERVICE_UNAVAILABLE: Final = 503
+
+
+class MemorySnapshot(Protocol):
+    """What was known of the memory of all nodes at one moment. No change reaches it any more."""
+
+    def report(self) -> MemoryReport:
+        """Return it as a report. It is called in another thread than the event loop."""
+
+
+class MemorySource(Protocol):
+    """Knows the memory of nodes."""
+
+    def snapshot(self) -> MemorySnapshot:
+        """Return what is known now. It is called in the event loop and must return at once."""
+
+
+class Memory:
+    """Answers /memory. Make it inside a running event loop.
+
+    ``standby`` returns why this process has no data, as a sentence; nothing where it leads. Without
+    ``access``, only clients on this host, or in this Pod, are answered.
+    """
+
+    def __init__(
+        self,
+        source: MemorySource,
+        *,
+        standby: Callable[[], str],
+        access: Access | None,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._standby = standby
+        self._access = access
+        self._turns = Turns(MEMORY_TURN_SECONDS)
+
+        def snapshot() -> Callable[[], bytes]:
+            known = source.snapshot()
+            return lambda: msgspec.json.encode(known.report())
+
+        self._pages = Pages(snapshot, name="memory", monotonic=monotonic)
+
+    async def refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """Return the answer to a request that is not permitted; None for one that is."""
+        if self._access is not None:
+            return await self._access.refusal(request)
+        if _is_loopback(request.remote):
+            return None
+        return web.Response(
+            status=_FORBIDDEN,
+            text="/memory is for kubectl winpool memory, which connects by kubectl port-forward; clients of "
+            "the network may read it if the operator runs with --metrics-auth=token\n",
+        )
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """Return the answer to a request that is permitted."""
+        await self._turns.take()
+        if why := self._standby():
+            return web.Response(status=_SERVICE_UNAVAILABLE, text=f"{why}\n")
+        page = await self._pages.page()
+        wish = request.headers.get(hdrs.ACCEPT_ENCODING, "")
+        if len(page.plain) > MOST_PLAIN_BYTES and not takes_gzip(wish):
+            return web.Response(
+                status=_NOT_ACCEPTABLE,
+                text=f"the answer has {len(page.plain)} bytes and is served compressed only: send the header "
+                "Accept-Encoding: gzip\n",
+            )
+        return page.answer(request, content_type=CONTENT_TYPE)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._pages.close()
+        if self._access is not None:
+            await self._access.close()
+
+
+def _is_loopback(address: str | None) -> bool:
+    """Whether a client is on this host, in this network namespace; False where that is not known."""
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback

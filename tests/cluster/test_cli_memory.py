@@ -1,0 +1,138 @@
+"""``kubectl winpool memory`` on a real API server: who leads, and with which rights and token a person reads.
+
+Simulated kubelets forward no ports, so a program of the test is in the place of kubectl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.door import a_transport
+from harness.election import delete_lease
+from harness.served import serving
+from harness.waiting import eventually
+from harness.watched_memory import healthy
+from harness.world import World
+from winpool.cluster.reviews import Reviews
+from winpool.serve.access import Access
+from winpool.serve.memory import Memory
+
+SPACE = "winpool-system"
+ROLE = "winpool-memory-user"
+"""Of deploy/operator, with what a person needs."""
+POD = "winpool-7d9cbb6f4-abcde"
+
+pytestmark = pytest.mark.xdist_group("lease")
+
+
+@pytest.fixture(autouse=True)
+def led(world: World) -> Iterator[None]:
+    """A Lease that an operator in a Pod holds."""
+    delete_lease(world)
+    manifest = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "winpool", "namespace": SPACE},
+        "spec": {"holderIdentity": f"{POD}_1a2b3c4d", "leaseDurationSeconds": 15},
+    }
+    world.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
+    yield
+    delete_lease(world)
+
+
+class Person:
+    """A user with a client certificate, and a kubectl that forwards to ``port``."""
+
+    def __init__(self, world: World, *, port: int) -> None:
+        self.name = f"person-{world.suffix}"
+        self._world = world
+        self._kubeconfig = world.testbed.user_kubeconfig(self.name)
+        self._bin = world.directory / "bin"
+        self._bin.mkdir()
+        kubectl = self._bin / "kubectl"
+        listens = f"echo 'Forwarding from 127.0.0.1:{port} -> 8080'"
+        kubectl.write_text(f"#!/bin/sh\necho $* >> {self.calls}\n{listens}\nexec sleep 600\n")
+        kubectl.chmod(0o755)
+
+    @property
+    def calls(self) -> Path:
+        return self._bin / "calls"
+
+    def bind(self) -> None:
+        """Give the rights, and wait until the API server knows them."""
+        bound = (f"--role={ROLE}", f"--user={self.name}", "-n", SPACE)
+        self._world.kubectl("create", "rolebinding", self.name, *bound)
+        token = ("create", "serviceaccounts/winpool-memory-reader", "--subresource=token", "-n", SPACE)
+        asked = ("auth", "can-i", *token, "--as", self.name)
+        eventually(
+            lambda: self._world.kubectl(*asked, check=False).startswith("yes"), what="the rights are known"
+        )
+
+    def unbind(self) -> None:
+        self._world.kubectl("delete", "rolebinding", self.name, "-n", SPACE, "--ignore-not-found")
+
+    async def winpool(self, *arguments: str) -> tuple[int, str, str]:
+        """Run the plugin to its end."""
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "winpool.cli", *arguments, "--kubeconfig", str(self._kubeconfig)),
+            env={**os.environ, "PATH": f"{self._bin}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await running.communicate()
+        return running.returncode or 0, out.decode(), err.decode()
+
+
+async def test_a_person_with_a_certificate_reads_with_the_role_and_without_sending_it(world: World) -> None:
+    async with a_transport(world.testbed.kubeconfig("admin")) as transport:
+        reviews = Reviews(transport, path="/memory", monotonic=time.monotonic)
+        access = Access(
+            reviews.review, path="/memory", role="winpool-memory-reader", monotonic=time.monotonic
+        )
+        memory = Memory(healthy(3), standby=lambda: "", access=access, monotonic=time.monotonic)
+        async with serving(memory=memory) as served:
+            person = await asyncio.to_thread(Person, world, port=served.port)
+            try:
+                code, out, err = await person.winpool("memory")
+                assert (code, out) == (2, "")
+                assert '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"]}' in err
+
+                await asyncio.to_thread(person.bind)
+                code, out, err = await person.winpool("memory", "win-2022")
+                assert (code, err) == (0, "")
+                assert [line.split()[0] for line in out.splitlines()] == [
+                    *("NODE", "akswin000000", "akswin000001", "akswin000002")
+                ]
+                (call,) = person.calls.read_text().splitlines()
+                assert f"pod/{POD} :metrics" in call
+
+                code, out, _ = await person.winpool("memory", "node/akswin000001", "-o", "json")
+                assert (code, [each["node"] for each in json.loads(out)["nodes"]]) == (0, ["akswin000001"])
+                code, out, err = await person.winpool("memory", "other")
+                assert (code, out) == (1, "")
+                assert 'no node, and no node of a pool, "other"' in err
+            finally:
+                await asyncio.to_thread(person.unbind)
+    assert set(access.results) == {"permitted"}
+
+
+async def test_the_token_that_the_plugin_gets_does_not_read_the_metrics(world: World) -> None:
+    token = await asyncio.to_thread(
+        world.kubectl, "create", "token", "winpool-memory-reader", "-n", SPACE, "--duration=10m"
+    )
+    async with a_transport(world.testbed.kubeconfig("admin")) as transport:
+        found = {
+            path: await Reviews(transport, path=path, monotonic=time.monotonic).review(
+                token.strip(), address="", known=False
+            )
+            for path in ("/memory", "/metrics")
+        }
+    assert found == {"/memory": "permitted", "/metrics": "forbidden"}

@@ -1,0 +1,65 @@
+"""Whatever a kubelet answers: unknown evicts nobody, marks no node, costs other nodes nothing (P4, P7)."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from cluster.memory_pods import SOFT, steady
+from cluster.memory_scene import Scene
+from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, LONG_SECONDS
+from cluster.together import WHOLE_FILE, Together
+from harness.waiting import eventually, holds
+from testbed.winsim.endpoint.faults import FaultKind
+
+pytestmark = WHOLE_FILE
+together = Together()
+
+STILL_GOOD: Final = {
+    "slow",  # late, and within the deadline or not: either is right
+    "frozen_counters",  # the commit of the system goes on
+    "clock_behind",  # times are compared with each other
+}
+UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each not in STILL_GOOD)
+"""Faults of a node of which nothing is known."""
+
+
+@together.each(UNKNOWN)
+def test_a_node_that_answers_so_is_unknown_and_once_it_is_well_its_pod_is_evicted(
+    scene: Scene, fault: FaultKind
+) -> None:
+    scene.fleet.set_endpoint_fault([scene.node], fault=fault)
+    hog = scene.pods.run("hog", scene.node, SOFT)
+    scene.pool("Evict")
+    scene.await_members()
+    eventually(
+        lambda: scene.condition(HEALTHY).get("status") == "Unknown",
+        what=f"unknown memory of a node with the fault {fault}",
+        seconds=LONG_SECONDS,
+        every=EVERY_SECONDS,
+    )
+    since = scene.world.now()
+    scene.spares(hog)
+    assert scene.signal() == ("", False)
+    assert scene.status()["pressuredNodes"] == 0
+    assert scene.issues(about=scene.node), "what is wrong is told"
+    assert scene.writes_to_nodes(since=since) == []
+    scene.fleet.set_endpoint_fault([scene.node], fault="none")
+    scene.await_evicted(hog, seconds=LONG_SECONDS)
+
+
+@together()
+def test_a_node_whose_clock_is_an_hour_behind_is_watched_like_any_other(scene: Scene) -> None:
+    scene.fleet.set_endpoint_fault([scene.node], fault="clock_behind")
+    hog = scene.pods.run("hog", scene.node, SOFT)
+    scene.pool("Evict")
+    scene.await_evicted(hog)
+
+
+@together()
+def test_a_healthy_node_beside_all_of_these_stays_known_and_well(scene: Scene) -> None:
+    scene.pods.run("small", scene.node, steady("1Gi"))
+    scene.pool("Evict")
+    eventually(
+        lambda: scene.condition(HEALTHY).get("status") == "True", what="healthy memory", every=EVERY_SECONDS
+    )
+    holds(lambda: scene.condition(HEALTHY)["status"] == "True", seconds=3 * HOLD_SECONDS, every=EVERY_SECONDS)

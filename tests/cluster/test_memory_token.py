@@ -1,0 +1,143 @@
+"""A kubelet that takes the token it is shown can read stats and configz of nodes, and nothing else (P3)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from cluster.forging import as_kubelet
+from cluster.kubelets import Answer, ask_kubelet
+from cluster.memory_pods import NAMESPACE, SOFT, steady
+from cluster.memory_scene import Scene
+from cluster.memory_world import (
+    EVERY_SECONDS,
+    PATIENCE_SECONDS,
+    READER_USER,
+    Ground,
+    ground,
+)
+from cluster.token_thief import enrol, listening, tried, worth
+from harness.nodes import annotations_of
+from harness.operator import USER
+from harness.waiting import eventually
+from testbed.kubectl import KubectlError
+from winpool.api.keys import MEMORY_ANNOTATION
+
+pytestmark = pytest.mark.timeout(900)
+"""Guards in the tests end before: each waits for some minutes at most, one after the other."""
+
+Object = dict[str, Any]
+
+NOBODYS: Final = "127.77.77.77"
+"""An address of no simulated node: a fleet has a block of its own, and this one is asked for by name."""
+WORTH: Final = {("get", "nodes/stats"), ("get", "nodes/configz")}
+"""Verbs and resources."""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with ground(tmp_path_factory.mktemp("token"), seeing=3) as made:
+        yield made
+
+
+def test_the_token_that_a_kubelet_is_shown_reads_stats_and_configz_of_nodes_and_nothing_else(
+    stage: Ground,
+) -> None:
+    scene = Scene(stage, key="thief", nodes=list(stage.fleets)[:1])
+    uid = scene.pods.run("innocent", scene.node, steady("1Gi"))
+    scene.pool("Evict")
+    world, testbed = scene.world, scene.world.testbed
+    name = f"thief-{world.suffix}"
+    with (
+        listening(testbed, world.directory, address=NOBODYS, name="elsewhere") as (elsewhere, other_port),
+        listening(
+            testbed, world.directory, address=NOBODYS, name=name, location=f"https://{NOBODYS}:{other_port}/"
+        ) as (heard, port),
+    ):
+        enrol(world, name, labels={"example.com/scene": "thief"}, address=NOBODYS, port=port)
+        eventually(
+            lambda: len(heard.tokens) >= 3, what="three polls", seconds=PATIENCE_SECONDS, every=EVERY_SECONDS
+        )
+        assert {each.partition("?")[0] for each in heard.paths} <= {"/stats/summary", "/configz"}
+        assert elsewhere.paths == [], "a redirect was followed"
+        token = heard.tokens[-1]
+
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "==="))
+    assert claims["sub"] == READER_USER
+    assert all(shown and shown != USER for shown in heard.tokens)
+    assert worth(testbed, token) == WORTH
+    pod = scene.pods.of("innocent")[0]["metadata"]["name"]
+    assert tried(testbed, token, node=scene.node, pod=pod) == {}
+    assert uid in scene.pods.staying()
+
+    victim = list(stage.fleets)[1]
+    assert ask(scene, victim, "/stats/summary", token).status == 200
+    assert ask(scene, victim, "/metrics/resource", token).status == 403
+    assert ask(scene, victim, f"/exec/{NAMESPACE}/innocent/app", token).status == 403
+    minor = int(scene.read(victim)["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
+    assert ask(scene, victim, "/configz", token).status == (200 if minor >= 33 else 403)
+    scene.close()
+
+
+def ask(scene: Scene, node: str, path: str, token: str) -> Answer:
+    """Ask the kubelet of a simulated node."""
+    status = scene.read(node)["status"]
+    addresses = {each["type"]: each["address"] for each in status["addresses"]}
+    port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    return ask_kubelet(scene.world.testbed, addresses["InternalIP"], port, path, token=token)
+
+
+def test_a_node_that_gives_the_address_of_the_api_server_as_its_own_is_not_asked(stage: Ground) -> None:
+    scene = Scene(stage, key="mirror", nodes=list(stage.fleets)[2:])
+    world = scene.world
+    host, _, port = world.testbed.server.removeprefix("https://").partition(":")
+    since = world.now()
+    name = f"mirror-{world.suffix}"
+    enrol(world, name, labels={"example.com/scene": "mirror"}, address=host, port=int(port))
+    scene.pool("Evict")
+    scene.await_members()
+    eventually(
+        lambda: scene.issues(about=name), what="the node is told of", seconds=PATIENCE_SECONDS, every=1
+    )
+    assert scene.ground.asked_by(READER_USER, since=since) == []
+    paths = {each.uri.partition("?")[0] for each in scene.ground.asked(since=since)}
+    assert not paths & {"/stats/summary", "/configz"}
+    scene.close()
+
+
+def test_a_node_without_an_address_is_told_of_and_its_neighbours_are_watched(stage: Ground) -> None:
+    scene = Scene(stage, key="nowhere", nodes=list(stage.fleets)[1:2])
+    name = f"nowhere-{scene.world.suffix}"
+    enrol(scene.world, name, labels={"example.com/scene": "nowhere"}, address=None, port=10250)
+    hog = scene.pods.run("hog", scene.node, SOFT)
+    scene.pool("Evict", eviction={"maxPressuredNodes": "100%"})
+    eventually(
+        lambda: scene.issues(about=name), what="the node is told of", seconds=PATIENCE_SECONDS, every=1
+    )
+    scene.await_evicted(hog)
+    scene.close()
+
+
+def test_a_kubelet_cannot_write_intents_and_such_that_stand_there_evict_nobody(stage: Ground) -> None:
+    """Those that stood there before the guard came are as good as forged: here an admin puts them there."""
+    victim, innocent = list(stage.fleets)[:2]
+    scene = Scene(stage, key="forged", nodes=[victim, innocent])
+    scene.pool("Evict", eviction={"periodSeconds": 3600, "maxPressuredNodes": "100%"})
+    scene.await_members()
+    spared = scene.pods.run("innocent", innocent, steady("1Gi"))
+    hog = scene.pods.run("hog", victim, SOFT)
+    scene.await_evicted(hog)
+    real = annotations_of(scene.read(victim))[MEMORY_ANNOTATION]
+    forged = real.replace(hog, spared)
+    assert forged != real
+    patch = json.dumps({"metadata": {"annotations": {MEMORY_ANNOTATION: forged}}})
+    with pytest.raises(KubectlError, match="winpool"):
+        as_kubelet(scene.world.testbed, innocent, "patch", "node", innocent, "--type=merge", "-p", patch)
+    scene.world.kubectl("patch", "node", innocent, "--type=merge", "-p", patch)
+    scene.spares(spared)
+    assert scene.signal(innocent) == ("", False)
+    scene.close()

@@ -1,0 +1,335 @@
+"""A real Prometheus that scrapes simulated nodes, and what the operator's client reads there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster.kubelets import GUARD_SECONDS, Kubelets, kubelets
+from testbed.cluster import Testbed
+from testbed.errors import TestbedError
+from testbed.prometheus_config import ScrapeJob
+from testbed.prometheus_server import Prometheus
+from testbed.waiting import wait_until
+from testbed.winsim.endpoint.faults import FaultKind
+from winpool.control.memory.readings import of_exporter
+from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.prometheus import PrometheusClient, parse_url
+from winpool.kubelet.samples import ExporterSample
+from winpool.memory.sources import fresh_seconds
+
+GIB: Final = 2**30
+PAGE_FILE_BYTES: Final = 8 * GIB
+RAM_BYTES: Final = {"w01": 16 * GIB, "w02": 32 * GIB}
+SHORT_SECONDS: Final = 2.0
+"""How long a client waits for a server that does not answer, in tests of such a server."""
+OLD_SECONDS: Final = 3.0
+"""A sample that is older has missed a scrape, of one in each second."""
+AMOUNTS: Final = {
+    "committed": "windows_memory_committed_bytes",
+    "commit_limit": "windows_memory_commit_limit",
+    "available": "windows_memory_available_bytes",
+    "physical": "windows_memory_physical_total_bytes",
+    "pool_nonpaged": "windows_memory_pool_nonpaged_bytes",
+    "pool_paged": "windows_memory_pool_paged_bytes",
+}
+"""The fields of a sample, and what the exporter calls them."""
+RATES: Final = {
+    "page_reads": "windows_memory_swap_page_reads_total",
+    "pages_written": "windows_memory_swap_pages_written_total",
+    "pages_repurposed": "windows_memory_transition_pages_repurposed_total",
+}
+
+
+@pytest.fixture(scope="module")
+def served(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelets]:
+    """Two machines that differ in their RAM, with room for a page storm in their page files."""
+    sizes = ("--windows-memory=32Gi", "--windows-page-file=8Gi")
+    with kubelets(testbed, tmp_path_factory.mktemp("kubelets"), *sizes) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(served: Kubelets) -> Iterator[Prometheus]:
+    with Prometheus(served.testbed, jobs=jobs(served)) as running:
+        yield running
+
+
+@pytest.fixture
+def prometheus(served: Kubelets, server: Prometheus) -> Prometheus:
+    """The server, when it has scraped both nodes as they are now, with nothing wrong, and once each."""
+    for endpoint in ("kubelet", "exporter"):
+        served.fleet.set_endpoint_fault("all", fault="none", endpoint=endpoint)
+    server.configure(jobs(served))
+    names = {served.name_of(name) for name in RAM_BYTES}
+    known = {node: sample.time for node, sample in samples(server).items()}
+
+    def scraped_anew() -> bool:
+        found = samples(server)
+        return set(found) == names and all(found[node].time > known.get(node, 0) for node in names)
+
+    wait_for(scraped_anew, what="new samples of both nodes")
+    return server
+
+
+def jobs(served: Kubelets, *, twice: Sequence[str] = (), label: str = "node") -> list[ScrapeJob]:
+    """Scrape both nodes by one job, and some of them by another too.
+
+    The other job is never left out: the series of a job that has gone end after five minutes only.
+    """
+    return [
+        ScrapeJob(name="windows-exporter", targets=served.exporters(*RAM_BYTES), node_label=label),
+        ScrapeJob(name="windows-exporter-again", targets=served.exporters(*twice), node_label=label),
+    ]
+
+
+def samples(
+    prometheus: Prometheus, *, label: str = "node", deadline: float = GUARD_SECONDS
+) -> dict[str, ExporterSample]:
+    """Ask as the operator does."""
+    url = parse_url(prometheus.url, has_token=False)
+    client = PrometheusClient(url, token=None, context=ssl.create_default_context)
+    return asyncio.run(client.samples(label=label, deadline=deadline))
+
+
+def wait_for(condition: Callable[[], bool], *, what: str) -> None:
+    wait_until(condition, what=what, timeout_seconds=GUARD_SECONDS)
+
+
+def told(served: Kubelets, name: str) -> dict[str, float]:
+    """Return what the exporter of a node itself says, by the names of its series."""
+    text = served.ask_exporter(name).body.decode()
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("windows_memory_")
+    }
+
+
+def amounts(sample: ExporterSample) -> dict[str, int | None]:
+    return {field: getattr(sample, field) for field in AMOUNTS}
+
+
+def amounts_told(served: Kubelets, name: str) -> dict[str, int | None]:
+    truth = told(served, name)
+    return {field: int(truth[series]) for field, series in AMOUNTS.items()}
+
+
+def rates(sample: ExporterSample) -> list[float | None]:
+    return [getattr(sample, field) for field in RATES]
+
+
+@contextmanager
+def a_pod(served: Kubelets, name: str, *, workload: str) -> Iterator[None]:
+    """Run a pod with this workload on a node."""
+    api, pods = served.testbed.api(), "/api/v1/namespaces/default/pods"
+    pod = f"shop-{uuid.uuid4().hex[:8]}"
+    api.create(pods, _pod(pod, node=served.name_of(name), workload=workload))
+    try:
+        yield
+    finally:
+        api.delete(f"{pods}/{pod}")
+        # Its memory is free then.
+        wait_for(
+            lambda: api.get(pods, fieldSelector=f"metadata.name={pod}")["items"] == [],
+            what="the end of the pod",
+        )
+
+
+def _pod(name: str, *, node: str, workload: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"winsim/memory": workload}},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 1,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "app", "image": "registry.example/shop:1"}],
+        },
+    }
+
+
+def test_each_node_has_the_numbers_of_its_own_machine(served: Kubelets, prometheus: Prometheus) -> None:
+    leaking = served.name_of("w02")
+    # So that the two pools are not equal, as they are on a machine that has just started.
+    served.fleet.lose_memory([leaking], growth_per_minute="2Gi")
+    wait_for(
+        lambda: told(served, "w02")[AMOUNTS["pool_nonpaged"]] > told(served, "w02")[AMOUNTS["pool_paged"]],
+        what="a leak into the non-paged pool",
+    )
+    served.fleet.set_endpoint_fault("all", fault="frozen", endpoint="exporter")
+    truths = {served.name_of(name): amounts_told(served, name) for name in RAM_BYTES}
+    wait_for(
+        lambda: {node: amounts(sample) for node, sample in samples(prometheus).items()} == truths,
+        what="the numbers of both machines",
+    )
+    for name, ram_bytes in RAM_BYTES.items():
+        node = served.name_of(name)
+        sample = samples(prometheus)[node]
+        assert sample.node == node
+        assert sample.physical == ram_bytes
+        assert sample.commit_limit == ram_bytes + PAGE_FILE_BYTES
+    served.fleet.replace([leaking])
+    served.fleet.wait_ready([leaking])
+
+
+def test_what_a_pod_commits_is_in_the_sample_of_its_node(served: Kubelets, prometheus: Prometheus) -> None:
+    def committed(name: str) -> int:
+        found = samples(prometheus)[served.name_of(name)].committed
+        assert found is not None
+        return found
+
+    before, other = committed("w01"), committed("w02")
+    with a_pod(served, "w01", workload='{"workload": "steady", "commit": "3Gi"}'):
+        wait_for(lambda: committed("w01") == before + 3 * GIB, what="the pod's 3 GiB")
+        assert committed("w02") == other
+
+
+def test_the_age_of_a_sample_is_the_time_since_its_scrape(served: Kubelets, prometheus: Prometheus) -> None:
+    node = served.name_of("w01")
+    first = samples(prometheus)[node]
+    assert 0 <= first.age < GUARD_SECONDS
+    wait_for(lambda: samples(prometheus)[node].time > first.time, what="another scrape")
+
+
+def test_a_node_that_no_job_scrapes_any_more_grows_old(prometheus: Prometheus, served: Kubelets) -> None:
+    node = served.name_of("w01")
+    prometheus.configure([])
+    wait_for(lambda: samples(prometheus)[node].age > OLD_SECONDS, what="a sample that is old")
+    old = samples(prometheus)[node]
+    wait_for(lambda: samples(prometheus)[node].age > old.age + 1, what="the same a second later")
+    older = samples(prometheus)[node]
+    assert older.time == old.time
+    sample = of_exporter(older, source="Prometheus/main", arrived_at=1000.0, interval=1.0, capacity=None)
+    assert older.age > fresh_seconds(sample)
+
+
+@pytest.mark.parametrize("fault", ["hang", "server_error", "garbage"])
+def test_a_node_whose_exporter_gives_no_numbers_has_no_sample_until_it_does(
+    served: Kubelets, prometheus: Prometheus, fault: FaultKind
+) -> None:
+    """Prometheus ends the series of a target with its first scrape that fails; nothing of it grows old."""
+    silent, other = served.name_of("w01"), served.name_of("w02")
+    served.fleet.set_endpoint_fault([silent], fault=fault, endpoint="exporter")
+    wait_for(lambda: silent not in samples(prometheus), what="the sample to be gone")
+    assert other in samples(prometheus)
+    served.fleet.set_endpoint_fault([silent], fault="none", endpoint="exporter")
+    wait_for(lambda: silent in samples(prometheus), what="a sample again")
+
+
+@pytest.mark.parametrize("fault", ["zeros", "nan", "overflow"])
+def test_numbers_that_cannot_be_are_unknown(
+    served: Kubelets, prometheus: Prometheus, fault: FaultKind
+) -> None:
+    node = served.name_of("w01")
+    served.fleet.set_endpoint_fault([node], fault=fault, endpoint="exporter")
+    wait_for(
+        lambda: set(amounts(samples(prometheus)[node]).values()) == {None}, what="amounts that are unknown"
+    )
+    assert samples(prometheus)[served.name_of("w02")].committed is not None
+
+
+def test_a_node_that_two_jobs_scrape_is_unknown(served: Kubelets, prometheus: Prometheus) -> None:
+    twice, once = served.name_of("w01"), served.name_of("w02")
+    prometheus.configure(jobs(served, twice=["w01"]))
+    wait_for(lambda: set(samples(prometheus)) == {once}, what="no sample of the node with two")
+    prometheus.configure(jobs(served))
+    wait_for(lambda: set(samples(prometheus)) == {once, twice}, what="a sample of each node")
+    # Though the series that have ended are still in the range that the rates look back on.
+    wait_for(lambda: rates(samples(prometheus)[twice]) == [0, 0, 0], what="its rates")
+
+
+def test_a_label_that_the_series_do_not_have_gives_nothing(served: Kubelets, prometheus: Prometheus) -> None:
+    assert samples(prometheus, label="nodename") == {}
+    prometheus.configure(jobs(served, label="nodename"))
+    names = {served.name_of(name) for name in RAM_BYTES}
+    wait_for(lambda: set(samples(prometheus, label="nodename")) == names, what="samples by the other label")
+    wait_for(lambda: samples(prometheus) == {}, what="no sample by the label of before")
+
+
+def test_page_reads_have_the_rate_of_the_machine(served: Kubelets, prometheus: Prometheus) -> None:
+    node = served.name_of("w02")
+    wait_for(lambda: rates(samples(prometheus)[node]) == [0, 0, 0], what="rates of an idle machine")
+    workload = '{"workload": "steady", "commit": "1Gi", "fileReadsPerSecond": 500}'
+    with a_pod(served, "w02", workload=workload):
+
+        def as_scripted() -> bool:
+            reads, *paging = rates(samples(prometheus)[node])
+            return paging == [0, 0] and reads == pytest.approx(500, rel=0.1)
+
+        wait_for(as_scripted, what="500 page reads a second, and no paging")
+
+
+def test_a_page_storm_shows_in_all_rates(served: Kubelets, prometheus: Prometheus) -> None:
+    node = served.name_of("w01")
+
+    def real_rates() -> list[float]:
+        """Return what the exporter itself counts within a few seconds."""
+        began, before = time.monotonic(), told(served, "w01")
+        wait_for(lambda: time.monotonic() - began > 3, what="three seconds of a storm")
+        after, passed = told(served, "w01"), time.monotonic() - began
+        return [(after[series] - before[series]) / passed for series in RATES.values()]
+
+    with a_pod(served, "w01", workload='{"workload": "pageStorm", "commit": "18Gi", "touchedPercent": 100}'):
+        wait_for(
+            lambda: all((rate or 0) > 1000 for rate in rates(samples(prometheus)[node])),
+            what="thousands of pages that are read, written and repurposed in a second",
+        )
+        wait_for(
+            lambda: rates(samples(prometheus)[node]) == pytest.approx(real_rates(), rel=0.5),
+            what="the rates that the exporter counts",
+        )
+        available = samples(prometheus)[node].available
+        assert available is not None
+        assert available < RAM_BYTES["w01"] * 0.05
+
+
+def test_a_server_that_restarts_fails_queries_and_recovers(served: Kubelets, prometheus: Prometheus) -> None:
+    names = {served.name_of(name) for name in RAM_BYTES}
+    before = samples(prometheus)
+    prometheus.component.kill(signal.SIGTERM)
+    with pytest.raises(PollError) as refused:
+        samples(prometheus)
+    assert refused.value.outcome is Outcome.NO_CONNECTION
+    prometheus.component.start()
+    outcomes: set[Outcome] = set()
+
+    def scraped_anew() -> bool:
+        try:
+            found = samples(prometheus)
+        except PollError as error:
+            outcomes.add(error.outcome)
+            return False
+        return set(found) == names and all(found[name].time > before[name].time for name in names)
+
+    wait_for(scraped_anew, what="samples of scrapes after the restart")
+    # It listens before it has read its data, and says 503 until then.
+    assert outcomes <= {Outcome.NO_CONNECTION, Outcome.SERVER_ERROR}
+
+
+def test_a_server_that_hangs_is_not_waited_for(prometheus: Prometheus) -> None:
+    prometheus.component.kill(signal.SIGSTOP)
+    try:
+        with pytest.raises(PollError) as late:
+            samples(prometheus, deadline=SHORT_SECONDS)
+        assert late.value.outcome is Outcome.TIMEOUT
+    finally:
+        prometheus.component.kill(signal.SIGCONT)
+
+
+def test_a_configuration_that_the_server_refuses_is_an_error_with_its_reason(
+    served: Kubelets, prometheus: Prometheus
+) -> None:
+    with pytest.raises(TestbedError, match="multiple scrape configs with job name"):
+        prometheus.configure(2 * jobs(served))

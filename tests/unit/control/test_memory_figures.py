@@ -1,0 +1,97 @@
+"""What is served about samples of memory: numbers of nodes and of sources, and no names of nodes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
+from harness.virtual_time import in_virtual_time, running
+from winpool.control.memory.stats import Durations
+from winpool.kubelet.configz import KubeletEviction
+from winpool.kubelet.outcome import Outcome, PollError
+from winpool.serve import sample_definitions
+from winpool.serve.definition import Distribution
+from winpool.serve.metrics import WinpoolCollector
+from winpool.telemetry import of_memory
+
+POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
+
+
+@in_virtual_time
+async def test_nodes_sources_and_capabilities_are_counted() -> None:
+    stage = Stage(range(5))
+    stage.machine(0).committed = lambda _: 21.0
+    stage.machine(0).pods = (("a", 4.0, 1.0),)
+    stage.machine(1).is_old = True
+    stage.machine(2).error = PollError(Outcome.NO_CONNECTION, "")
+    stage.machine(3).eviction = KubeletEviction.NOT_ARMED
+    stage.machine(4).eviction = PollError(Outcome.FORBIDDEN, "")
+    stage.fleet.missing = {stage.nodes[2].name, stage.nodes[4].name}
+    stage.collector.want(POOL, stage.nodes)
+    async with running(stage.collector.run()):
+        await asyncio.sleep(299)
+        found = of_memory(stage.collector)
+    assert found[sample_definitions.WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
+    assert found[sample_definitions.CAPABLE] == {
+        ("commit_limit",): 3,
+        ("pod_commit",): 1,
+        ("paging",): 3,
+        ("kubelet_eviction",): 2,
+        ("no_kubelet_eviction",): 1,
+    }
+    samples = found[sample_definitions.SAMPLES]
+    assert samples["Kubelet", "NoConnection"] == len(stage.polls_of(2))
+    assert samples["Kubelet", "Sampled"] == sum(len(stage.polls_of(number)) for number in (0, 1, 3, 4))
+    assert samples["Prometheus/main", "NoSeries"] == 2 * len(stage.fleet.queries)
+    assert samples["Prometheus/main", "Sampled"] == 3 * len(stage.fleet.queries)
+    ages = found[sample_definitions.OLDEST_SAMPLE]
+    assert ages.keys() == {("Kubelet",), ("Prometheus/main",)}
+    oldest = ages["Kubelet",]
+    assert isinstance(oldest, float)
+    assert 50 < oldest <= 61
+    polls = found[sample_definitions.POLL_SECONDS]["Prometheus/main",]
+    assert isinstance(polls, Distribution)
+    assert polls.buckets[-1] == ("+Inf", len(stage.fleet.queries))
+
+
+@in_virtual_time
+async def test_what_is_not_fresh_is_not_the_oldest() -> None:
+    stage = Stage(range(2))
+    stage.collector.want(a_watching_pool(), stage.nodes)
+    async with running(stage.collector.run()):
+        await asyncio.sleep(130)
+        for machine in stage.fleet.machines.values():
+            machine.error = PollError(Outcome.TIMEOUT, "")
+        await asyncio.sleep(600)
+        assert stage.collector.figures().oldest == {}
+
+
+def test_a_poll_is_counted_in_each_bucket_that_it_is_not_above() -> None:
+    taken = Durations()
+    for seconds in (0.05, 0.2, 7.0, 60.0):
+        taken.note(seconds)
+    assert taken.counts == [1, 0, 1, 0, 0, 0, 0, 1, 1]
+    assert taken.seconds == 67.25
+
+
+def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
+    value = Distribution((("0.05", 1.0), ("+Inf", 3.0)), 67.25)
+    registry = CollectorRegistry()
+    registry.register(
+        WinpoolCollector(
+            pools=(), figures={}, numbers={sample_definitions.POLL_SECONDS: {("Kubelet",): value}}
+        )
+    )
+    served = [line for line in generate_latest(registry).decode().splitlines() if "memory_poll" in line]
+    assert served[-4:] == [
+        'winpool_memory_poll_seconds_bucket{le="0.05",source="Kubelet"} 1.0',
+        'winpool_memory_poll_seconds_bucket{le="+Inf",source="Kubelet"} 3.0',
+        'winpool_memory_poll_seconds_count{source="Kubelet"} 3.0',
+        'winpool_memory_poll_seconds_sum{source="Kubelet"} 67.25',
+    ]
+
+
+def test_without_a_collector_nothing_is_served() -> None:
+    assert of_memory(None) == {}

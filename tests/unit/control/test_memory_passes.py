@@ -1,0 +1,129 @@
+"""From a pass that asks for samples to the pass that they wake: the loops of an operator in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from harness.builders import Object, a_body
+from harness.loops import MemoryCluster, MemoryOperator
+from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
+from harness.virtual_time import in_virtual_time
+from winpool.decide import ROOMS
+from winpool.objects.pressure import Axis, KnownMemory, Level
+from winpool.ownership.members import Members
+from winpool.rooms import Mandate, RoomResult
+from winpool.snapshot import Snapshot
+
+WATCHED: Object = {"memoryPressure": {"mode": "Signal"}}
+
+
+class World:
+    """A pool of five nodes, and an operator with a room that has all of them watched.
+
+    ``seen`` is what each decision knew, and when.
+    """
+
+    def __init__(self) -> None:
+        self.fleet = Fleet()
+        self.cluster = MemoryCluster()
+        self.nodes = [a_watched_node(number) for number in range(5)]
+        for node in self.nodes:
+            self.fleet.machines[node.name] = Machine()
+            self.cluster.put_node(node)
+        body = a_body()
+        self.cluster.put_pool({**body, "spec": {**body["spec"], **WATCHED}})
+        self.seen: list[tuple[float, KnownMemory]] = []
+        self.operator = MemoryOperator(
+            self.cluster, connections=self.fleet.connections(), rooms=(*ROOMS, self._watching)
+        )
+
+    @property
+    def watched(self) -> list[str]:
+        """The names of the nodes whose memory is watched."""
+        assert self.operator.memory is not None
+        return sorted(each.node.name for each in self.operator.memory.watched)
+
+    def passes_since(self, at: float) -> int:
+        """Return how many passes there were."""
+        return sum(began >= at for began, _ in self.operator.passes)
+
+    def _watching(self, snapshot: Snapshot, members: Members, mandate: Mandate) -> RoomResult:
+        self.seen.append((self.cluster.time, snapshot.memory))
+        if mandate is Mandate.RELEASE or not (snapshot.pool.spec and snapshot.pool.spec.memory_pressure):
+            return RoomResult()
+        return RoomResult(sampled=tuple(member.node for member in members.ours))
+
+
+@asynccontextmanager
+async def a_world() -> AsyncIterator[World]:
+    world = World()
+    world.operator.start()
+    try:
+        yield world
+    finally:
+        await world.operator.stop()
+        assert not world.fleet.is_open
+
+
+@in_virtual_time
+async def test_while_all_is_well_no_sample_leads_to_a_pass() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(600)
+        polls, begun = sum(map(len, world.fleet.polls.values())), world.cluster.time
+        await asyncio.sleep(3600)
+        assert world.passes_since(begun) == 0
+        assert sum(map(len, world.fleet.polls.values())) - polls >= 5 * 55
+        _, known = world.seen[-1]
+        assert {view.level for view in known.told.values()} == {Level.NORMAL}
+        assert known.told.keys() == {node.uid for node in world.nodes}
+
+
+@in_virtual_time
+async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(600)
+        uid, begun = world.nodes[2].uid, world.cluster.time
+        at = asyncio.get_running_loop().time()
+        leak = {"w002": Machine(committed=lambda now: min(23.5, CALM_GIB + max(0.0, now - at) / 120))}
+        world.fleet.machines.update(leak)
+        await asyncio.sleep(3600)
+        levels = [memory.told[uid].axes[Axis.COMMIT].level for when, memory in world.seen if when >= begun]
+        assert [*dict.fromkeys(levels)] == [Level.WARNING, Level.SOFT, Level.HARD]
+        assert world.passes_since(begun) <= 5
+
+
+@in_virtual_time
+async def test_a_pool_that_is_deleted_and_a_node_that_is_gone_are_watched_no_more() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(120)
+        assert world.watched == ["w000", "w001", "w002", "w003", "w004"]
+        world.cluster.drop_node("w001")
+        await asyncio.sleep(5)
+        assert world.watched == ["w000", "w002", "w003", "w004"]
+        world.cluster.delete_pool("pool")
+        await asyncio.sleep(30)
+        assert world.watched == []
+
+
+@in_virtual_time
+async def test_a_spec_without_the_block_ends_the_watch() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(120)
+        world.cluster.edit_pool("pool", memoryPressure=None)
+        await asyncio.sleep(5)
+        assert world.watched == []
+
+
+@in_virtual_time
+async def test_a_node_that_moves_to_another_address_is_polled_there() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(120)
+        moved = replace(world.nodes[0].kubelet, address="")
+        world.cluster.put_node(replace(world.cluster.nodes["w000"], kubelet=moved))
+        await asyncio.sleep(5)
+        polls = len(world.fleet.polls["w000"])
+        await asyncio.sleep(300)
+        assert len(world.fleet.polls["w000"]) == polls

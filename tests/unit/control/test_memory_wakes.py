@@ -1,0 +1,113 @@
+"""What wakes a pool: what has changed for those who read it, and never a sample as such."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from harness.memory import BOTH, KUBELET, PROMETHEUS
+from harness.memory_fleet import a_watched_node
+from harness.memory_histories import History, histories
+from harness.virtual_time import in_virtual_time
+from winpool.control.memory.silence import Silence
+from winpool.control.memory.wakes import Wakes
+from winpool.control.memory.wanted import Series, Wanted
+from winpool.control.memory.watched_node import News, WatchedNode
+from winpool.kubelet.outcome import Outcome
+from winpool.objects.pressure import Axis, NodeView
+
+WANTED = Wanted(
+    pool="pool",
+    pool_uid="uid-of-pool",
+    generation=1,
+    settings=BOTH,
+    evicts=True,
+    sources={KUBELET: None, PROMETHEUS: Series("main", "node")},
+)
+
+
+def state_of(view: NodeView) -> tuple[object, ...]:
+    """Return what a report tells of a node."""
+    axes = tuple((view.axes[axis].level, view.axes[axis].held) for axis in Axis)
+    return (axes, view.guard, view.is_signalled)
+
+
+@given(history=histories)
+@hypothesis_settings(max_examples=150)
+def test_over_any_samples_there_is_one_piece_of_news_for_each_change_and_none_without(
+    history: History,
+) -> None:
+    watched = WatchedNode(a_watched_node(1), WANTED, began=999.0)
+    before, was_evictable, problem = state_of(watched.told), False, ""
+    for sample in history.samples:
+        while watched.changes_at < sample.arrived_at:
+            now = watched.changes_at + 0.001
+            news = watched.look(now)
+            after = state_of(watched.view)
+            is_evictable = bool(watched.view.evictable)
+            has_changed = after != before or watched.problem != problem
+            assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))
+            before, was_evictable, problem = after, is_evictable, watched.problem
+        watched.took(sample)
+        news = watched.look(sample.arrived_at)
+        after, is_evictable = state_of(watched.view), bool(watched.view.evictable)
+        has_changed = after != before or watched.problem != problem
+        assert (news is not News.NONE) == (has_changed or (is_evictable and not was_evictable))
+        assert state_of(watched.told) == after
+        assert watched.view == watched.view_at(sample.arrived_at)
+        before, was_evictable, problem = after, is_evictable, watched.problem
+
+
+@in_virtual_time
+async def test_pressure_wakes_at_once_and_what_is_merely_known_at_most_every_five_seconds() -> None:
+    loop = asyncio.get_running_loop()
+    woken: list[str] = []
+    waits: list[float] = []
+    wakes = Wakes(woken.append, on_wait=lambda: waits.append(loop.time()), monotonic=loop.time)
+    for _ in range(100):
+        wakes.tell("pool", News.KNOWN)
+    wakes.wake_due()
+    assert woken == []
+    assert wakes.seconds_to_next() == 5
+    assert len(waits) == 1
+    wakes.tell("other", News.PRESSURE)
+    assert woken == ["other"]
+    await asyncio.sleep(5)
+    wakes.wake_due()
+    assert woken == ["other", "pool"]
+    assert wakes.seconds_to_next() is None
+
+
+@in_virtual_time
+async def test_what_waits_goes_with_the_pressure_that_comes_meanwhile_and_with_its_pool() -> None:
+    woken: list[str] = []
+    wakes = Wakes(woken.append, on_wait=lambda: None, monotonic=asyncio.get_running_loop().time)
+    wakes.tell("pool", News.KNOWN)
+    wakes.tell("pool", News.PRESSURE)
+    wakes.tell("gone", News.KNOWN)
+    wakes.forget("gone")
+    await asyncio.sleep(10)
+    wakes.wake_due()
+    assert woken == ["pool"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        ([Outcome.TIMEOUT], Outcome.TIMEOUT),
+        ([Outcome.TIMEOUT, Outcome.FORBIDDEN], Outcome.TIMEOUT),
+        ([Outcome.TIMEOUT, Outcome.FORBIDDEN, Outcome.FORBIDDEN], Outcome.FORBIDDEN),
+        ([Outcome.TIMEOUT, Outcome.FORBIDDEN, Outcome.TIMEOUT, Outcome.FORBIDDEN], Outcome.TIMEOUT),
+    ],
+)
+def test_another_failure_is_told_once_it_has_come_twice(outcomes: list[Outcome], told: Outcome) -> None:
+    silence = Silence(since=100.0, seconds=25.0)
+    for outcome in outcomes:
+        silence.failed(outcome)
+    assert silence.problem(now=125) is None
+    assert silence.problem(now=125.1) is told
+    silence.ended(since=130, seconds=25)
+    assert silence.problem(now=500) is None
