@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from winpool.cluster.reader_token import ReaderToken
     from winpool.kubelet.addresses import Address
-    from winpool.kubelet.exchange import Token
     from winpool.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -79,13 +79,14 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
 
 
 def connections_of(
-    sampling: SamplingSettings, *, token: Token, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings, *, token: ReaderToken, api_server: frozenset[tuple[Address, int]]
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
         kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
         rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
         data_sources=sampling.data_sources,
+        missing=lambda: token.problem,
     )
 
 

@@ -31,7 +31,7 @@ Object = dict[str, Any]
 
 # How it is installed
 
-COMPONENT: Final = ROOT / "deploy" / "components" / "memory-pressure"
+COMPONENT: Final = ROOT / "deploy" / "components" / "memory"
 """Brings what only this needs: the reader's account and its token, ``nodes/status``, ``pods/eviction``."""
 READER: Final = "winpool-kubelet-reader"
 READER_USER: Final = f"system:serviceaccount:winpool-system:{READER}"
@@ -59,8 +59,9 @@ DATA_SOURCE: Final = "main"
 def data_source(directory: Path, url: str) -> dict[str, str]:
     """Return the environment of an operator that knows a Prometheus by the name ``DATA_SOURCE``."""
     file = directory / "data-sources.yaml"
-    file.write_text(yaml.safe_dump({DATA_SOURCE: {"url": url}}))
-    return {"WINPOOL_PROMETHEUS": str(file)}
+    source = {"name": DATA_SOURCE, "url": url, "scrapeIntervalSeconds": 1}
+    file.write_text(yaml.safe_dump({"dataSources": [source]}))
+    return {"WINPOOL_DATA_SOURCES_FILE": str(file)}
 
 
 @contextmanager

@@ -23,7 +23,10 @@ def asked(testbed: Testbed) -> tuple[str | None, str]:
     async def ask() -> tuple[str | None, str]:
         async with a_transport(testbed.kubeconfig("winpool")) as transport:
             token = ReaderToken(transport, monotonic=time.monotonic, backoff=Backoff(first=0.1, cap=0.1))
-            return await token(), token.problem
+            try:
+                return await token(), token.problem
+            finally:
+                await token.close()
 
     return asyncio.run(ask())
 

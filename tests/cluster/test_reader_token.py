@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from cluster.memory_world import watching_operator
 from cluster.reader import ACCOUNT, RIGHTS, asked
 from harness.waiting import eventually
+from harness.world import World
 from testbed.cluster import Testbed
 from winpool.api.keys import NAMESPACE, READER_ACCOUNT
+
+PATIENCE_SECONDS: Final = 180.0
+"""The operator asks once a minute for what is missing."""
 
 RULE = (
     'Add the rule {apiGroups: [""], resources: ["serviceaccounts/token"],'
@@ -26,3 +33,29 @@ def test_the_rule_and_then_the_account_that_are_missing_are_named(testbed: Testb
         assert problem == ""
     finally:
         testbed.kubectl("delete", "--ignore-not-found", "-f", RIGHTS, "-f", ACCOUNT)
+
+
+def test_a_pool_that_reads_kubelets_says_what_is_missing_until_it_is_there(world: World) -> None:
+    world.fleet(windows=1)
+    pool = world.apply(world.pool(memoryPressure={"mode": "Signal"}))
+    world.operator.close()
+    world.operator = watching_operator(world)
+    world.operator.start()
+
+    def accepted() -> tuple[str, str]:
+        condition = world.condition(pool, "Accepted")
+        return condition.get("reason", ""), condition.get("message", "")
+
+    def is_missing(said: str) -> bool:
+        reason, message = accepted()
+        return reason == "MissingPermission" and said in message
+
+    eventually(lambda: is_missing(RULE), what="the rule is missing")
+    world.kubectl("apply", "-f", RIGHTS)
+    try:
+        eventually(lambda: is_missing(NO_ACCOUNT), what="the account is missing", seconds=PATIENCE_SECONDS)
+        world.kubectl("apply", "-f", ACCOUNT)
+        eventually(lambda: accepted()[0] == "Accepted", what="nothing is missing", seconds=PATIENCE_SECONDS)
+        assert world.reasons(kind="WindowsNodePool", name=pool).count("MissingPermission") >= 1
+    finally:
+        world.kubectl("delete", "--ignore-not-found", "-f", RIGHTS, "-f", ACCOUNT)

@@ -184,7 +184,8 @@ class KnownMemory:
     read, so that no report changes with every sample. ``views`` is what is known at ``read_at``, the moment
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
     sources that give no samples, without names of nodes. ``pods`` are the pods of hot nodes, by their UIDs,
-    where the pool evicts; a node whose last list of them is not fresh has none.
+    where the pool evicts; a node whose last list of them is not fresh has none. ``forbidden`` says which
+    right the operator lacks to poll kubelets, empty where it lacks none.
     """
 
     told: Mapping[str, NodeView] = field(default_factory=dict)
@@ -192,6 +193,7 @@ class KnownMemory:
     problems: Mapping[str, str] = field(default_factory=dict)
     pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
     read_at: float = 0.0
+    forbidden: str = ""
 
 
 NOTHING_KNOWN: Final = KnownMemory()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
@@ -53,6 +54,7 @@ class MemoryCollector:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
         self._monotonic = monotonic
+        self._missing = connections.missing
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
@@ -87,7 +89,8 @@ class MemoryCollector:
 
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
-        return self.watched.known(pool.name)
+        known, missing = self.watched.known(pool.name), self._missing()
+        return replace(known, forbidden=missing) if missing else known
 
     def figures(self) -> MemoryFigures:
         """Return what is counted of the watched nodes now."""
