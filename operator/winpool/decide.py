@@ -17,6 +17,7 @@ from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
 from winpool.contract.room import contract
 from winpool.mandate import evictions_of, finishing, mandate_of, permitted, unheld
+from winpool.memory.permissions import missing_permission
 from winpool.memory.room import memory
 from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
@@ -129,7 +130,10 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         nodes,
         results,
         refusal=refusal,
-        missing_permission=snapshot.missing_permission or pods_permission or _evictions_permission(snapshot),
+        missing_permission=snapshot.missing_permission
+        or pods_permission
+        or missing_permission(snapshot)
+        or _evictions_permission(snapshot),
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
     untold: frozenset[str] = frozenset()

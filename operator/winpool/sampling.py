@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from winpool.cluster.reader_token import ReaderToken
     from winpool.kubelet.addresses import Address
-    from winpool.kubelet.exchange import Token
     from winpool.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
 
 
 def connections_of(
-    sampling: SamplingSettings, token: Token, *, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings, token: ReaderToken, *, api_server: frozenset[tuple[Address, int]]
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
@@ -91,6 +91,7 @@ def connections_of(
         rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
+        missing=lambda: token.problem,
     )
 
 

@@ -29,6 +29,7 @@ ALSO: Final = {
 WITH_TEST_OF_ITS_OWN: Final = {
     *("crd.create", "networkPolicy.create", "resourceQuota.create"),
     *("monitoring.prometheusOperator", "monitoring.labels", "monitoring.endpoint"),
+    *("memory.enabled", "memory.kubeletCAFile", "memory.kubeletInsecureTLS", "memory.dataSourcesSecretName"),
 }
 
 
@@ -141,6 +142,60 @@ def test_a_certificate_is_mounted_named_and_scraped_by_https(helm: Helm) -> None
             "tlsConfig": {"serverName": "winpool.winpool-system.svc"},
         }
     ]
+
+
+def variables(found: list[Object], *names: str) -> dict[str, str]:
+    """Return those settings of these names that the operator gets."""
+    (container,) = containers_of(one(found, "Deployment"))
+    return {each["name"]: each["value"] for each in container["env"] if each["name"] in names}
+
+
+KUBELETS: Final = ("WINPOOL_KUBELET_CA_FILE", "WINPOOL_KUBELET_INSECURE_TLS", "WINPOOL_DATA_SOURCES_FILE")
+
+
+def test_kubelets_are_verified_by_the_file_that_is_set_or_not_at_all(helm: Helm) -> None:
+    enabled = ("--set", "memory.enabled=true")
+    other = set_to("memory.kubeletCAFile", "/etc/kubelets/ca.crt")
+    assert variables(helm.template(*enabled, *other), *KUBELETS) == {
+        "WINPOOL_KUBELET_CA_FILE": "/etc/kubelets/ca.crt"
+    }
+    assert variables(helm.template(*enabled, *set_to("memory.kubeletCAFile", "")), *KUBELETS) == {}
+    insecure = set_to("memory.kubeletInsecureTLS", value=True)
+    assert variables(helm.template(*enabled, *other, *insecure), *KUBELETS) == {
+        "WINPOOL_KUBELET_INSECURE_TLS": "true"
+    }
+
+
+def test_data_sources_are_a_file_of_the_secret_that_is_mounted(helm: Helm) -> None:
+    found = helm.template(
+        "--set", "memory.enabled=true", "--set", "memory.dataSourcesSecretName=winpool-sources"
+    )
+    (container,) = containers_of(one(found, "Deployment"))
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "data-sources"]
+    assert mount["readOnly"] is True
+    assert variables(found, "WINPOOL_DATA_SOURCES_FILE") == {
+        "WINPOOL_DATA_SOURCES_FILE": f"{mount['mountPath']}/data-sources.yaml"
+    }
+    volumes = template_of(one(found, "Deployment"))["spec"]["volumes"]
+    assert {
+        "name": "data-sources",
+        "secret": {"secretName": "winpool-sources", "defaultMode": 0o440},
+    } in volumes
+
+
+def test_values_of_memory_change_nothing_while_it_is_not_enabled(helm: Helm, default: list[Object]) -> None:
+    found = helm.template(
+        *set_to("memory.kubeletCAFile", "/a"),
+        *set_to("memory.kubeletInsecureTLS", value=True),
+        *set_to("memory.dataSourcesSecretName", "a"),
+    )
+    assert changed(default, found) == set()
+
+
+def test_without_network_policies_there_is_none_for_kubelets(helm: Helm) -> None:
+    found = helm.template("--set", "memory.enabled=true", "--set", "networkPolicy.create=false")
+    assert "NetworkPolicy" not in {each["kind"] for each in found}
+    assert "winpool-kubelet-reader" in {each["metadata"]["name"] for each in found}
 
 
 def test_labels_of_monitoring_are_on_both_objects_beside_ours(helm: Helm) -> None:

@@ -462,6 +462,32 @@ def test_the_prometheus_operator_reads_by_tls_with_a_token_that_may_do_nothing_e
     assert status_of(installed, f"/api/v1/namespaces/{NAMESPACE}/secrets", token=given) == 403
 
 
+MEMORY: Final = {
+    ("ServiceAccount", "winpool-kubelet-reader"),
+    ("ClusterRole", "winpool-kubelet-reader"),
+    ("ClusterRoleBinding", "winpool-kubelet-reader"),
+    ("Role", "winpool-kubelet-reader-token"),
+    ("RoleBinding", "winpool-kubelet-reader-token"),
+    ("ClusterRole", "winpool-memory"),
+    ("ClusterRoleBinding", "winpool-memory"),
+    ("NetworkPolicy", "winpool-kubelets"),
+}
+
+
+def test_memory_pressure_changes_the_deployment_and_adds_its_rights_and_the_way_to_kubelets() -> None:
+    assert difference("memory") == MEMORY
+    overlay = DEPLOY / "overlays" / "memory"
+    mine, theirs = ({key_of(each): each for each in rendered(folder)} for folder in (DEPLOY, overlay))
+    assert [key[1] for key in mine if mine[key] != theirs[key]] == ["Deployment"]
+    (before, after) = (
+        next(containers_of(next(each for each in found.values() if each["kind"] == "Deployment")))
+        for found in (mine, theirs)
+    )
+    ca = {"name": "WINPOOL_KUBELET_CA_FILE", "value": "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"}
+    assert {**after, "env": [each for each in after["env"] if each != ca]} == before
+    assert ca in after["env"]
+
+
 def status_of(testbed: Testbed, path: str, *, token: str) -> int:
     """Return the status of a GET. The API server has metrics of its own under the same nonResourceURL."""
     with urllib3.PoolManager(ca_certs=str(testbed.ca_file)) as pool:

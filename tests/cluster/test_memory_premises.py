@@ -129,11 +129,16 @@ def test_a_witness_of_evictions_reads_what_they_name_and_can_refuse_them(stage: 
 
 
 def test_a_budget_is_met_by_an_eviction(scene: Scene) -> None:
-    scene.pods.run("protected", scene.node, steady("1Gi"))
+    uid = scene.pods.run("protected", scene.node, steady("1Gi"))
     scene.pods.protect("protected")
     [pod] = scene.pods.of("protected")
     name = pod["metadata"]["name"]
-    asked = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    asked = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
     with Caller.named(scene.world.testbed, USER, "system:masters") as operator:
         status, answer = operator.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", asked)
     assert (status, answer["details"]["causes"][0]["reason"]) == (429, "DisruptionBudget")

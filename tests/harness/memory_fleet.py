@@ -71,6 +71,8 @@ class Fleet:
     scrape_seconds: float = 30.0
     prometheus_error: PollError | Exception | None = None
     prometheus_seconds: float = 0.2
+    forbidden: str = ""
+    """Which right the operator lacks."""
     missing: set[str] = field(default_factory=set)
     """Nodes of which Prometheus has no series."""
 
@@ -81,7 +83,12 @@ class Fleet:
 
     def connections(self) -> Connections:
         """Return what a collector connects to."""
-        return Connections(kubelets=lambda: Kubelets(self), rules=RULES, data_sources={"main": Source(self)})
+        return Connections(
+            kubelets=lambda: Kubelets(self),
+            rules=RULES,
+            data_sources={"main": Source(self)},
+            missing=lambda: self.forbidden,
+        )
 
     def sample(self, name: str, *, pods: bool) -> KubeletSample:
         """Return what the kubelet of a node answers now."""

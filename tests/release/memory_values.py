@@ -53,6 +53,5 @@ def memory_values() -> tuple[Value, ...]:
 def _ca_file() -> str:
     """Return what the component sets."""
     (patch,) = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())["patches"]
-    (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
-    (variable,) = container["env"]
-    return str(variable["value"])
+    (added,) = yaml.safe_load(patch["patch"])
+    return str(added["value"]["value"])

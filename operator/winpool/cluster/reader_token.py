@@ -44,6 +44,9 @@ minutes, is for attempts."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between two attempts: who adds a rule or the account that was missing waits a minute at most."""
 
+WANTED_SECONDS: Final = 600.0
+"""After so long without a poll no one needs it: twice the longest pause between two polls of a node."""
+
 ANSWER_BYTES: Final = 64 * 1024
 """Of an answer: a token has some 1.5 kB."""
 
@@ -111,7 +114,10 @@ class ReaderToken:
         self._token: str | None = None
         self._expires_at = float("-inf")
         self._due_at = float("-inf")
+        self._wanted_at = float("-inf")
         self._renewal: asyncio.Task[None] | None = None
+        self._answered = asyncio.Event()
+        """Set once the renewal has had its first answer, or has ended."""
         self._outage = Outage(
             f"the token of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT}",
             logger=log,
@@ -122,13 +128,15 @@ class ReaderToken:
     async def __call__(self) -> str | None:
         """Return the token, None where there is none now; why is in the log, and in ``problem``.
 
-        All who ask while there is none wait for the same answer. While a token is renewed, it is used on.
+        All who ask at once wait for the same answer. While a token is renewed, it is used on.
         """
-        if self._renewal is None and self._monotonic() >= self._due_at:
+        self._wanted_at = self._monotonic()
+        if self._renewal is None and self._wanted_at >= self._due_at:
+            self._answered.clear()
             self._renewal = asyncio.create_task(self._renew(), name="token of the kubelet reader")
-        if self._renewal is not None and self._present() is None:
-            # A poll that gives up waiting must not end the request for the others.
-            await asyncio.shield(self._renewal)
+        if self._present() is None:
+            # Not the task itself: a poll that gives up waiting must not end the request for the others.
+            await self._answered.wait()
         return self._present()
 
     async def close(self) -> None:
@@ -141,25 +149,38 @@ class ReaderToken:
         return self._token if self._monotonic() < self._expires_at else None
 
     async def _renew(self) -> None:
-        """Ask once. It never raises an ApiError."""
+        """Ask until there is a token, or no one has wanted one for a while.
+
+        Polls of a node that fails are minutes apart. So they do not decide when this is tried again.
+        """
+        try:
+            while (pause := await self._ask()) is not None:
+                self._answered.set()
+                await asyncio.sleep(pause)
+                if self._monotonic() - self._wanted_at > WANTED_SECONDS:
+                    return
+        finally:
+            self._renewal = None
+            self._answered.set()
+
+    async def _ask(self) -> float | None:
+        """Ask once; return the pause before the next attempt, None where there is a token."""
         # Its life counts from before the request, so that it never ends earlier than is believed here.
         asked_at = self._monotonic()
         try:
             found = _read(await self._transport.request(token_request()))
         except ApiError as error:
-            self._failed(error)
-        else:
-            life = min(found.spec.expiration_seconds, LIFE_SECONDS)
-            self._token, self._expires_at = found.status.token, asked_at + life
-            self._due_at = asked_at + RENEWED_AT * life
-            self._backoff.reset()
-            self._outage.ended()
-            self._tell("")
-        finally:
-            self._renewal = None
+            self._note(error)
+            return self._backoff.next(asked=error.retry_after)
+        life = min(found.spec.expiration_seconds, LIFE_SECONDS)
+        self._token, self._expires_at = found.status.token, asked_at + life
+        self._due_at = asked_at + RENEWED_AT * life
+        self._backoff.reset()
+        self._outage.ended()
+        self._tell("")
+        return None
 
-    def _failed(self, error: ApiError) -> None:
-        self._due_at = self._monotonic() + self._backoff.next(asked=error.retry_after)
+    def _note(self, error: ApiError) -> None:
         self._outage.failed(explained(error, name=READER_ACCOUNT))
         if isinstance(error, Forbidden):
             self._tell(f"{explain(error, name=READER_ACCOUNT)} {_BROUGHT_BY}")

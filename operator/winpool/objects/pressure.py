@@ -185,7 +185,8 @@ class KnownMemory:
     of the snapshot: what evictions are decided on. ``problems`` are the sentences about nodes and data
     sources that give no samples, without names of nodes. ``pods`` are the pods of hot nodes, by their UIDs,
     where the pool evicts; a node whose last list of them is not fresh has none. ``data_sources`` are the
-    names in the operator's settings, None where those are not known.
+    names in the operator's settings, None where those are not known. ``forbidden`` says which right the
+    operator lacks to poll kubelets, empty where it lacks none.
     """
 
     told: Mapping[str, NodeView] = field(default_factory=dict)
@@ -194,6 +195,7 @@ class KnownMemory:
     pods: Mapping[str, Mapping[str, PodUsage]] = field(default_factory=dict)
     read_at: float = 0.0
     data_sources: frozenset[str] | None = None
+    forbidden: str = ""
 
 
 NOTHING_KNOWN: Final = KnownMemory()

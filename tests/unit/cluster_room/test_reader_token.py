@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.clock import Seconds
+from harness.scripted_transport import gaps
+from harness.virtual_time import in_virtual_time, run_virtually
 from winpool.cluster.access import explain
 from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
@@ -57,11 +57,13 @@ class Server:
     def __init__(self, *answers: bytes | ApiError) -> None:
         self.answers = list(answers)
         self.asked: list[Request] = []
+        self.asked_at: list[float] = []
         self.open = asyncio.Event()
         self.open.set()
 
     async def request(self, request: Request) -> bytes:
         self.asked.append(request)
+        self.asked_at.append(asyncio.get_running_loop().time())
         await self.open.wait()
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(found, ApiError):
@@ -69,23 +71,26 @@ class Server:
         return found
 
 
-def reader(server: Server, clock: Seconds, told: list[str] | None = None) -> ReaderToken:
+def reader(server: Server, told: list[str] | None = None) -> ReaderToken:
+    """Return what a poll asks for its token. Its pauses are as long as they can be."""
+
     def changed() -> None:
         if told is not None:
             told.append(token.problem)
 
     token = ReaderToken(
         cast("Transport", server),
-        monotonic=clock,
+        monotonic=asyncio.get_running_loop().time,
         on_problem=changed,
         backoff=Backoff(first=1, cap=60, uniform=lambda _low, high: high),
     )
     return token
 
 
+@in_virtual_time
 async def test_a_token_of_that_account_is_asked_for_an_hour_and_for_the_api_server() -> None:
     server = Server(answer("one"))
-    assert await reader(server, Seconds())() == "one"
+    assert await reader(server)() == "one"
     [asked] = server.asked
     assert (asked.method, asked.path) == (
         "POST",
@@ -103,77 +108,76 @@ async def test_a_token_of_that_account_is_asked_for_an_hour_and_for_the_api_serv
     }
 
 
+@in_virtual_time
 async def test_nothing_is_asked_for_before_a_kubelet_is_polled() -> None:
     server = Server(answer("one"))
-    token = reader(server, Seconds())
-    await asyncio.sleep(0)
+    token = reader(server)
+    await asyncio.sleep(3600)
     assert server.asked == []
     await token.close()
 
 
+@in_virtual_time
 async def test_it_is_renewed_after_four_fifths_of_its_life_and_used_on_meanwhile() -> None:
-    clock, server = Seconds(), Server(answer("one"), answer("two"))
-    token = reader(server, clock)
+    server = Server(answer("one"), answer("two"))
+    token = reader(server)
     assert await token() == "one"
-    clock.now += 2879
+    await asyncio.sleep(2879)
     assert await token() == "one"
     assert len(server.asked) == 1
-    clock.now += 1
+    await asyncio.sleep(1)
     server.open.clear()
     assert [await token(), await token()] == ["one", "one"]
+    await asyncio.sleep(1)
     server.open.set()
-    await until_asked(server, 2)
+    await asyncio.sleep(1)
     assert await token() == "two"
     assert len(server.asked) == 2
 
 
-async def until_asked(server: Server, times: int) -> None:
-    """Let a request that was begun beside the calls go out, and come to its end."""
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert len(server.asked) == times
-
-
+@in_virtual_time
 async def test_its_life_begins_before_it_is_asked_for() -> None:
-    clock, server = Seconds(), Server(answer("one"), DOWN)
-    token = reader(server, clock)
+    server = Server(answer("one"), DOWN)
+    token = reader(server)
     server.open.clear()
     first = asyncio.ensure_future(token())
-    await until_asked(server, 1)
-    clock.now += 20
+    await asyncio.sleep(20)
     server.open.set()
     assert await first == "one"
-    clock.now += 3579
+    await asyncio.sleep(3579)
     assert await token() == "one"
-    await until_asked(server, 2)
-    clock.now += 1
+    await asyncio.sleep(1)
     assert await token() is None
+    await token.close()
 
 
+@in_virtual_time
 async def test_a_life_that_the_server_shortens_counts_and_a_longer_one_is_not_used() -> None:
     for told, life in ((1200, 1200), (3607, 3600), (10**9, 3600)):
-        clock, server = Seconds(), Server(answer("one", seconds=told), DOWN)
-        token = reader(server, clock)
+        token = reader(Server(answer("one", seconds=told), DOWN))
         await token()
-        clock.now += life - 1
+        await asyncio.sleep(life - 1)
         assert await token() == "one"
-        clock.now += 1
+        await asyncio.sleep(1)
         assert await token() is None
+        await token.close()
 
 
+@in_virtual_time
 async def test_all_who_ask_at_once_wait_for_one_request() -> None:
     server = Server(answer("one"))
-    token = reader(server, Seconds())
+    token = reader(server)
     assert await asyncio.gather(*(token() for _ in range(100))) == ["one"] * 100
     assert len(server.asked) == 1
 
 
+@in_virtual_time
 async def test_who_gives_up_waiting_does_not_end_the_request_of_others() -> None:
     server = Server(answer("one"))
-    token = reader(server, Seconds())
+    token = reader(server)
     server.open.clear()
     hasty, patient = (asyncio.ensure_future(token()) for _ in range(2))
-    await asyncio.sleep(0)
+    await asyncio.sleep(1)
     hasty.cancel()
     await asyncio.gather(hasty, return_exceptions=True)
     assert hasty.cancelled()
@@ -182,86 +186,130 @@ async def test_who_gives_up_waiting_does_not_end_the_request_of_others() -> None
     assert len(server.asked) == 1
 
 
+@in_virtual_time
 async def test_after_a_failure_it_is_asked_again_after_pauses_that_grow_to_a_minute() -> None:
-    clock, server = Seconds(), Server(DOWN)
-    token = reader(server, clock)
-    asked_at: list[float] = []
-    for _ in range(4000):
-        before = len(server.asked)
+    server = Server(DOWN)
+    token = reader(server)
+    for _ in range(20):  # as often as a poll fails at most
         assert await token() is None
-        if len(server.asked) > before:
-            asked_at.append(clock.now)
-        clock.now += 0.1
-    pauses = [round(after - before) for before, after in pairwise(asked_at)]
-    assert pauses[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+        await asyncio.sleep(30)
+    assert [round(pause) for pause in gaps(server.asked_at)][:9] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    await token.close()
 
 
-async def test_a_pause_that_the_server_asks_for_is_kept() -> None:
-    clock, server = Seconds(), Server(ApiError("too many", status=429, retry_after=30), answer("one"))
-    token = reader(server, clock)
+@in_virtual_time
+async def test_what_is_missing_is_asked_for_again_however_rarely_nodes_are_polled() -> None:
+    server = Server(*[MISSING_RULE] * 5, answer("one"))
+    token = reader(server)
     assert await token() is None
-    clock.now += 29
-    assert await token() is None
-    clock.now += 1
+    await asyncio.sleep(299)
+    assert token.problem == ""
+    assert len(server.asked) == 6
     assert await token() == "one"
 
 
-async def test_a_token_that_cannot_be_renewed_is_used_until_its_end() -> None:
-    clock, server = Seconds(), Server(answer("one"), DOWN)
-    token = reader(server, clock)
-    await token()
-    begun = clock.now
-    for times, passed in enumerate((2880, 2980, 3080, 3599), start=2):
-        clock.now = begun + passed
-        assert await token() == "one"
-        await until_asked(server, times)
-    clock.now = begun + 3600
+@in_virtual_time
+async def test_once_nothing_is_polled_any_more_nothing_is_asked_for() -> None:
+    server = Server(DOWN)
+    token = reader(server)
     assert await token() is None
+    await asyncio.sleep(700)
+    asked = len(server.asked)
+    await asyncio.sleep(3600)
+    assert len(server.asked) == asked
+    assert await token() is None
+    assert len(server.asked) == asked + 1
+    await token.close()
 
 
+@in_virtual_time
+async def test_who_asks_during_a_pause_is_not_kept_waiting() -> None:
+    server = Server(DOWN)
+    token = reader(server)
+    await asyncio.sleep(100)
+    assert await token() is None
+    for _ in range(10):
+        await asyncio.sleep(7)
+        at = asyncio.get_running_loop().time()
+        assert await token() is None
+        assert asyncio.get_running_loop().time() == at
+    await token.close()
+
+
+@in_virtual_time
+async def test_a_pause_that_the_server_asks_for_is_kept() -> None:
+    server = Server(ApiError("too many", status=429, retry_after=30), answer("one"))
+    token = reader(server)
+    assert await token() is None
+    await asyncio.sleep(29)
+    assert await token() is None
+    await asyncio.sleep(2)
+    assert await token() == "one"
+
+
+@in_virtual_time
+async def test_a_token_that_cannot_be_renewed_is_used_until_its_end() -> None:
+    server = Server(answer("one"), DOWN)
+    token = reader(server)
+    assert await token() == "one"
+    for seconds in (2880, 100, 100, 519):
+        await asyncio.sleep(seconds)
+        assert await token() == "one"
+    assert len(server.asked) > 10
+    await asyncio.sleep(1)
+    assert await token() is None
+    await token.close()
+
+
+@in_virtual_time
 async def test_a_missing_right_is_told_with_the_rule_for_that_account_only() -> None:
     told: list[str] = []
-    clock, server = Seconds(), Server(MISSING_RULE, MISSING_RULE, DOWN, answer("one"))
-    token = reader(server, clock, told)
+    server = Server(MISSING_RULE, MISSING_RULE, DOWN, answer("one"))
+    token = reader(server, told)
     assert await token() is None
     rule = (
         '{apiGroups: [""], resources: ["serviceaccounts/token"], resourceNames: ["winpool-kubelet-reader"],'
         ' verbs: ["create"]}'
     )
-    assert token.problem == (
+    missing = (
         "system:serviceaccount:winpool-system:winpool may not create serviceaccounts/token in namespace"
         f" winpool-system. Add the rule {rule} to a Role in namespace winpool-system that is bound to it."
         f" {BROUGHT}"
     )
-    missing = token.problem
-    for _ in range(2):  # the same refusal, and an outage that says nothing about rights
-        clock.now += 60
-        assert await token() is None
-        assert token.problem == missing
-    clock.now += 60
+    assert token.problem == missing
+    await asyncio.sleep(6)  # the same refusal, and an outage that says nothing about rights
+    assert len(server.asked) == 3
+    assert token.problem == missing
+    await asyncio.sleep(60)
     assert await token() == "one"
     assert told == [missing, ""]
 
 
+@in_virtual_time
 async def test_a_missing_account_is_told() -> None:
     told: list[str] = []
-    token = reader(Server(NO_ACCOUNT), Seconds(), told)
+    token = reader(Server(NO_ACCOUNT), told)
     assert await token() is None
     assert told == [f"The ServiceAccount winpool-system/winpool-kubelet-reader does not exist. {BROUGHT}"]
+    await token.close()
 
 
 @pytest.mark.parametrize("error", [DOWN, UnconfirmedRefusal("create: 403 not yet", status=403)])
+@in_virtual_time
 async def test_a_failure_of_another_kind_is_no_missing_permission(error: ApiError) -> None:
-    token = reader(Server(error), Seconds())
+    token = reader(Server(error))
     assert await token() is None
     assert token.problem == ""
+    await token.close()
 
 
+@in_virtual_time
 async def test_a_refusal_by_a_policy_is_told_in_its_own_words() -> None:
     denied = refused(403, "ValidatingAdmissionPolicy 'corp' denied request: no tokens on Sundays")
-    token = reader(Server(denied), Seconds())
+    token = reader(Server(denied))
     await token()
     assert "no tokens on Sundays" in token.problem
+    await token.close()
 
 
 SECRET = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl"
@@ -280,13 +328,15 @@ SECRET = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl"
         answer(""),
     ],
 )
+@in_virtual_time
 async def test_an_answer_that_is_none_gives_no_token_and_gets_into_no_log(
     body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     server = Server(body)
-    token = reader(server, Seconds())
+    token = reader(server)
     assert await token() is None
+    await token.close()
     [line] = [each for each in caplog.records if each.name.startswith("winpool.")]
     assert "the token of the ServiceAccount winpool-system/winpool-kubelet-reader: " in line.getMessage()
     assert SECRET not in caplog.text
@@ -296,18 +346,20 @@ async def test_an_answer_that_is_none_gives_no_token_and_gets_into_no_log(
 @given(st.binary(max_size=80))
 def test_no_answer_is_too_strange(body: bytes) -> None:
     async def asked() -> str | None:
-        return await reader(Server(body), Seconds())()
+        token = reader(Server(body))
+        found = await token()
+        await token.close()
+        return found
 
-    assert asyncio.run(asked()) is None
+    assert run_virtually(asked()) is None
 
 
+@in_virtual_time
 async def test_the_token_is_in_no_log_and_failures_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    clock, server = Seconds(), Server(DOWN, DOWN, DOWN, answer(SECRET))
-    token = reader(server, clock)
-    for _ in range(4):
-        await token()
-        clock.now += 10
+    token = reader(Server(DOWN, DOWN, DOWN, answer(SECRET)))
+    assert await token() is None
+    await asyncio.sleep(30)
     assert await token() == SECRET
     assert [each.levelname for each in caplog.records if each.name.startswith("winpool.")] == [
         "WARNING",
@@ -316,15 +368,15 @@ async def test_the_token_is_in_no_log_and_failures_are_logged_once(caplog: pytes
     assert SECRET not in caplog.text
 
 
+@in_virtual_time
 async def test_closing_ends_a_request_that_is_under_way() -> None:
     server = Server(answer("one"))
     server.open.clear()
-    token = reader(server, Seconds())
+    token = reader(server)
     waiting = asyncio.ensure_future(token())
-    await asyncio.sleep(0)
+    await asyncio.sleep(1)
     await token.close()
-    await asyncio.gather(waiting, return_exceptions=True)
-    assert waiting.cancelled()
+    assert await waiting is None
 
 
 def test_a_rule_can_be_for_one_object_only() -> None:

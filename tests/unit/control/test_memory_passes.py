@@ -129,3 +129,17 @@ async def test_a_node_that_moves_to_another_address_is_polled_there() -> None:
         polls = len(world.fleet.polls["w000"])
         await asyncio.sleep(300)
         assert len(world.fleet.polls["w000"]) == polls
+
+
+@in_virtual_time
+async def test_a_snapshot_has_which_right_is_missing_for_as_long_as_it_is() -> None:
+    async with a_world() as world:
+        await asyncio.sleep(60)
+        [pool] = world.operator.pools.all()
+        collector = world.operator.memory
+        assert collector is not None
+        for rule in ("Add the rule.", ""):
+            world.fleet.forbidden = rule
+            known = collector.known(pool)
+            assert known.forbidden == rule
+            assert len(known.told) == 5

@@ -401,11 +401,10 @@ def test_egress_to_kubelets_is_that_of_the_replicas_and_to_one_port() -> None:
 
 
 def test_kubelets_are_verified_by_a_file_that_is_in_the_pod() -> None:
-    (patch,) = (yaml.safe_load(each["patch"]) for each in kustomization_of(MEMORY)["patches"])
-    (container,) = containers_of(patch)
-    settings = Settings(
-        **{each["name"].removeprefix("WINPOOL_").lower(): each["value"] for each in container["env"]}
-    )
+    ((added,),) = (yaml.safe_load(each["patch"]) for each in kustomization_of(MEMORY)["patches"])
+    assert added["path"] == "/spec/template/spec/containers/0/env/-"
+    variable = added["value"]
+    settings = Settings(**{variable["name"].removeprefix("WINPOOL_").lower(): variable["value"]})
     assert settings.kubelet_ca_file == SERVICE_ACCOUNT_FOLDER / "ca.crt"
 
 

@@ -33,8 +33,8 @@ def test_a_data_source_that_is_not_there_is_named_with_those_that_are() -> None:
     status, message = accepted(frozenset({"west", "east"}))
     assert status == "False"
     assert message == (
-        "spec.memoryPressure.sources: the operator's settings have no data source main. They have east, west. "
-        "Use one of those, or add it to the file of --data-sources-file."
+        "spec.memoryPressure.sources: the operator's settings have no data source main. They have east, "
+        "west. Use one of those, or add it to the file of --data-sources-file."
     )
 
 

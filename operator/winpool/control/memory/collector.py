@@ -73,6 +73,7 @@ class MemoryCollector:
         self._data_sources = frozenset(connections.data_sources)
         self._now = now
         self._monotonic = monotonic
+        self._missing = connections.missing
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
@@ -107,7 +108,9 @@ class MemoryCollector:
 
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
-        return replace(self.watched.known(pool.name), data_sources=self._data_sources)
+        return replace(
+            self.watched.known(pool.name), data_sources=self._data_sources, forbidden=self._missing()
+        )
 
     def snapshot(self) -> MemorySnapshot:
         """Return what is known of all nodes now, for those who read it."""

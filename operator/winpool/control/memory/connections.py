@@ -70,9 +70,11 @@ class Connections:
     ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
     which addresses a token may be sent. ``data_sources`` has those of the operator's settings by their names.
     ``intervals`` are those between polls of kubelets; Prometheus is asked no more rarely.
+    ``missing`` says which right the operator lacks to have a token for kubelets, empty where none is.
     """
 
     kubelets: Callable[[], KubeletReader]
     rules: AddressRules
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
     intervals: Intervals = field(default_factory=Intervals)
+    missing: Callable[[], str] = str
