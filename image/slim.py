@@ -62,6 +62,13 @@ CUTS: Final = (
         "the same API classes once more, for asyncio",
         keep=("__init__.py",),
     ),
+    Cut(
+        f"{SITE}/kubernetes/**/leaderelection/*",
+        "leader election of the official client: winpool has its own",
+        keep=("__init__.py",),
+    ),
+    Cut(f"{SITE}/prometheus_client/parser.py", "reads metrics: winpool only writes them"),
+    Cut(f"{SITE}/prometheus_client/openmetrics/parser.py", "reads metrics: winpool only writes them"),
     Cut(f"{SITE}/kubernetes/**/*_test.py", "tests of the official client"),
     Cut(f"{SITE}/kubernetes/**/test_*.py", "tests of the official client"),
     Cut(f"{SITE}/pydantic/v1", "pydantic's first version, for models that were not ported; winpool has none"),
