@@ -98,7 +98,13 @@ def _is_moved_by(axis: AxisState, sample: MemorySample) -> bool:
 def _followed_up(state: DetectorState, sample: MemorySample, settings: DetectorSettings) -> DetectorState:
     """Return ``state`` with what follows from an axis that moved: the signal, the effect of evictions."""
     now = sample.arrived_at
-    signal = signalled(state.signal, state.axes.values(), at=now, hold=hold_seconds(settings))
+    signal = signalled(
+        state.signal,
+        state.axes.values(),
+        at=now,
+        hold=hold_seconds(settings),
+        grace=settings.soft_grace_seconds,
+    )
     commit = state.axes[Axis.COMMIT]
     made = state.evictions
     if _is_moved_by(commit, sample) and commit.reading is not None:

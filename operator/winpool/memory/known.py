@@ -24,10 +24,13 @@ class Known(Enum):
     """There is no fresh sample: it may be either."""
 
 
-def known_of(view: NodeView | None, *, has_problem: bool) -> Known:
+def known_of(view: NodeView | None, *, has_problem: bool, was_pressured: bool) -> Known:
     """Return what ``view`` says; None where there never was one. ``has_problem``: a source gives no samples.
 
     What was signalled stays so while an axis still shows it, also where the other axis is not known any more.
+    ``was_pressured``: it may have been under pressure before. Then what was said and signalled of it stays
+    after a start, until it has been calm for as long as it has to be. Any other node is calm as soon as its
+    level is known.
     """
     if view is None:
         return Known.SILENT if has_problem else Known.UNDECIDED
@@ -44,7 +47,7 @@ def known_of(view: NodeView | None, *, has_problem: bool) -> Known:
     if known is None or lost > known:
         return Known.SILENT if is_sampled or has_problem else Known.UNDECIDED
     if view.is_signalled is None:
-        return Known.UNDECIDED
+        return Known.UNDECIDED if was_pressured or known >= Level.PROXY_ONLY else Known.CALM
     return Known.PRESSURED if view.is_signalled else Known.CALM
 
 

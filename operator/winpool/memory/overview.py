@@ -47,8 +47,10 @@ class Tally:
 
     Of the calm ones there is only the number: usually they are thousands. ``raised`` are those of which an
     axis is above Normal, and all that are pressured. ``problems`` say why a source gives no samples.
+    ``was_pressured``: the last status counted nodes under pressure.
     """
 
+    was_pressured: bool = False
     calm: int = 0
     names: dict[Known, list[str]] = field(default_factory=lambda: {each: [] for each in Known})
     raised: dict[str, NodeView] = field(default_factory=dict)
@@ -57,9 +59,11 @@ class Tally:
     _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
     _without_view: int = 0
 
-    def add(self, name: str, view: NodeView | None, problem: str) -> Known:
-        """Count a node, and return what is known of it."""
-        known = known_of(view, has_problem=bool(problem))
+    def add(self, name: str, view: NodeView | None, problem: str, *, is_marked: bool) -> Known:
+        """Count a node, and return what is known of it. ``is_marked``: taint or condition stand there."""
+        known = known_of(view, has_problem=bool(problem), was_pressured=is_marked or self.was_pressured)
+        if is_marked:
+            self.marked.append(name)
         if known is Known.CALM:
             self.calm += 1
         else:

@@ -66,19 +66,18 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
     pool_uid, written = snapshot.pool.uid, snapshot.written_conditions
     told, problems = snapshot.memory.told, snapshot.memory.problems
     signals = block.mode is not MemoryMode.OBSERVE
-    tally = Tally()
+    tally = Tally(was_pressured=snapshot.pool.status.pressured_nodes > 0)
     goals: dict[str, Goals] = {}
     for member in members.ours:
         node = member.node
         view, problem = told.get(node.uid), problems.get(node.uid, "")
-        known = tally.add(node.name, view, problem)
         standing = (
             condition_on(member, pool_uid=pool_uid, rights=members.rights, written=written.get(node.uid, ()))
             if node.conditions
             else None
         )
-        if standing is not None or PRESSURE_TAINT in member.taints:
-            tally.marked.append(node.name)
+        is_marked = standing is not None or PRESSURE_TAINT in member.taints
+        known = tally.add(node.name, view, problem, is_marked=is_marked)
         if signals and (known is not Known.CALM or standing is not None):
             goals[node.uid] = marks_of(known, view, standing)
     overview = tally.overview(block.eviction.max_pressured_nodes)

@@ -46,8 +46,11 @@ class Signal:
         return 0.0 if self.calm_since is None or self.at is None else self.at - self.calm_since
 
 
-def signalled(signal: Signal, axes: Iterable[AxisState], *, at: float, hold: float) -> Signal:
-    """Return ``signal`` after a fresh sample; ``hold`` is for how long an unknown one has to be calm."""
+def signalled(signal: Signal, axes: Iterable[AxisState], *, at: float, hold: float, grace: float) -> Signal:
+    """Return ``signal`` after a fresh sample; ``hold`` is for how long an unknown one has to be calm.
+
+    ``grace`` is how long Soft lasts before a pod is evicted: the node is signalled by then.
+    """
     latches = [(level, axis.latches[level]) for axis in axes for level in SIGNALLED]
     calm_since: float | None = None
     if all(latch.since is None for _, latch in latches):
@@ -55,7 +58,7 @@ def signalled(signal: Signal, axes: Iterable[AxisState], *, at: float, hold: flo
         calm_since = at if signal.calm_since is None or is_gap else signal.calm_since
     moved = Signal(signal.is_on, signal.since, calm_since, at)
     is_on = signal.is_on
-    if any(_is_confirmed(level, latch) for level, latch in latches):
+    if any(_is_confirmed(level, latch, grace) for level, latch in latches):
         is_on = True
     elif calm_since is not None and (signal.is_on or moved.calm_seconds >= hold):
         is_on = False
@@ -64,13 +67,15 @@ def signalled(signal: Signal, axes: Iterable[AxisState], *, at: float, hold: flo
     return Signal(is_on, at, calm_since, at)
 
 
-def _is_confirmed(level: Level, latch: Latch) -> bool:
+def _is_confirmed(level: Level, latch: Latch, grace: float) -> bool:
     if latch.over_seconds is None:
         return False
     match level:
         case Level.HARD:
             return latch.over_samples >= EVIDENCE_SAMPLES
         case Level.SOFT:
-            return latch.over_seconds >= SOFT_SIGNAL_SECONDS
+            # No pod is evicted from a node that is not signalled: new ones would take its place.
+            is_evicting = latch.over_seconds >= grace and latch.over_samples >= EVIDENCE_SAMPLES
+            return latch.over_seconds >= SOFT_SIGNAL_SECONDS or is_evicting
         case _:
             return latch.over_seconds >= PROXY_SIGNAL_SECONDS

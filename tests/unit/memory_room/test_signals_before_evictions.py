@@ -1,0 +1,39 @@
+"""A node from which a pod may be evicted is signalled by then, whatever the grace of Soft is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.memory import GIB
+from winpool.memory.detector import step
+from winpool.memory.samples import MemorySample
+from winpool.memory.settings import DetectorSettings
+from winpool.memory.state import NOTHING_KNOWN
+from winpool.memory.view import view_of
+
+SETTINGS = DetectorSettings()
+EVERY_SECONDS = 2.0
+
+
+@pytest.mark.parametrize("grace", [0.0, 5.0, 29.0, 30.0, 90.0])
+def test_no_eviction_is_right_on_a_node_that_is_not_signalled(grace: float) -> None:
+    settings, state, evictable = replace(SETTINGS, soft_grace_seconds=grace), NOTHING_KNOWN, 0
+    for number in range(60):
+        at = 1000.0 + number * EVERY_SECONDS
+        sample = MemorySample(
+            "Kubelet",
+            arrived_at=at,
+            taken_at=at,
+            interval_seconds=EVERY_SECONDS,
+            commit_total=29.5 * GIB,
+            commit_limit=32 * GIB,
+            physical_total=16 * GIB,
+        )
+        state = step(state, sample, settings)
+        view = view_of(state, now=at, settings=settings)
+        if view.evictable:
+            evictable += 1
+            assert view.is_signalled, f"after {number * EVERY_SECONDS} s"
+    assert evictable > 0
