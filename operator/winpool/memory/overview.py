@@ -60,7 +60,7 @@ class Tally:
     _without_view: int = 0
 
     def add(self, name: str, view: NodeView | None, problem: str, *, is_marked: bool) -> Known:
-        """Count a node, and return what is known of it. ``is_marked``: taint or condition stand there."""
+        """Count a node, and return what is known of it. ``is_marked``: taint or condition are on it."""
         known = known_of(view, has_problem=bool(problem), was_pressured=is_marked or self.was_pressured)
         if is_marked:
             self.marked.append(name)
