@@ -6,7 +6,6 @@ its settings, and the names under which it reports. The names are those of the i
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,8 @@ from harness.watcher import Watcher
 from harness.world import NODES, World
 from testbed.audit import AuditRecord
 from testbed.cluster import Testbed
+from testbed.prometheus_config import ScrapeJob
+from testbed.prometheus_server import Prometheus
 from testbed.winsim.control import FleetControl
 
 Object = dict[str, Any]
@@ -65,16 +66,10 @@ def data_source(directory: Path, url: str) -> dict[str, str]:
 
 
 @contextmanager
-def scraping(directory: Path, targets: Mapping[str, str]) -> Iterator[str]:
-    """Run a real Prometheus that scrapes these exporters often; yield its URL.
-
-    It is of the testbed: ``testbed.prometheus`` has a context manager ``prometheus``, which gets a directory,
-    the addresses with ports of its targets by the value of their label ``node``, and the seconds between two
-    scrapes.
-    """
-    running = importlib.import_module("testbed.prometheus").prometheus
-    with running(directory, targets=targets, interval_seconds=1) as url:
-        yield str(url)
+def scraping(testbed: Testbed, targets: Mapping[str, str]) -> Iterator[str]:
+    """Run a real Prometheus that scrapes these exporters, by the names of their nodes; yield its URL."""
+    with Prometheus(testbed, jobs=[ScrapeJob(name="windows-exporter", targets=targets)]) as running:
+        yield running.url
 
 
 # Names under which it reports

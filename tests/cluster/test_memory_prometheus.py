@@ -43,7 +43,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     with control_plane(directory) as testbed:
         world = World(testbed, directory=directory)
         try:
-            with machines(world, seeing=4) as made, scraping(directory, exporters(made)) as url:
+            with machines(world, seeing=4) as made, scraping(testbed, exporters(made)) as url:
                 world.operator = watching_operator(world, environment=data_source(directory, url))
                 world.operator.start()
                 yield made
