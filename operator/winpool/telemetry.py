@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.control.memory.figures import CAPABILITIES, STATES
-from winpool.control.memory.stats import BUCKETS
+from winpool.control.memory.stats import BUCKETS, EvictionResult
 from winpool.control.stats import PassResult
 from winpool.serve import definitions, sample_definitions
 from winpool.serve.access import Result
@@ -171,7 +171,7 @@ def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, fl
 
 
 def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Labels, Value]]:
-    """Return the metrics about samples of memory; states and capabilities start at 0."""
+    """Return the metrics about samples of memory and evictions; fixed sets of labels start at 0."""
     if memory is None:
         return {}
     figures = memory.figures()
@@ -187,6 +187,9 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
         sample_definitions.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
         sample_definitions.CAPABLE: {
             (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
+        },
+        sample_definitions.EVICTIONS: {
+            (result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)
         },
     }
 

@@ -1,4 +1,4 @@
-"""The metrics of samples of memory, which are part of the table of all metrics (``definitions``)."""
+"""The metrics of samples of memory and of evictions, a part of the table of all metrics (``definitions``)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ CAPABLE: Final = Definition(
     "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
     "(the kubelet itself does or does not evict pods when memory runs out).",
 )
+EVICTIONS: Final = Definition(
+    "winpool_memory_evictions",
+    "counter",
+    ("result",),
+    "Requests to evict a pod from a node under memory pressure, by result: evicted, refused (by a "
+    "PodDisruptionBudget, a policy or a webhook), gone (the pod no longer existed), failed (not carried out, "
+    "for example because a right is missing or the API server has too many requests), unanswered (it is not "
+    "known whether it is carried out).",
+)
 
-SAMPLE_DEFINITIONS: Final = (SAMPLES, POLL_SECONDS, OLDEST_SAMPLE, WATCHED, CAPABLE)
+SAMPLE_DEFINITIONS: Final = (SAMPLES, POLL_SECONDS, OLDEST_SAMPLE, WATCHED, CAPABLE, EVICTIONS)
 """All of them, in the order of the page."""

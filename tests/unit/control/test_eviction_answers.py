@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -25,6 +27,7 @@ from winpool.cluster.errors import (
 from winpool.cluster.writer import Writer
 from winpool.control.act.evictions import EvictionLane
 from winpool.control.evicting.answers import MOST, Answers
+from winpool.control.memory.stats import EvictionResult
 from winpool.objects.acts import Eviction
 from winpool.pods.evicted import Answer
 from winpool.pods.node_pods import VictimLook
@@ -66,8 +69,13 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def answers(clock: Seconds, heard: Heard) -> Answers:
-    return Answers(detectors=heard, monotonic=clock)
+def results() -> Counter[EvictionResult]:
+    return Counter()
+
+
+@pytest.fixture
+def answers(clock: Seconds, heard: Heard, results: Counter[EvictionResult]) -> Answers:
+    return Answers(detectors=heard, results=results, monotonic=clock)
 
 
 def told(answers: Answers) -> dict[str, Answer]:
@@ -86,31 +94,38 @@ GONE = ("gone", "uid-of-w1", "uid-hog")
 
 
 @pytest.mark.parametrize(
-    ("error", "answer", "detectors"),
+    ("error", "answer", "detectors", "result"),
     [
-        (None, Answer.ACCEPTED, [BEGUN]),
-        (NotFound("404", status=404), Answer.GONE, [GONE]),
-        (DisruptionBudget("429", status=429), Answer.REFUSED, [REFUSED]),
-        (Forbidden("403 the status of the budget is invalid", status=403), Answer.REFUSED, [REFUSED]),
-        (Invalid("422", status=422), Answer.REFUSED, [REFUSED]),
-        (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED]),
-        (NoAnswer("no answer within 30 s"), Answer.ASKED, []),
-        (Unavailable("the connection was lost"), Answer.ASKED, []),
-        (TooManyRequests("429", status=429, retry_after=5), None, []),
-        (by_rbac(), None, []),
-        (Conflict("409", status=409), None, []),
+        (None, Answer.ACCEPTED, [BEGUN], "evicted"),
+        (NotFound("404", status=404), Answer.GONE, [GONE], "gone"),
+        (DisruptionBudget("429", status=429), Answer.REFUSED, [REFUSED], "refused"),
+        (
+            Forbidden("403 the budget is invalid", status=403),
+            Answer.REFUSED,
+            [REFUSED],
+            "refused",
+        ),
+        (Invalid("422", status=422), Answer.REFUSED, [REFUSED], "refused"),
+        (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED], "refused"),
+        (NoAnswer("no answer within 30 s"), Answer.ASKED, [], "unanswered"),
+        (Unavailable("the connection was lost"), Answer.ASKED, [], "unanswered"),
+        (TooManyRequests("429", status=429, retry_after=5), None, [], "failed"),
+        (by_rbac(), None, [], "failed"),
+        (Conflict("409", status=409), None, [], "failed"),
     ],
     ids=str,
 )
 @in_virtual_time
 async def test_the_answers_of_the_api_server(
-    error: ApiError | None, answer: Answer | None, detectors: list[object]
+    error: ApiError | None, answer: Answer | None, detectors: list[object], result: EvictionResult
 ) -> None:
     heard, time = Heard(), asyncio.get_running_loop().time
-    answers = Answers(detectors=heard, monotonic=time)
+    results: Counter[EvictionResult] = Counter()
+    answers = Answers(detectors=heard, results=results, monotonic=time)
     await EvictionLane(writer=OneAnswer(error), monotonic=time, notes=answers).run([HOG])
     assert told(answers) == ({} if answer is None else {"uid-hog": answer})
     assert heard.of == detectors
+    assert results == {result: 1}
 
 
 def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answers) -> None:
@@ -119,7 +134,7 @@ def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answer
 
 
 def test_the_first_time_that_a_pod_is_gone_counts(answers: Answers, heard: Heard, clock: Seconds) -> None:
-    answers.gone("uid-of-w1", "uid-hog")
+    answers.gone(HOG)
     first = answers.known()["uid-hog"].at
     clock.now += 30
     answers.seen(WATCH, listed())
@@ -155,12 +170,30 @@ def test_a_refusal_counts_for_two_minutes(answers: Answers, clock: Seconds) -> N
 
 def test_answers_are_bounded(answers: Answers, clock: Seconds) -> None:
     for place in range(MOST + 10):
-        answers.gone("node", f"uid-{place}")
+        answers.gone(replace(HOG, uid=f"uid-{place}"))
     assert len(answers.known()) == MOST
     clock.now += 3601
     assert answers.known() == {}
 
 
-def test_detectors_hear_nothing_of_evictions_for_other_reasons(answers: Answers, heard: Heard) -> None:
+def test_evictions_for_other_reasons_are_not_counted_and_detectors_hear_nothing_of_them(
+    answers: Answers, heard: Heard, results: Counter[EvictionResult]
+) -> None:
     answers.accepted(Eviction("shop", "hog", "uid-hog", "w1", "a drain"))
-    assert heard.of == []
+    assert (heard.of, results) == ([], {})
+
+
+def test_an_evicted_pod_counts_once_also_when_lists_show_it_ending_and_gone(
+    answers: Answers, results: Counter[EvictionResult]
+) -> None:
+    answers.accepted(HOG)
+    for pods in (listed(a_pod("hog", is_terminating=True)), listed()):
+        answers.seen(WATCH, pods)
+    assert results == {"evicted": 1}
+
+
+def test_each_request_for_a_pod_counts(answers: Answers, results: Counter[EvictionResult]) -> None:
+    for _ in range(3):
+        answers.refused(HOG, "429")
+    answers.accepted(HOG)
+    assert results == {"refused": 3, "evicted": 1}

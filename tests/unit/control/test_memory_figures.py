@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
+from winpool.cluster.transport import Transport
+from winpool.control.clock import Clock
+from winpool.control.evicting.parts import eviction_parts
 from winpool.control.memory.stats import Durations
 from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
+from winpool.objects.acts import Eviction
 from winpool.serve import sample_definitions
 from winpool.serve.definition import Distribution
 from winpool.serve.metrics import WinpoolCollector
 from winpool.telemetry import of_memory
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
+HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
 
 
 @in_virtual_time
@@ -91,6 +98,20 @@ def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
         'winpool_memory_poll_seconds_count{source="Kubelet"} 3.0',
         'winpool_memory_poll_seconds_sum{source="Kubelet"} 67.25',
     ]
+
+
+@in_virtual_time
+async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_are_counted() -> None:
+    collector = Stage(range(1)).collector
+    none = {("evicted",): 0, ("refused",): 0, ("gone",): 0, ("failed",): 0, ("unanswered",): 0}
+    assert of_memory(collector)[sample_definitions.EVICTIONS] == none
+    clock = Clock(monotonic=asyncio.get_running_loop().time)
+    transport = cast(Transport, SimpleNamespace(request=None))
+    answers = eviction_parts(transport, memory=collector, on_looked=lambda _: None, clock=clock).answers
+    answers.refused(HOG, "429")
+    answers.accepted(HOG)
+    counted = {**none, ("evicted",): 1, ("refused",): 1}
+    assert of_memory(collector)[sample_definitions.EVICTIONS] == counted
 
 
 def test_without_a_collector_nothing_is_served() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -52,7 +53,7 @@ class Stage:
         self.namespaces: list[Container[str]] = []
         self.at_once = self.most_at_once = 0
         self.looked: list[str] = []
-        self.answers = Answers(detectors=Deaf(), monotonic=loop.time)
+        self.answers = Answers(detectors=Deaf(), results=Counter(), monotonic=loop.time)
         self.looks = VictimLooks(
             list_pods=self._list,
             list_budgets=self._list_budgets,

@@ -80,7 +80,11 @@ class Notes(Protocol):
         """Note that the request was not carried out, for a reason that is not of the pod."""
         ...
 
-    def gone(self, node_uid: str, pod_uid: str) -> None:
+    def unanswered(self, eviction: Eviction) -> None:
+        """Note that it is not known whether the request was or will be carried out."""
+        ...
+
+    def gone(self, eviction: Eviction) -> None:
         """Note that there is no such pod."""
         ...
 
@@ -144,7 +148,7 @@ class EvictionLane:
         except NotFound:
             self._settle(eviction.uid)
             if self._notes is not None:
-                self._notes.gone(eviction.node_uid, eviction.uid)
+                self._notes.gone(eviction)
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
@@ -197,6 +201,8 @@ def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
         notes.refused(eviction, error.message)
     elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):
         notes.unheard(eviction)
+    else:
+        notes.unanswered(eviction)
 
 
 def is_of_one_pod(error: ApiError) -> bool:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from winpool.pods.evicted import Answer, Answered
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Mapping
 
+    from winpool.control.memory.stats import EvictionResult
     from winpool.objects.acts import Eviction
     from winpool.pods.node_pods import NodePods, VictimLook
 
@@ -45,10 +47,17 @@ class Detectors(Protocol):
 
 
 class Answers:
-    """The last answer about each pod. ``monotonic`` is the clock of the samples."""
+    """The last answer about each pod. ``monotonic`` is the clock of the samples.
 
-    def __init__(self, *, detectors: Detectors, monotonic: Callable[[], float]) -> None:
+    ``results`` counts the requests that memory pressure is the reason of. What a list of pods shows later is
+    no answer to a request, and is not counted.
+    """
+
+    def __init__(
+        self, *, detectors: Detectors, results: Counter[EvictionResult], monotonic: Callable[[], float]
+    ) -> None:
         self._detectors = detectors
+        self._results = results
         self._monotonic = monotonic
         # In the order of their times.
         self._answers: OrderedDict[str, Answered] = OrderedDict()
@@ -67,28 +76,31 @@ class Answers:
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
+        self._count(eviction, "evicted")
         self._note(eviction.uid, Answer.ACCEPTED)
         if eviction.node_uid:
             self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
+        self._count(eviction, "refused")
         self._note(eviction.uid, Answer.REFUSED, said)
         if eviction.node_uid:
             self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
 
     def unheard(self, eviction: Eviction) -> None:
         """Note that the request was not carried out, for a reason that is not of the pod."""
+        self._count(eviction, "failed")
         self._answers.pop(eviction.uid, None)
 
-    def gone(self, node_uid: str, pod_uid: str) -> None:
-        """Note that there is no pod of that UID. The first time counts."""
-        known = self._answers.get(pod_uid)
-        if known is not None and known.answer is Answer.GONE:
-            return
-        self._note(pod_uid, Answer.GONE)
-        if node_uid:
-            self._detectors.eviction_gone(node_uid, pod_uid)
+    def unanswered(self, eviction: Eviction) -> None:
+        """Note that the request may still be carried out: the pod stays asked for."""
+        self._count(eviction, "unanswered")
+
+    def gone(self, eviction: Eviction) -> None:
+        """Note that there was no pod of that UID to evict."""
+        self._count(eviction, "gone")
+        self._note_gone(eviction.node_uid, eviction.uid)
 
     def seen(self, look: VictimLook, pods: NodePods) -> None:
         """Note what a list says of the pods that are watched: which are gone, and which are being deleted.
@@ -98,10 +110,23 @@ class Answers:
         for uid in look.watched:
             pod, known = pods.of(uid), self._answers.get(uid)
             if pod is None or pod.is_finished:
-                self.gone(look.node.uid, uid)
+                self._note_gone(look.node.uid, uid)
             elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
                 self._note(uid, Answer.ACCEPTED)
                 self._detectors.eviction_begun(look.node.uid, uid, None)
+
+    def _note_gone(self, node_uid: str, pod_uid: str) -> None:
+        """Note that there is no pod of that UID. The first time is the one that is kept."""
+        known = self._answers.get(pod_uid)
+        if known is not None and known.answer is Answer.GONE:
+            return
+        self._note(pod_uid, Answer.GONE)
+        if node_uid:
+            self._detectors.eviction_gone(node_uid, pod_uid)
+
+    def _count(self, eviction: Eviction, result: EvictionResult) -> None:
+        if eviction.node_uid:
+            self._results[result] += 1
 
     def _note(self, uid: str, answer: Answer, said: str = "") -> None:
         self._answers.pop(uid, None)

@@ -10,6 +10,7 @@ from winpool.cluster.victim_pods import list_victim_pods
 from winpool.control.evicting.answers import Answers
 from winpool.control.evicting.looks import VictimLooks
 from winpool.control.memory.evicted import EvictedPods, NoDetectors
+from winpool.control.memory.stats import MemoryStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +31,11 @@ class EvictionParts:
 def eviction_parts(
     transport: Transport, *, memory: MemoryCollector | None, on_looked: Callable[[str], None], clock: Clock
 ) -> EvictionParts:
-    """Make the parts. ``memory`` has the detectors, ``on_looked`` wakes the pool of a name."""
+    """Make the parts. ``memory`` has detectors and counters, ``on_looked`` wakes the pool of a name."""
     time = clock.monotonic
     detectors = NoDetectors() if memory is None else EvictedPods(memory.watched, monotonic=time)
-    answers = Answers(detectors=detectors, monotonic=time)
+    stats = MemoryStats() if memory is None else memory.stats
+    answers = Answers(detectors=detectors, results=stats.evictions, monotonic=time)
     looks = VictimLooks(
         list_pods=lambda name: list_victim_pods(transport.request, name),
         list_budgets=BudgetLister(transport.request).list,
