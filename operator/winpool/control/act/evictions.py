@@ -80,6 +80,10 @@ class Notes(Protocol):
         """Note that the request was not carried out, for a reason that is not of the pod."""
         ...
 
+    def forbidden(self, error: Forbidden) -> None:
+        """Note that the operator lacks the right to evict."""
+        ...
+
     def gone(self, node_uid: str, pod_uid: str) -> None:
         """Note that there is no such pod."""
         ...
@@ -152,6 +156,9 @@ class EvictionLane:
                 note_failed(self._notes, eviction, error)
             if is_of_one_pod(error):
                 self._note_refused(eviction, error)
+            elif isinstance(error, Forbidden):
+                # The error ends the pass, and the one after it asks again: it is not to ask each second.
+                self._pauses.note(eviction.uid, at_least=error.retry_after or 0.0)
             raise
         else:
             self._settle(eviction.uid)
@@ -193,6 +200,8 @@ def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
         or (isinstance(error, Forbidden) and error.permission is None)
         or error.status == _INTERNAL_ERROR
     )
+    if isinstance(error, Forbidden) and error.permission is not None:
+        notes.forbidden(error)
     if is_verdict:
         notes.refused(eviction, error.message)
     elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
+from winpool.control.evicting.rights import MissingRights
 from winpool.pods.evicted import Answer, Answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from winpool.cluster.errors import Forbidden
     from winpool.objects.acts import Eviction
     from winpool.pods.node_pods import NodePods, VictimLook
 
@@ -23,6 +25,9 @@ permits the next eviction as soon as a replacement is ready, usually within a mi
 
 KEPT_SECONDS: Final = 3600.0
 """How long other answers are kept. Where one is forgotten, a list of the pods shows the same."""
+
+EVICTION: Final = "pods/eviction"
+"""The resource that requests to evict create."""
 
 MOST: Final = 4096
 """Answers that are kept, some 300 bytes each. Beyond it, the oldest is forgotten."""
@@ -45,11 +50,15 @@ class Detectors(Protocol):
 
 
 class Answers:
-    """The last answer about each pod. ``monotonic`` is the clock of the samples."""
+    """The last answer about each pod. ``monotonic`` is the clock of the samples.
+
+    ``rights`` has which right is missing to list what an eviction needs, or to evict.
+    """
 
     def __init__(self, *, detectors: Detectors, monotonic: Callable[[], float]) -> None:
         self._detectors = detectors
         self._monotonic = monotonic
+        self.rights = MissingRights(monotonic=monotonic)
         # In the order of their times.
         self._answers: OrderedDict[str, Answered] = OrderedDict()
 
@@ -67,12 +76,14 @@ class Answers:
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
+        self.rights.granted(EVICTION)
         self._note(eviction.uid, Answer.ACCEPTED)
         if eviction.node_uid:
             self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
+        self.rights.granted(EVICTION)
         self._note(eviction.uid, Answer.REFUSED, said)
         if eviction.node_uid:
             self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
@@ -80,6 +91,10 @@ class Answers:
     def unheard(self, eviction: Eviction) -> None:
         """Note that the request was not carried out, for a reason that is not of the pod."""
         self._answers.pop(eviction.uid, None)
+
+    def forbidden(self, error: Forbidden) -> None:
+        """Note that the operator may evict no pods."""
+        self.rights.refused(EVICTION, error)
 
     def gone(self, node_uid: str, pod_uid: str) -> None:
         """Note that there is no pod of that UID. The first time counts."""
