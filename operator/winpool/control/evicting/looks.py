@@ -106,6 +106,11 @@ class VictimLooks:
             self._wake.set()
         self._forget_old()
 
+    def forget(self, pool_name: str) -> None:
+        """Make no list for the pool of that name, which is gone: no pass would take a failing one back."""
+        self._wanted = {uid: each for uid, each in self._wanted.items() if each[0] != pool_name}
+        self._forget_old()
+
     def known(self, pool: Pool) -> KnownEvictions:
         """Return what is known now, for the snapshot of ``pool``."""
         mine = {uid: each for uid, each in self._kept.items() if each.pool_uid == pool.uid}
