@@ -94,6 +94,13 @@ GONE = ("gone", "uid-of-w1", "uid-hog")
         (Forbidden("403 the status of the budget is invalid", status=403), Answer.REFUSED, [REFUSED]),
         (Invalid("422", status=422), Answer.REFUSED, [REFUSED]),
         (Unavailable("500 more than one budget", status=500), Answer.REFUSED, [REFUSED]),
+        (
+            Unavailable("500 failed calling webhook: deadline exceeded", status=500),
+            Answer.REFUSED,
+            [REFUSED],
+        ),
+        (Unavailable("500 etcdserver: request timed out", status=500), Answer.ASKED, []),
+        (Unavailable("500 rpc error: code = Unknown desc = leader changed", status=500), Answer.ASKED, []),
         (NoAnswer("no answer within 30 s"), Answer.ASKED, []),
         (Unavailable("the connection was lost"), Answer.ASKED, []),
         (TooManyRequests("429", status=429, retry_after=5), None, []),

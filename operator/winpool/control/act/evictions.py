@@ -9,6 +9,7 @@ has given up by itself.
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,8 +58,11 @@ SETTLED_KEPT: Final = 8192
 """Bound of memory, some 200 bytes each: the pods of 70 full nodes in ten minutes. Beyond it, the one settled
 longest ago is forgotten; at worst it is evicted once more."""
 
-
 _INTERNAL_ERROR: Final = 500
+
+_OF_ETCD: Final = re.compile(r"\betcdserver: |\brpc error: ")
+"""In the message of a 500 that the API server passes on from etcd. A write that timed out there, or met a
+change of the leader, may have been carried out."""
 
 
 class Notes(Protocol):
@@ -193,12 +197,13 @@ def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
     """Note an eviction that failed. Without an answer it may still be carried out: it remains asked for.
 
     A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget whose
-    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails.
+    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500 of etcd
+    says as little as no answer.
     """
     is_verdict = (
         isinstance(error, DisruptionBudget | Invalid)
         or (isinstance(error, Forbidden) and error.permission is None)
-        or error.status == _INTERNAL_ERROR
+        or (error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None)
     )
     if isinstance(error, Forbidden) and error.permission is not None:
         notes.forbidden(error)
