@@ -7,6 +7,7 @@ compares resourceVersions, no more: nothing that is about Kubernetes may be test
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -30,10 +31,13 @@ from winpool.control.act.conditions import ConditionLane
 from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
 from winpool.control.clock import Clock
+from winpool.control.evicting.answers import Answers
+from winpool.control.evicting.looks import VictimLooks
 from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
 from winpool.control.memory.collector import MemoryCollector
 from winpool.control.memory.connections import Connections
+from winpool.control.memory.evicted import NoDetectors
 from winpool.control.pod_survey.bare_since import BareSince
 from winpool.control.pod_survey.node_looks import NodeLooks
 from winpool.control.pod_survey.pod_pass import PodPass
@@ -46,7 +50,7 @@ from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
 from winpool.decide import ROOMS
-from winpool.objects.acts import ConditionsPatch, NodePatch
+from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
 from winpool.objects.node import Node
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion
@@ -73,6 +77,7 @@ class Trouble:
     statuses: ApiError | None = None
     finalizers: ApiError | None = None
     labelled: ApiError | None = None
+    evictions: ApiError | None = None
     lost: set[str] = field(default_factory=set)
     nodes: dict[str, ApiError] = field(default_factory=dict)
     pods: ApiError | None = None
@@ -164,7 +169,11 @@ class MemoryCluster:
         """Take a write of the operator's: it takes its time, and may be refused."""
         self.writes.append(Write(self.time, kind, name, dict(self.bodies)))
         await asyncio.sleep(self.trouble.latency)
-        of_kind = {"status": self.trouble.statuses, "finalizers": self.trouble.finalizers}
+        of_kind = {
+            "status": self.trouble.statuses,
+            "finalizers": self.trouble.finalizers,
+            "eviction": self.trouble.evictions,
+        }
         if error := self.trouble.writes or of_kind.get(kind) or self.trouble.nodes.get(name):
             raise error
 
@@ -267,6 +276,9 @@ class MemoryWriter(Writer):
         body.pop("status", None)
         return self._cluster._put_pool(body)
 
+    async def evict(self, eviction: Eviction) -> None:
+        await self._cluster.asked("eviction", eviction.full_name)
+
     async def list_pools(self) -> PoolList:
         await asyncio.sleep(self._cluster.trouble.latency)
         return PoolList(tuple(self._cluster.bodies.values()), str(self._cluster._version))
@@ -292,6 +304,10 @@ class _Seen:
 
 class _Version:
     version = CONTROL_PLANE
+
+
+async def _none(_: object) -> tuple[Any, ...]:
+    return ()
 
 
 class _InForce:
@@ -345,6 +361,15 @@ class MemoryOperator:
         )
         self.store = NodeStore(self._node_changed)
         self._writer = MemoryWriter(cluster)
+        answers = Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time)
+        self.victim_looks = VictimLooks(
+            list_pods=_none,
+            list_budgets=_none,
+            answers=answers,
+            on_looked=self._wake,
+            now=cluster.now,
+            monotonic=loop.time,
+        )
         self._lanes = Lanes(
             patches=PatchLane(
                 writer=self._writer,
@@ -358,7 +383,7 @@ class MemoryOperator:
                 accept_written=self._accept_written,
                 clock=self._clock,
             ),
-            evictions=EvictionLane(writer=self._writer, monotonic=loop.time),
+            evictions=EvictionLane(writer=self._writer, monotonic=loop.time, notes=answers),
         )
         self._asked = Questions()
         self.pod_pass = PodPass(
@@ -396,6 +421,7 @@ class MemoryOperator:
             bare_since=self._bare_since,
             lacking_fields=lambda: self.lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
+            evictions_of=self.victim_looks.known,
             now=cluster.now,
         )
         self._relister = Relister(

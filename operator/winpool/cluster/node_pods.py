@@ -57,8 +57,10 @@ async def list_node_pods(
     return not page.unreadable
 
 
-def node_request(node: str) -> Request:
-    """Return the request for the pods on ``node`` that have not succeeded."""
-    query = {"fieldSelector": f"spec.nodeName={node},status.phase!=Succeeded"}
+def node_request(node: str, *, with_failed: bool = True) -> Request:
+    """Return the request for the pods on ``node`` that have not succeeded; failed ones may be left out."""
+    phases = ["Succeeded"] if with_failed else ["Succeeded", "Failed"]
+    selected = [f"spec.nodeName={node}", *(f"status.phase!={each}" for each in phases)]
+    query = {"fieldSelector": ",".join(selected)}
     path = f"{PODS_PATH}?{urlencode(query, quote_via=quote)}"
     return Request(verb="list", resource="pods", path=path, name=f"of node {node}", reply_limit=ANSWER_BYTES)

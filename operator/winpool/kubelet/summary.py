@@ -34,6 +34,11 @@ _Time = Annotated[str, msgspec.Meta(max_length=64)]
 """A time of RFC 3339, which has at most 35 characters."""
 
 
+MOST_PODS: Final = 1000
+"""Pods of a node, of which a kubelet runs 110 by default. Five lists of a hot node are kept, so a hostile one
+with the 37,000 that an answer has room for would take some 40 MB."""
+
+
 class _Base(msgspec.Struct, rename="camel", gc=False):
     """Names as in JSON. Every field is optional, whatever the API promises."""
 
@@ -73,7 +78,7 @@ class _Summary(_Base):
 
 class _SummaryWithPods(_Base):
     node: _Node
-    pods: list[_Pod] | None = None
+    pods: Annotated[list[_Pod], msgspec.Meta(max_length=MOST_PODS)] | None = None
 
 
 _summary: Final = msgspec.json.Decoder(_Summary)

@@ -20,6 +20,10 @@ _Node = Annotated[str, msgspec.Meta(max_length=253)]
 _Number = Annotated[str, msgspec.Meta(max_length=64)]
 """A number as text. Prometheus writes at most 24 characters."""
 
+MOST_SERIES: Final = 20_000
+"""Series of an answer: four times the nodes that Kubernetes supports in a cluster. Whoever is scraped can
+make up series. Ten answers with the 200,000 that each has room for would be more than the operator has."""
+
 _LABELS: Final = 64
 """Decoders that are kept, one for each label that a pool names. A pool names one or two."""
 
@@ -41,7 +45,8 @@ def _decoder(label: str) -> msgspec.json.Decoder[Any]:
     series = msgspec.defstruct(
         "Series", [("metric", labels), ("value", tuple[float, _Number] | None, None)], gc=False
     )
-    data = msgspec.defstruct("Data", [("result", list[series])], tag_field="resultType", tag="vector")  # type: ignore[valid-type]
+    most = Annotated[list[series], msgspec.Meta(max_length=MOST_SERIES)]  # type: ignore[valid-type]
+    data = msgspec.defstruct("Data", [("result", most)], tag_field="resultType", tag="vector")
     answer = msgspec.defstruct("Answer", [("data", data)], tag_field="status", tag="success")
     return msgspec.json.Decoder(answer)
 

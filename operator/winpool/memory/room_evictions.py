@@ -86,13 +86,14 @@ def evictions_wanted(
         held=frozenset(node.uid for node in nodes if is_held(node, now=snapshot.now)),
     )
     every = steps.values()
+    ends = (earliest(every, now=snapshot.now), snapshot.evictions.forbidden_until)
     return EvictionsWanted(
         course=course,
         steps=steps,
         evictions=tuple(each.eviction for each in every if each.eviction is not None),
         looks=tuple(each.look for each in every if each.look is not None),
         findings=tuple(eviction_findings(every, problems=snapshot.evictions.problems)),
-        requeue_at=earliest(every, now=snapshot.now),
+        requeue_at=min((each for each in ends if each is not None), default=None),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from winpool.pods.node_pods import NodePods
 
@@ -42,7 +43,8 @@ class KnownEvictions:
     """What a pass knows of evictions.
 
     ``pods`` are the last lists of pods, ``problems`` why the last list failed, both by the UIDs of the nodes.
-    ``forbidden`` says which right to list pods or PodDisruptionBudgets is missing.
+    ``forbidden`` says which right is missing: to list pods or PodDisruptionBudgets, or to evict pods.
+    ``forbidden_until`` is when it is told no more unless it is refused again; None where nothing is missing.
     ``answers`` are by the UIDs of the pods. ``protected`` are namespaces that the operator's settings
     protect. ``read_at`` is the moment of the snapshot on the clock of ``objects.pressure``.
     """
@@ -50,6 +52,7 @@ class KnownEvictions:
     pods: Mapping[str, NodePods] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     forbidden: str = ""
+    forbidden_until: datetime | None = None
     answers: Mapping[str, Answered] = field(default_factory=dict)
     protected: frozenset[str] = frozenset()
     read_at: float = 0.0

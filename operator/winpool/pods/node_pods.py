@@ -45,7 +45,7 @@ class NodePod:
 
 @dataclass(frozen=True, slots=True)
 class NodePods:
-    """All pods of a node that have not succeeded, from one list.
+    """All pods of a node that have not ended, from one list.
 
     ``started`` and ``began`` are when the list began, by the wall clock and by the clock of
     ``objects.pressure``. With ``has_budgets`` the PodDisruptionBudgets were listed after that, too.

@@ -6,6 +6,7 @@ import contextlib
 import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
@@ -218,7 +219,8 @@ async def test_the_list_is_that_of_one_node_and_comes_in_time() -> None:
 
     [pod] = await list_victim_pods(answer, "w1")
     assert pod.uid == "uid-web-0"
-    assert "spec.nodeName%3Dw1" in asked[0].path
+    query = parse_qs(urlsplit(asked[0].path).query)
+    assert query == {"fieldSelector": ["spec.nodeName=w1,status.phase!=Succeeded,status.phase!=Failed"]}
 
 
 async def test_an_answer_that_does_not_come_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:

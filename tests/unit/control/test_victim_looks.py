@@ -232,6 +232,37 @@ def test_a_missing_permission_is_told_until_a_list_succeeds() -> None:
     on_stage(scene)
 
 
+def test_lists_that_fail_end_with_their_pool() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.error = DOWN
+        stage.want("w00")
+        await asyncio.sleep(10)
+        stage.looks.forget("another-pool")
+        before = len(stage.lists)
+        await asyncio.sleep(60)
+        assert len(stage.lists) > before
+        stage.looks.forget(POOL.name)
+        await asyncio.sleep(1)
+        before = len(stage.lists)
+        await asyncio.sleep(600)
+        assert len(stage.lists) == before
+
+    on_stage(scene)
+
+
+def test_a_list_without_budgets_does_not_show_that_budgets_may_be_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_error = NO
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(1)
+        stage.want("w01")
+        await asyncio.sleep(1)
+        assert "uid-of-w01" in stage.looks.known(POOL).pods
+        assert "403" in stage.looks.known(POOL).forbidden
+
+    on_stage(scene)
+
+
 def test_lists_tell_what_has_become_of_watched_pods() -> None:
     async def scene(stage: Stage) -> None:
         stage.want("w00", watched=["uid-hog", "uid-gone"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from winpool.kubelet.amounts import LIMIT
 from winpool.kubelet.exporter import Query, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.vectors import Point, parse_vector
+from winpool.kubelet.vectors import MOST_SERIES, Point, parse_vector
 
 NOW = 1_790_000_000.0
 
@@ -89,6 +89,14 @@ def test_a_series_without_the_label_or_with_a_histogram_is_no_value() -> None:
 def test_what_is_no_vector_is_unreadable(body: bytes) -> None:
     with pytest.raises(PollError) as raised:
         parse_vector(body, label="node")
+    assert raised.value.outcome is Outcome.UNREADABLE
+
+
+def test_an_answer_with_more_series_than_nodes_can_have_is_unreadable() -> None:
+    series = [a_series(f"w{number}", "1") for number in range(MOST_SERIES + 1)]
+    assert len(values(an_answer(*series[:MOST_SERIES]))) == MOST_SERIES
+    with pytest.raises(PollError) as raised:
+        parse_vector(an_answer(*series), label="node")
     assert raised.value.outcome is Outcome.UNREADABLE
 
 

@@ -15,7 +15,7 @@ from harness.kubelet_payloads import AT, GIB, a_commit_container, a_memory, a_po
 from winpool.kubelet.amounts import LIMIT
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import CommitMemory, KubeletSample, MachineMemory, PodMemory
-from winpool.kubelet.summary import parse_summary
+from winpool.kubelet.summary import MOST_PODS, parse_summary
 
 MEMORY = MachineMemory(time=AT, committed=17 * GIB, available=12 * GIB, working_set=4 * GIB)
 COMMIT = CommitMemory(time=AT, committed=17 * GIB, limit=24 * GIB)
@@ -109,6 +109,14 @@ def test_a_uid_that_is_reported_more_than_once_is_of_no_pod(times: int) -> None:
     pods = parse_summary(a_summary(pods=[a_pod("u1")] * times + [a_pod("u0")]), node="w1", pods=True).pods
     assert pods is not None
     assert [pod.uid for pod in pods] == ["u0"]
+
+
+def test_a_list_of_more_pods_than_a_node_can_have_is_refused() -> None:
+    pods = [a_pod(f"u{number}") for number in range(MOST_PODS + 1)]
+    most = parse_summary(a_summary(pods=pods[:MOST_PODS]), node="w1", pods=True).pods
+    assert most is not None
+    assert len(most) == MOST_PODS
+    assert outcome_of(a_summary(pods=pods)) is Outcome.UNREADABLE
 
 
 def test_the_summary_of_another_node_is_refused_by_name() -> None:

@@ -9,6 +9,7 @@ has given up by itself.
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,8 +58,11 @@ SETTLED_KEPT: Final = 8192
 """Bound of memory, some 200 bytes each: the pods of 70 full nodes in ten minutes. Beyond it, the one settled
 longest ago is forgotten; at worst it is evicted once more."""
 
-
 _INTERNAL_ERROR: Final = 500
+
+_OF_ETCD: Final = re.compile(r"\betcdserver: |\brpc error: ")
+"""In the message of a 500 that the API server passes on from etcd. A write that timed out there, or met a
+change of the leader, may have been carried out."""
 
 
 class Notes(Protocol):
@@ -78,6 +82,10 @@ class Notes(Protocol):
 
     def unheard(self, eviction: Eviction) -> None:
         """Note that the request was not carried out, for a reason that is not of the pod."""
+        ...
+
+    def forbidden(self, error: Forbidden) -> None:
+        """Note that the operator lacks the right to evict."""
         ...
 
     def unanswered(self, eviction: Eviction) -> None:
@@ -156,6 +164,9 @@ class EvictionLane:
                 note_failed(self._notes, eviction, error)
             if is_of_one_pod(error):
                 self._note_refused(eviction, error)
+            elif isinstance(error, Forbidden):
+                # The error ends the pass, and the one after it asks again: it is not to ask each second.
+                self._pauses.note(eviction.uid, at_least=error.retry_after or 0.0)
             raise
         else:
             self._settle(eviction.uid)
@@ -190,13 +201,16 @@ def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
     """Note an eviction that failed. Without an answer it may still be carried out: it remains asked for.
 
     A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget whose
-    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails.
+    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500 of etcd
+    says as little as no answer.
     """
     is_verdict = (
         isinstance(error, DisruptionBudget | Invalid)
         or (isinstance(error, Forbidden) and error.permission is None)
-        or error.status == _INTERNAL_ERROR
+        or (error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None)
     )
+    if isinstance(error, Forbidden) and error.permission is not None:
+        notes.forbidden(error)
     if is_verdict:
         notes.refused(eviction, error.message)
     elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):

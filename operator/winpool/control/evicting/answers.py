@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
+from winpool.control.evicting.rights import MissingRights
 from winpool.pods.evicted import Answer, Answered
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Mapping
 
+    from winpool.cluster.errors import Forbidden
     from winpool.control.memory.stats import EvictionResult
     from winpool.objects.acts import Eviction
     from winpool.pods.node_pods import NodePods, VictimLook
@@ -25,6 +27,9 @@ permits the next eviction as soon as a replacement is ready, usually within a mi
 
 KEPT_SECONDS: Final = 3600.0
 """How long other answers are kept. Where one is forgotten, a list of the pods shows the same."""
+
+EVICTION: Final = "pods/eviction"
+"""The resource that requests to evict create."""
 
 MOST: Final = 4096
 """Answers that are kept, some 300 bytes each. Beyond it, the oldest is forgotten."""
@@ -49,6 +54,8 @@ class Detectors(Protocol):
 class Answers:
     """The last answer about each pod. ``monotonic`` is the clock of the samples.
 
+    ``rights`` has which right is missing to list what an eviction needs, or to evict.
+
     ``results`` counts the requests that memory pressure is the reason of. What a list of pods shows later is
     no answer to a request, and is not counted.
     """
@@ -59,6 +66,7 @@ class Answers:
         self._detectors = detectors
         self._results = results
         self._monotonic = monotonic
+        self.rights = MissingRights(monotonic=monotonic)
         # In the order of their times.
         self._answers: OrderedDict[str, Answered] = OrderedDict()
 
@@ -77,6 +85,7 @@ class Answers:
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
         self._count(eviction, "evicted")
+        self.rights.granted(EVICTION)
         self._note(eviction.uid, Answer.ACCEPTED)
         if eviction.node_uid:
             self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
@@ -84,6 +93,7 @@ class Answers:
     def refused(self, eviction: Eviction, said: str) -> None:
         """Note that the pod is not evicted now, and why."""
         self._count(eviction, "refused")
+        self.rights.granted(EVICTION)
         self._note(eviction.uid, Answer.REFUSED, said)
         if eviction.node_uid:
             self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
@@ -92,6 +102,10 @@ class Answers:
         """Note that the request was not carried out, for a reason that is not of the pod."""
         self._count(eviction, "failed")
         self._answers.pop(eviction.uid, None)
+
+    def forbidden(self, error: Forbidden) -> None:
+        """Note that the operator may evict no pods."""
+        self.rights.refused(EVICTION, error)
 
     def unanswered(self, eviction: Eviction) -> None:
         """Note that the request may still be carried out: the pod stays asked for."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.access import explained
@@ -21,7 +23,7 @@ from winpool.pods.evicted import KnownEvictions
 from winpool.pods.node_pods import NodePods
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
     from datetime import datetime
 
     from winpool.control.evicting.answers import Answers
@@ -86,7 +88,6 @@ class VictimLooks:
         self._wanted: dict[str, tuple[str, dict[str, VictimLook]]] = {}
         """By the UIDs of pools: the name of the pool, and its looks by the UIDs of nodes."""
         self._kept: dict[str, _Kept] = {}
-        self._forbidden = ""
         self._running = 0
         self._wake = Wake()
         self._outage = Outage(
@@ -105,13 +106,20 @@ class VictimLooks:
             self._wake.set()
         self._forget_old()
 
+    def forget(self, pool_name: str) -> None:
+        """Make no list for the pool of that name, which is gone: no pass would take a failing one back."""
+        self._wanted = {uid: each for uid, each in self._wanted.items() if each[0] != pool_name}
+        self._forget_old()
+
     def known(self, pool: Pool) -> KnownEvictions:
         """Return what is known now, for the snapshot of ``pool``."""
         mine = {uid: each for uid, each in self._kept.items() if each.pool_uid == pool.uid}
+        left = self._answers.rights.seconds_left()
         return KnownEvictions(
             pods={uid: each.pods for uid, each in mine.items() if each.pods is not None},
             problems={uid: each.problem for uid, each in mine.items() if each.problem},
-            forbidden=self._forbidden,
+            forbidden=self._answers.rights.sentence(),
+            forbidden_until=None if left is None else self._now() + timedelta(seconds=left),
             answers=self._answers.known(),
             protected=self._protected,
             read_at=self._monotonic(),
@@ -140,7 +148,7 @@ class VictimLooks:
             kept.failures += 1
             self._faults.failed(pool_name, error)
         else:
-            kept.pods, kept.failures, self._forbidden = pods, 0, ""
+            kept.pods, kept.failures = pods, 0
             self._answers.seen(look, pods)
             self._outage.ended()
             self._faults.ended(pool_name)
@@ -158,16 +166,27 @@ class VictimLooks:
     async def _listed(self, look: VictimLook) -> NodePods:
         """List the pods, and after them the budgets, which so are at least as young."""
         started, began = self._now(), self._monotonic()
-        pods = await self._list_pods(look.node.name)
+        with self._noting_rights("pods"):
+            pods = await self._list_pods(look.node.name)
         if look.with_budgets:
-            pods = with_budgets(pods, await self._list_budgets({each.namespace for each in pods}))
+            with self._noting_rights("poddisruptionbudgets"):
+                budgets = await self._list_budgets({each.namespace for each in pods})
+            pods = with_budgets(pods, budgets)
         return NodePods(started, began, pods, has_budgets=look.with_budgets)
 
     def _failed(self, kept: _Kept, error: ApiError) -> None:
         kept.failures += 1
         self._outage.failed(error)
-        if isinstance(error, Forbidden):
-            self._forbidden = error.message
+
+    @contextmanager
+    def _noting_rights(self, resource: str) -> Iterator[None]:
+        """Note whether ``resource`` may be listed, for each by itself: many lists need no budgets."""
+        try:
+            yield
+        except Forbidden as error:
+            self._answers.rights.refused(resource, error)
+            raise
+        self._answers.rights.granted(resource)
 
     def _fulfilled(self, look: VictimLook) -> None:
         """Remove a look that was made, unless a pass has asked for another one since; a failed one stays."""

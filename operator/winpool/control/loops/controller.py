@@ -137,8 +137,10 @@ class Controller:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
         pool = self._pools.get(name)
-        if pool is None and self.memory is not None:
-            self.memory.forget(name)
+        if pool is None:
+            self._evicting.looks.forget(name)
+            if self.memory is not None:
+                self.memory.forget(name)
         if pool is None or (pool.deleting and for_rivals):
             self.sweeper.pool_gone()
 
