@@ -15,6 +15,7 @@ from cluster.memory_pods import NAMESPACE, SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import (
     EVERY_SECONDS,
+    LONG_SECONDS,
     PATIENCE_SECONDS,
     READER_USER,
     Ground,
@@ -100,9 +101,7 @@ def test_a_node_that_gives_the_address_of_the_api_server_as_its_own_is_not_asked
     enrol(world, name, labels={"example.com/scene": "mirror"}, address=host, port=int(port))
     scene.pool("Evict")
     scene.await_members()
-    eventually(
-        lambda: scene.issues(about=name), what="the node is told of", seconds=PATIENCE_SECONDS, every=1
-    )
+    eventually(lambda: scene.issues(about=name), what="the node is told of", seconds=LONG_SECONDS, every=1)
     assert scene.ground.asked_by(READER_USER, since=since) == []
     paths = {each.uri.partition("?")[0] for each in scene.ground.asked(since=since)}
     assert not paths & {"/stats/summary", "/configz"}
@@ -115,9 +114,7 @@ def test_a_node_without_an_address_is_told_of_and_its_neighbours_are_watched(sta
     enrol(scene.world, name, labels={"example.com/scene": "nowhere"}, address=None, port=10250)
     hog = scene.pods.run("hog", scene.node, SOFT)
     scene.pool("Evict", eviction={"maxPressuredNodes": "100%"})
-    eventually(
-        lambda: scene.issues(about=name), what="the node is told of", seconds=PATIENCE_SECONDS, every=1
-    )
+    eventually(lambda: scene.issues(about=name), what="the node is told of", seconds=LONG_SECONDS, every=1)
     scene.await_evicted(hog)
     scene.close()
 

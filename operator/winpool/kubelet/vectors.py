@@ -21,8 +21,9 @@ _Number = Annotated[str, msgspec.Meta(max_length=64)]
 """A number as text. Prometheus writes at most 24 characters."""
 
 MOST_SERIES: Final = 20_000
-"""Series of an answer: four times the nodes that Kubernetes supports in a cluster. Whoever is scraped can
-make up series. Ten answers with the 200,000 that each has room for would be more than the operator has."""
+"""Series of an answer: four times the nodes that Kubernetes supports in a cluster. Anyone whose metrics are
+scraped can make up series. Ten answers with the 200,000 that each has room for would take more memory than
+the operator has."""
 
 _LABELS: Final = 64
 """Decoders that are kept, one for each label that a pool names. A pool names one or two."""

@@ -44,7 +44,7 @@ class KnownEvictions:
 
     ``pods`` are the last lists of pods, ``problems`` why the last list failed, both by the UIDs of the nodes.
     ``forbidden`` says which right is missing: to list pods or PodDisruptionBudgets, or to evict pods.
-    ``forbidden_until`` is when it is told no more unless it is refused again; None where nothing is missing.
+    ``forbidden_until`` is when that ends unless it is refused again; None where nothing is missing.
     ``answers`` are by the UIDs of the pods. ``protected`` are namespaces that the operator's settings
     protect. ``read_at`` is the moment of the snapshot on the clock of ``objects.pressure``.
     """

@@ -10,7 +10,7 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.stage import condition_of, status_of, until, writes_since
 from harness.virtual_time import in_virtual_time
 from winpool.cluster.errors import Forbidden, Permission
-from winpool.control.evicting.rights import TOLD_SECONDS, MissingRights
+from winpool.control.evicting.rights import REPORTED_SECONDS, MissingRights
 from winpool.decide import ROOMS
 from winpool.objects.acts import Eviction
 from winpool.ownership.members import Members
@@ -55,7 +55,7 @@ async def test_accepted_stays_false_while_only_evictions_are_refused() -> None:
     world.cluster.trouble.evictions = refusal()
     world.operator.start()
     try:
-        await until(lambda: writes_since(world.cluster, 0, "status"))
+        await until(lambda: world.cluster.bodies["pool"].get("status", {}).get("conditions"))
         await until(lambda: status_of(world.cluster, "Accepted") == ("False", "MissingPermission"))
         first = world.cluster.time + 1
         await asyncio.sleep(600)
@@ -90,7 +90,7 @@ async def test_a_refusal_is_forgotten_when_nothing_is_evicted_any_more() -> None
         await asyncio.sleep(120)
         world.is_short = False
         assert status_of(world.cluster, "Accepted") == ("False", "MissingPermission")
-        await until(lambda: status_of(world.cluster, "Accepted")[0] == "True", seconds=TOLD_SECONDS + 60)
+        await until(lambda: status_of(world.cluster, "Accepted")[0] == "True", seconds=REPORTED_SECONDS + 60)
     finally:
         await world.operator.stop()
 
@@ -99,12 +99,12 @@ def test_the_sentence_stays_while_another_namespace_is_refused_too(clock: Second
     rights = MissingRights(monotonic=clock)
     rights.refused("pods/eviction", refusal("shop"))
     first = rights.sentence()
-    clock.now += TOLD_SECONDS - 1
+    clock.now += REPORTED_SECONDS - 1
     rights.refused("pods/eviction", refusal("books"))
     clock.now += 2
     assert rights.sentence() == first
     assert "shop" in first
-    assert rights.seconds_left() == TOLD_SECONDS - 2
+    assert rights.seconds_left() == REPORTED_SECONDS - 2
 
 
 def test_what_is_permitted_of_one_resource_says_nothing_of_another(clock: Seconds) -> None:

@@ -175,6 +175,21 @@ def test_a_systemic_pressure_ends_evictions() -> None:
     assert IssueReason.SYSTEMIC_PRESSURE in issues(decision)
 
 
+def test_after_a_start_no_pod_is_evicted_for_the_first_node_that_is_known() -> None:
+    house = a_house()
+    for name in ("w2", "w3"):
+        house.nodes[name] = a_node(name)
+    house.settle()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 2}}}
+    house.edit(edited(house.pool, a_spec(more=more)))
+    assert evicted(house.decide()) == [], "of w2 and w3 nothing is known"
+    house.memory = replace(house.memory, told={**house.memory.told, "uid-of-w2": CALM})
+    assert evicted(house.decide()) == ["uid-hog"]
+
+
 @pytest.mark.parametrize(
     ("pods", "text", "answers", "issue"),
     [

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from winpool.cluster.errors import Forbidden
 
-TOLD_SECONDS: Final = 600.0
-"""How long after its last refusal a right is told as missing. While it is needed it is refused again within
-three minutes: a pod without an eviction gets a new intent at the deadline of the last one."""
+REPORTED_SECONDS: Final = 600.0
+"""How long after its last refusal a right is reported as missing. While it is needed it is refused again
+within three minutes: a pod without an eviction gets a new intent at the deadline of the last one."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class MissingRights:
 
     def refused(self, resource: str, error: Forbidden) -> None:
         """Note that a request about ``resource`` is not permitted."""
-        known = self._refused.get(resource) if self._is_told(resource) else None
+        known = self._refused.get(resource) if self._is_reported(resource) else None
         sentence = explain(error) if known is None else known.sentence
         self._refused[resource] = _Refused(sentence, self._monotonic())
 
@@ -49,14 +49,14 @@ class MissingRights:
 
     def sentence(self) -> str:
         """Return what is missing, in words for people; empty where nothing is."""
-        told = (each.sentence for resource, each in self._refused.items() if self._is_told(resource))
-        return next(told, "")
+        found = (each.sentence for resource, each in self._refused.items() if self._is_reported(resource))
+        return next(found, "")
 
     def seconds_left(self) -> float | None:
         """Return after how long time alone changes the sentence; None where nothing is missing."""
-        left = (each.at + TOLD_SECONDS - self._monotonic() for each in self._refused.values())
+        left = (each.at + REPORTED_SECONDS - self._monotonic() for each in self._refused.values())
         return min((seconds for seconds in left if seconds > 0), default=None)
 
-    def _is_told(self, resource: str) -> bool:
+    def _is_reported(self, resource: str) -> bool:
         known = self._refused.get(resource)
-        return known is not None and self._monotonic() < known.at + TOLD_SECONDS
+        return known is not None and self._monotonic() < known.at + REPORTED_SECONDS

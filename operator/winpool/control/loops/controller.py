@@ -136,8 +136,7 @@ class Controller:
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
-        pool = self._pools.get(name)
-        if pool is None:
+        if (pool := self._pools.get(name)) is None:
             self._evicting.looks.forget(name)
             if self.memory is not None:
                 self.memory.forget(name)
