@@ -22,6 +22,7 @@ from cluster.told import expect, facts
 from cluster.truth import (
     CONTROL_PLANE,
     LABELS,
+    OF_MEMORY,
     OS_UNSUPPORTED,
     STATES,
     WIDTH,
@@ -200,6 +201,13 @@ def over(nodes: Sequence[str] = ("2022@", "2022@"), **spec: Any) -> Scene:
 
 
 @contextmanager
+def nodes_held(world: World) -> Iterator[str]:
+    [name] = world.fleet(windows=1)
+    world.kubectl("annotate", "node", name, "winpool.dev/hold=")
+    yield a_pool(world, labels=LABELS)
+
+
+@contextmanager
 def runtime_too_old(world: World) -> Iterator[str]:
     a_machine(world, f"old-{world.suffix}", runtime="containerd://1.5.7")
     yield a_pool(world)
@@ -233,6 +241,7 @@ SCENES: Final[dict[str, Scene]] = {
     "PodListFailing": pod_list_failing,
     "RolloutInProgress": rollout_in_progress,
     "ValidatingNodes": validating(seconds=3600),
+    "NodesHeld": nodes_held,
     "BuildUnsupported": over(supportMatrix=DENIED),
     "SupportEnded": over(supportMatrix=OLD),
     "RevisionBelowFloor": over(os={"version": "2022", "minRevision": 4000}),
@@ -248,7 +257,7 @@ SCENES: Final[dict[str, Scene]] = {
 
 
 def test_there_is_a_scene_for_every_state() -> None:
-    assert tuple(SCENES) == STATES
+    assert tuple(SCENES) == tuple(each for each in STATES if each not in OF_MEMORY)
     assert [name for name in STATES if len(name) > 19] == [], "the column STATE has room for 19 characters"
 
 

@@ -47,11 +47,14 @@ STATES: Final = (
     "WriteRefused",
     "Paused",
     "DryRun",
+    "SystemicPressure",
     "TaintsHeld",
     "ValidationTimedOut",
     "PodListFailing",
     "RolloutInProgress",
     "ValidatingNodes",
+    "NodesUnderPressure",
+    "NodesHeld",
     *OS_UNSUPPORTED,
     "PodsUnreadable",
     "MemoryMismatch",
@@ -61,6 +64,8 @@ STATES: Final = (
     "UpToDate",
 )
 """What STATE may say, the worst first."""
+OF_MEMORY: Final = ("SystemicPressure", "NodesUnderPressure")
+"""Those that need kubelets with memory: their scenes are in ``test_memory_standing_aside`` and its neighbours."""
 NOT_READY: Final = frozenset(STATES[: STATES.index("Paused")])
 """The states in which Ready is False."""
 WIDTH: Final = 80

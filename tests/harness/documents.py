@@ -40,6 +40,12 @@ MAY_BE_SILENT: Final = {
     "kubectl get events --field-selector reason=DriftRepaired": "nobody touched a node",
     "kubectl get events --field-selector reason=ForeignTaintConflict": "nobody touched a node",
     "kubectl get pods -A --field-selector status.phase=Pending": "all pods have their node",
+    "kubectl get pods -A --field-selector=status.phase=Pending": "all pods have their node",
+    'kubectl get wnp win-2022 -o jsonpath=\'{range .status.conditions[?(@.type=="MemoryHealthy")]}{.reason}'
+    '{": "}{.message}{"\\n"}{end}\'': "the pool watches no memory",
+    "kubectl get wnp win-2022 -o jsonpath='{.spec.memoryPressure.eviction.maxPressuredNodes}{\"\\n\"}'": (
+        "the pool watches no memory"
+    ),
     'kubectl config view --raw --minify --flatten > "$CREDENTIALS/kubeconfig"': "into a file",
     'kubectl -n winpool-system create token winpool --duration=24h > "$CREDENTIALS/token"': "into a file",
 }
