@@ -26,7 +26,7 @@ from harness.world import World
 from testbed.cluster import Testbed
 from winpool.api.keys import MEMORY_ANNOTATION
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """Guards in the tests end before: each waits for some minutes at most, one after the other."""
 
 HOLDS_MEMORY_SECONDS = 25

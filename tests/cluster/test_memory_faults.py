@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+import pytest
+
 from cluster.memory_pods import SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, LONG_SECONDS
@@ -11,7 +13,7 @@ from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 from testbed.winsim.endpoint.faults import FaultKind
 
-pytestmark = WHOLE_FILE
+pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
 STILL_GOOD: Final = {

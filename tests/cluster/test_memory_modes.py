@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster.memory_pods import LEAK, SOFT, WARNING
 from cluster.memory_scene import Scene, signal_of
 from cluster.memory_world import (
@@ -20,7 +22,7 @@ from harness.waiting import eventually, holds
 from harness.watcher import version_of
 from winpool.api.keys import MEMORY_ANNOTATION, POOL_LABEL
 
-pytestmark = WHOLE_FILE
+pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
 ONCE_EACH = ["patch nodes", "patch nodes/status"]

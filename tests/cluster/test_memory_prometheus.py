@@ -27,7 +27,7 @@ from cluster.memory_world import (
 from harness.waiting import eventually
 from harness.world import World
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """Guards in the tests end before: each waits for some minutes at most, one after the other."""
 
 Object = dict[str, Any]

@@ -26,6 +26,9 @@ SILENCE = timedelta(seconds=60)
 """Twenty polls of each node: as many as in 20 minutes at the usual interval."""
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     # Kubelets that trust nobody for long ask the API server about the token of every poll: its log has each.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from cluster.memory_pods import BRIM, SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import (
@@ -19,7 +21,7 @@ from cluster.simulated import condition
 from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 
-pytestmark = WHOLE_FILE
+pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
 ADVICE = re.compile(r"(?i)\b(restart|reboot|recycle|replace)\b")

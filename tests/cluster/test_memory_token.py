@@ -28,7 +28,7 @@ from harness.waiting import eventually
 from testbed.kubectl import KubectlError
 from winpool.api.keys import MEMORY_ANNOTATION
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """Guards in the tests end before: each waits for some minutes at most, one after the other."""
 
 Object = dict[str, Any]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import BLOCKED, EVERY_SECONDS, LONG_SECONDS, NEVER_HARD, PATIENCE_SECONDS
 from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually
 
-pytestmark = WHOLE_FILE
+pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
 GIB = 1 << 30

@@ -65,7 +65,7 @@ STATES: Final = (
 )
 """What STATE may say, the worst first."""
 OF_MEMORY: Final = ("SystemicPressure", "NodesUnderPressure")
-"""Those that need kubelets with memory: their scenes are in ``test_memory_standing_aside`` and its neighbours."""
+"""Those that need kubelets with memory: ``test_memory_standing_aside`` has their scenes."""
 NOT_READY: Final = frozenset(STATES[: STATES.index("Paused")])
 """The states in which Ready is False."""
 WIDTH: Final = 80

@@ -19,6 +19,7 @@ INTERRUPTED: Final = 130
 
 PARTS: Final = {
     "crash": "test-crash",
+    "memory": "test-memory",
     "breaks": "breaks",
     "oldest": "test-oldest",
     "explore": "explore",
