@@ -67,8 +67,7 @@ test: check ## Everything: the fast half, then the alerts on promtool and the te
 	@WINPOOL_WORLDS=10000 WINPOOL_PODS=150000 $(BIN)/pytest -q -n 2 --dist worksteal \
 	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
 	@$(BIN)/pytest -q tests/alerts
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=25 --junitxml=$(RESULTS)/cluster.xml \
-	  -m "not long" tests/cluster
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not long" --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
 
 # The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
 OLDEST := 1.32
@@ -149,7 +148,7 @@ audit: $(AUDIT)/.installed ## Ask for known vulnerabilities of what the operator
 
 # Which of them: make nightly PARTS="crash explore".
 PARTS ?=
-nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, test-memory, breaks, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
+nightly: $(INSTALLED) ## The tests of an hour and more: test-crash, breaks, test-memory, test-oldest, explore, test-benches, test-image, test-chart, lint-manifests, sbom; all run
 	@$(BIN)/python tests/nightly/__main__.py --make "$(MAKE)" $(PARTS)
 
 # In an environment of its own, since checkov has a hundred dependencies.

@@ -19,8 +19,8 @@ INTERRUPTED: Final = 130
 
 PARTS: Final = {
     "crash": "test-crash",
-    "memory": "test-memory",
     "breaks": "breaks",
+    "memory": "test-memory",
     "oldest": "test-oldest",
     "explore": "explore",
     "benches": "test-benches",
