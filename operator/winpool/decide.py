@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.api.memory_pressure import MemoryMode
 from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
 from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
@@ -130,10 +129,7 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         nodes,
         results,
         refusal=refusal,
-        missing_permission=snapshot.missing_permission
-        or pods_permission
-        or missing_permission(snapshot)
-        or _evictions_permission(snapshot),
+        missing_permission=snapshot.missing_permission or pods_permission or missing_permission(snapshot),
         set_keys=set_keys_of(pool, members, may_write=may_write),
     )
     untold: frozenset[str] = frozenset()
@@ -214,16 +210,6 @@ def _pods_permission(snapshot: Snapshot) -> str:
     """Return which permission to list pods is missing, where the spec has taints, which need it."""
     spec = snapshot.pool.spec
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
-
-
-def _evictions_permission(snapshot: Snapshot) -> str:
-    """Return which permission to choose a pod is missing, where the pool evicts.
-
-    It is reported alone: without it nothing is evicted, and the operator tries again.
-    """
-    spec = snapshot.pool.spec
-    evicts = spec and spec.memory_pressure and spec.memory_pressure.mode is MemoryMode.EVICT
-    return snapshot.evictions.forbidden if evicts else ""
 
 
 def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, NodeEvent]:
