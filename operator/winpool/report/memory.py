@@ -39,7 +39,7 @@ MEMORY_ISSUES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryReport:
+class PoolMemory:
     """What is known of the memory of a pool, and the issues of its status that stay until more is known."""
 
     overview: Overview
@@ -57,13 +57,13 @@ def overview_of(results: Iterable[RoomResult]) -> Overview | None:
     return next((each.overview for each in results if isinstance(each, MemoryResult)), None)
 
 
-def memory_report(pool: Pool, results: Sequence[RoomResult]) -> MemoryReport | None:
+def pool_memory(pool: Pool, results: Sequence[RoomResult]) -> PoolMemory | None:
     """Return what is to be reported; None where memory is not watched."""
     overview = overview_of(results)
     if overview is None:
         return None
     found = [finding for result in results for finding in result.findings]
-    return MemoryReport(overview, tuple(_carried(pool.status, overview, found)))
+    return PoolMemory(overview, tuple(_carried(pool.status, overview, found)))
 
 
 def _carried(status: WindowsNodePoolStatus, overview: Overview, found: Sequence[Finding]) -> Iterator[Issue]:
@@ -103,7 +103,7 @@ def memory_healthy(view: View) -> Told | None:
     return Told(told.status, told.reason, f"{told.message} {stays}")
 
 
-def _told(memory: MemoryReport, *, was_healthy: bool) -> Told:
+def _told(memory: PoolMemory, *, was_healthy: bool) -> Told:
     overview, pressured = memory.overview, memory.pressured
     silent, undecided = len(overview.silent), len(overview.undecided)
     if overview.is_systemic:

@@ -13,7 +13,7 @@ from winpool.report.guard import guard_findings
 from winpool.report.holds import held_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
-from winpool.report.memory import memory_report
+from winpool.report.memory import pool_memory
 from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
 from winpool.report.other_operator import carried_report, other_operator_findings
@@ -66,7 +66,7 @@ def status(
         *reserved_findings(pool, nodes.all),
         *(finding for result in results for finding in result.findings),
     )
-    memory = memory_report(pool, results)
+    memory = pool_memory(pool, results)
     carried = (
         *carried_report(snapshot),
         *carried_strays(snapshot),

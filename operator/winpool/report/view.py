@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from winpool.contract.acceptance import Refusal
     from winpool.objects.pool import Pool
     from winpool.report.blind import Blind
-    from winpool.report.memory import MemoryReport
+    from winpool.report.memory import PoolMemory
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
     from winpool.rooms import Finding
@@ -53,7 +53,7 @@ class View:
     groups: Sequence[Group]
     judged: Sequence[Finding]
     found: frozenset[str]
-    memory: MemoryReport | None
+    memory: PoolMemory | None
 
     @property
     def accepted(self) -> bool:
