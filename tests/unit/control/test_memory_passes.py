@@ -12,12 +12,15 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
 from harness.virtual_time import in_virtual_time
 from winpool.decide import ROOMS
-from winpool.objects.pressure import Axis, KnownMemory, Level
+from winpool.objects.pressure import Axis, Guard, KnownMemory, Level
 from winpool.ownership.members import Members
 from winpool.rooms import Mandate, RoomResult
 from winpool.snapshot import Snapshot
 
-WATCHED: Object = {"memoryPressure": {"mode": "Signal"}}
+
+def watching(mode: str) -> Object:
+    """Return the block of a pool whose memory is watched."""
+    return {"memoryPressure": {"mode": mode}}
 
 
 class World:
@@ -26,7 +29,7 @@ class World:
     ``seen`` is what each decision knew, and when.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str = "Signal") -> None:
         self.fleet = Fleet()
         self.cluster = MemoryCluster()
         self.nodes = [a_watched_node(number) for number in range(5)]
@@ -34,7 +37,7 @@ class World:
             self.fleet.machines[node.name] = Machine()
             self.cluster.put_node(node)
         body = a_body()
-        self.cluster.put_pool({**body, "spec": {**body["spec"], **WATCHED}})
+        self.cluster.put_pool({**body, "spec": {**body["spec"], **watching(mode)}})
         self.seen: list[tuple[float, KnownMemory]] = []
         self.operator = MemoryOperator(
             self.cluster, connections=self.fleet.connections(), rooms=(*ROOMS, self._spying)
@@ -56,8 +59,8 @@ class World:
 
 
 @asynccontextmanager
-async def a_world() -> AsyncIterator[World]:
-    world = World()
+async def a_world(mode: str = "Signal") -> AsyncIterator[World]:
+    world = World(mode)
     world.operator.start()
     try:
         yield world
@@ -95,6 +98,25 @@ async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
         assert written.count(("conditions", "w002")) == 2, "with Soft, and with Hard"
         wakes = 4  # Warning, Soft, what is signalled half a minute later, Hard
         assert world.passes_since(begun) <= wakes + len(written)
+
+
+@in_virtual_time
+async def test_memory_outside_pods_that_varies_about_its_line_writes_nothing_more() -> None:
+    """At Hard, with 8.3 to 8.5 GiB outside pods; more than 8.4 are unattributed."""
+
+    def varying(now: float) -> float:
+        return 23.5 + (now * 7 // 10 % 11 - 5) / 50
+
+    async with a_world("Evict") as world:
+        await asyncio.sleep(600)
+        world.fleet.machines["w002"] = Machine(committed=varying, pods=(("hog", 15.1, 1.0),))
+        await asyncio.sleep(600)
+        begun = world.cluster.time
+        await asyncio.sleep(3600)
+        assert [write for write in world.cluster.writes if write.at >= begun] == []
+        assert world.passes_since(begun) <= 6, "one for every list of all nodes"
+        view = world.seen[-1][1].told[world.nodes[2].uid]
+        assert (view.level, view.guard) == (Level.HARD, Guard.OUTSIDE_SHARE)
 
 
 @in_virtual_time
