@@ -4,7 +4,7 @@ Where many nodes are under pressure, evicted pods only move it to the next node.
 known may be one of them, so it counts.
 
 A surge does not show on all nodes at once: each has been sampled at another moment, up to an interval ago. So
-for evictions more counts than what is reported (docs/adr/0031-most-of-a-pool.md):
+for evictions more counts than what is reported (docs/adr/0032-most-of-a-pool.md):
 
 - A node counts as soon as it is over a line, not only once that is signalled.
 - A node that was calm counts as unknown, until there is a sample of it that was measured after the eviction
