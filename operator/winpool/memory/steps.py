@@ -84,6 +84,18 @@ class Step:
     again_at: datetime | None = None
 
 
+def stepped_aside(step: Step, aside: Aside, *, now: datetime) -> Step:
+    """Return ``step`` where the operator stands aside.
+
+    Samples of calm nodes wake no pool, so what waits for them looks again by itself.
+    """
+    again_at = step.again_at
+    if aside is Aside.UNSEEN:
+        soon = now + timedelta(seconds=UNSEEN_SECONDS)
+        again_at = soon if again_at is None else min(again_at, soon)
+    return replace(step, stage=Stage.ASIDE, aside=aside, again_at=again_at)
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What all nodes of a pool have in common in one pass."""
@@ -102,15 +114,3 @@ class Turn:
 
     is_given: bool
     again_at: datetime | None = None
-
-
-def stepped_aside(step: Step, aside: Aside, *, now: datetime) -> Step:
-    """Return ``step`` where the operator stands aside.
-
-    Samples of calm nodes wake no pool, so what waits for them looks again by itself.
-    """
-    again_at = step.again_at
-    if aside is Aside.UNSEEN:
-        soon = now + timedelta(seconds=UNSEEN_SECONDS)
-        again_at = soon if again_at is None else min(again_at, soon)
-    return replace(step, stage=Stage.ASIDE, aside=aside, again_at=again_at)
