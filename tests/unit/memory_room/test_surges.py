@@ -33,7 +33,8 @@ LOOK: Final = 5
 """Between two passes, where nothing happens."""
 BEGINS: Final = 3 * COLD
 """By then at least two samples of each node have arrived, so its level is known."""
-ENDS: Final = BEGINS + 6 * COLD
+ENDS: Final = BEGINS + 5 * COLD
+"""A minute to cross, one to be seen, the grace, and one until the others are seen again."""
 
 CALM, WARNING, SOFT, HARD = 12.0, 20.0, 22.0, 23.4
 """GiB that are committed of 24."""
@@ -77,7 +78,7 @@ class Pool:
         """Return when the first one could begin; None for never."""
         for now in range(1, ENDS):
             polls = [each.poll(now, self.grace) for each in self.machines]
-            if (any(polls) or now % LOOK == 0) and self._could_evict(now):
+            if now >= BEGINS and (any(polls) or now % LOOK == 0) and self._could_evict(now):
                 return now
         return None
 
