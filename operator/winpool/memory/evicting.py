@@ -36,7 +36,7 @@ from winpool.memory.intents import (
 from winpool.memory.progress import OVER, STANDING, Progress
 from winpool.memory.settings import SETTLE_SECONDS
 from winpool.memory.situation import REQUEST_SECONDS, aside_of, asked_at, ready_axis
-from winpool.memory.steps import Course, Pass, Stage, Step, Turn
+from winpool.memory.steps import Course, Pass, Stage, Step, Turn, stepped_aside
 from winpool.memory.victims import choose
 from winpool.objects.acts import Eviction
 from winpool.ownership.goals import LEAVE
@@ -157,9 +157,9 @@ def _next_eviction(situation: Situation, of: Pass, turn: Turn, step: Step, *, le
 
     ``left`` are the intents that count.
     """
-    aside, axis = aside_of(situation, is_systemic=of.is_systemic), ready_axis(situation)
+    aside, axis = aside_of(situation, breaker=of.breaker), ready_axis(situation)
     if aside is not None or axis is None:
-        return step if aside is None else replace(step, stage=Stage.ASIDE, aside=aside)
+        return step if aside is None else stepped_aside(step, aside, now=of.now)
     if step.intent is None:
         limits = of.limits
         most, period = limits.max_pods_per_node, limits.period_seconds

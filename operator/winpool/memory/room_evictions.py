@@ -10,6 +10,7 @@ from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.memory.breaker import Breaker, Share
 from winpool.memory.eviction_findings import eviction_findings
 from winpool.memory.steps import Course, Pass, Stage, Step
 from winpool.memory.turns import earliest, steps_of
@@ -67,20 +68,20 @@ def evictions_wanted(
     *,
     block: MemoryPressure | None,
     mandate: Mandate,
-    is_systemic: bool = False,
 ) -> EvictionsWanted:
     """Return what to do about evictions on the ``nodes`` of the pool, those with an intent among them."""
     course = course_of(block, mandate)
     if course is not Course.EVICT and not any(MEMORY_ANNOTATION in node.annotations for node in nodes):
         return NO_EVICTIONS_WANTED
+    limits = _DEFAULT if block is None else block.eviction
     steps = steps_of(
         nodes,
         Pass(
             memory=snapshot.memory,
             known=snapshot.evictions,
-            limits=_DEFAULT if block is None else block.eviction,
+            limits=limits,
             course=course,
-            is_systemic=is_systemic,
+            breaker=Breaker(nodes, snapshot.memory.views, Share.of(limits.max_pressured_nodes)),
             now=snapshot.now,
         ),
         held=frozenset(node.uid for node in nodes if is_held(node, now=snapshot.now)),

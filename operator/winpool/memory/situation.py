@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from winpool.memory.breaker import Breaker
     from winpool.objects.node import Node
     from winpool.objects.pressure import AxisView, NodeView
     from winpool.pods.evicted import KnownEvictions
@@ -38,6 +39,8 @@ class Aside(Enum):
     """By anyone: a drain or an upgrade may be under way."""
     SYSTEMIC = "more of the pool is in trouble than maxPressuredNodes allows"
     """Evicted pods would only move the pressure to other nodes."""
+    UNSEEN = "too many nodes of the pool were not sampled since the eviction became right"
+    """They may be in trouble as well, and it is not seen yet."""
     KUBELET = "the kubelet reports MemoryPressure and evicts pods itself"
     """On COMMIT, the one axis that it knows."""
 
@@ -92,15 +95,16 @@ def situation_of(node: Node, view: NodeView | None, known: KnownEvictions, *, no
     return Situation(node, view, pods, found, progress=progress)
 
 
-def aside_of(situation: Situation, *, is_systemic: bool) -> Aside | None:
+def aside_of(situation: Situation, *, breaker: Breaker) -> Aside | None:
     """Return why nothing is evicted on the node, whatever its memory; None where something may be."""
-    node, view = situation.node, situation.view
+    node, view, axis = situation.node, situation.view, ready_axis(situation)
     reasons = {
         Aside.DELETING: node.deleting,
         Aside.NOT_READY: node.ready != _TRUE,
         Aside.CORDONED: node.unschedulable,
-        Aside.SYSTEMIC: is_systemic,
-        Aside.KUBELET: bool(view and view.evictable) and ready_axis(situation) is None,
+        Aside.SYSTEMIC: breaker.is_open,
+        Aside.UNSEEN: axis is not None and breaker.is_open_for(axis.ready_since),
+        Aside.KUBELET: bool(view and view.evictable) and axis is None,
     }
     return next((aside for aside, is_true in reasons.items() if is_true), None)
 

@@ -100,15 +100,17 @@ class AxisView:
     """One axis of a node.
 
     ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
-    ``since`` is when the level was reached, None at Normal. ``sampled_at`` is when the last sample of it
-    was measured, by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
-    Soft and Hard. ``hold`` is None where an eviction is right.
+    ``since`` is when the level was reached, None at Normal. ``ready_since`` is since when it has lasted long
+    enough for an eviction, None where it has not. ``sampled_at`` is when the last sample of it was measured,
+    by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of Soft and Hard.
+    ``hold`` is None where an eviction is right.
     """
 
     axis: Axis
     level: Level | None
     held: Level
     since: float | None
+    ready_since: float | None
     sampled_at: float | None
     source: str
     reading: Reading | None

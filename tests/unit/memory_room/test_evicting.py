@@ -27,7 +27,7 @@ from winpool.memory.intents import Intents
 from winpool.memory.situation import Aside
 from winpool.memory.steps import Course, Stage, Step
 from winpool.objects.acts import Eviction
-from winpool.objects.pressure import Hold
+from winpool.objects.pressure import Hold, Level
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 
@@ -186,8 +186,24 @@ def test_it_stands_aside(changes: dict[str, Any], aside: Aside, intents: Any) ->
 
 
 def test_it_stands_aside_where_the_whole_pool_is_in_trouble() -> None:
-    found = step(a_hot_node("w1", HOG), pods=listed(a_pod("hog")), is_systemic=True)
-    assert (found.aside, found.eviction) == (Aside.SYSTEMIC, None)
+    nodes = a_hot_node("w1", HOG), a_hot_node("w2")
+    found = steps(*nodes, pods=listed(a_pod("hog")), maxPressuredNodes=1)["w1"]
+    assert (found.aside, found.eviction, found.again_at) == (Aside.SYSTEMIC, None, HOG.until)
+
+
+@pytest.mark.parametrize(("ago", "is_seen"), [(0.0, True), (0.1, False)])
+def test_it_stands_aside_until_the_others_were_sampled_after_the_eviction_became_right(
+    ago: float, is_seen: bool
+) -> None:
+    nodes = a_hot_node("w1", HOG), a_hot_node("w2")
+    calm = a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL, sampled_at=SAMPLED_AT - ago)
+    views = {"uid-of-w1": a_view(ready_since=SAMPLED_AT), "uid-of-w2": calm}
+    found = steps(*nodes, pods=listed(a_pod("hog")), views=views, maxPressuredNodes=1)["w1"]
+    if is_seen:
+        assert found.eviction is not None
+    else:
+        assert (found.aside, found.eviction) == (Aside.UNSEEN, None)
+        assert found.again_at == NOON + timedelta(seconds=5), "samples of calm nodes wake no pool"
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

@@ -27,7 +27,7 @@ from winpool.decide import ROOMS, Decision
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intents
 from winpool.objects.node import Taint
-from winpool.objects.pressure import Hold, KnownMemory, NodeView
+from winpool.objects.pressure import Hold, KnownMemory, Level, NodeView
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePod
 
@@ -166,8 +166,8 @@ def test_a_systemic_pressure_ends_evictions() -> None:
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
     listing(house, HOG)
     assert evicted(house.decide()) == ["uid-hog"]
-    told = {**house.memory.told, "uid-of-w2": a_ready_view()}
-    house.memory = replace(house.memory, told=told)
+    both = {**house.memory.told, "uid-of-w2": a_ready_view()}
+    house.memory = replace(house.memory, told=both, views=both)
     more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 1}}}
     house.edit(edited(house.pool, a_spec(more=more)))
     decision = house.decide()
@@ -186,7 +186,10 @@ def test_after_a_start_no_pod_is_evicted_for_the_first_node_that_is_known() -> N
     more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 2}}}
     house.edit(edited(house.pool, a_spec(more=more)))
     assert evicted(house.decide()) == [], "of w2 and w3 nothing is known"
-    house.memory = replace(house.memory, told={**house.memory.told, "uid-of-w2": CALM})
+    calm = a_ready_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)
+    house.memory = replace(house.memory, views={**house.memory.views, "uid-of-w2": CALM})
+    assert evicted(house.decide()) == [], "of w2 nothing is known since the eviction became right"
+    house.memory = replace(house.memory, views={**house.memory.views, "uid-of-w2": calm})
     assert evicted(house.decide()) == ["uid-hog"]
 
 
