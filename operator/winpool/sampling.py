@@ -83,7 +83,11 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
 
 
 def connections_of(
-    sampling: SamplingSettings, token: ReaderToken, *, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings,
+    token: ReaderToken,
+    *,
+    api_server: frozenset[tuple[Address, int]],
+    protected_namespaces: frozenset[str] = frozenset(),
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
@@ -92,6 +96,7 @@ def connections_of(
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
         missing=lambda: token.problem,
+        protected_namespaces=protected_namespaces,
     )
 
 

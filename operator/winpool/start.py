@@ -18,6 +18,7 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.decide import ROOMS
 from winpool.lease.clock import make_identity
 from winpool.lease.seat import seated
+from winpool.memory.candidates import namespaces_of
 from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling
 from winpool.serve.tls import TlsFilesError
 from winpool.serving import make_tls
@@ -80,7 +81,12 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
             seat=seat,
             tls=tls,
             cluster_rows=rows,
-            connect=partial(connections_of, sampling, api_server=await addresses_of(connection.server)),
+            connect=partial(
+                connections_of,
+                sampling,
+                api_server=await addresses_of(connection.server),
+                protected_namespaces=namespaces_of(settings.protected_namespaces or ""),
+            ),
             rooms=rooms,
         )
         return await app.run()

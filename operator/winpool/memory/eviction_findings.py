@@ -60,8 +60,10 @@ def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
             IssueReason.EVICTION_STUCK,
             stuck,
             "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
-            f"period. The operator evicts no other pod there until it is gone. {MEMORY_ANNOTATION} names it.",
-            "Find out why the pod does not end: a finalizer, a volume, or the container runtime.",
+            "period, of which ten minutes count at most. The operator evicts no other pod there until it is "
+            f"gone. {MEMORY_ANNOTATION} names it.",
+            "Find out why the pod does not end: a long grace period, a finalizer, a volume, or the container "
+            "runtime.",
             cause="stuck",
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.memory.intent_text import read
-from winpool.memory.intents import NO_INTENTS, Intent, Intents, Unreadable, is_ahead
+from winpool.memory.intents import NO_INTENTS, Intent, Intents, Unreadable, is_ahead, is_invented
 from winpool.memory.progress import UNFINISHED, Progress, progress_of
 from winpool.objects.pressure import Axis
 from winpool.pods.evicted import Answer
@@ -67,7 +67,8 @@ class Situation:
     def is_unfinished(self, now: datetime) -> bool:
         """Whether the node counts for ``maxNodes``: an eviction is not finished, or that is not known (P4).
 
-        At its deadline each is finished.
+        At its deadline each is finished, or a minute later if its pod went unseen. A deadline is at most
+        LONGEST_SECONDS after the intent. Only an unreadable annotation counts until a person removes it.
         """
         return bool(self.unreadable) or any(
             self.progress.get(each.uid) in UNFINISHED
@@ -79,18 +80,18 @@ class Situation:
 def situation_of(node: Node, view: NodeView | None, known: KnownEvictions, *, now: datetime) -> Situation:
     """Return how ``node`` stands ``now``.
 
-    An intent whose time is to come counts nowhere, unless this process knows its eviction.
+    An intent whose time is to come counts nowhere, unless this process knows its eviction: then the clock may
+    have been set back.
     """
     found = read(node.annotations.get(MEMORY_ANNOTATION))
     pods = known.pods.get(node.uid)
     if isinstance(found, Unreadable):
         return Situation(node, view, pods, NO_INTENTS, unreadable=found.problem)
+    answers = {each.uid: known.answer_on(node.uid, each.uid) for each in found.entries}
     progress = {
-        each.uid: progress_of(
-            each, pods=pods, answered=known.answers.get(each.uid), now=now, read_at=known.read_at
-        )
+        each.uid: progress_of(each, pods=pods, answered=answers[each.uid], now=now, read_at=known.read_at)
         for each in found.entries
-        if each.uid in known.answers or not is_ahead(each, now=now)
+        if not is_ahead(each, now=now) or (answers[each.uid] is not None and not is_invented(each, now=now))
     }
     return Situation(node, view, pods, found, progress=progress)
 
@@ -126,7 +127,7 @@ def asked_at(situation: Situation, known: KnownEvictions, uid: str) -> float | N
 
     It may be until the pods were listed after it was certainly over.
     """
-    answered = known.answers.get(uid)
+    answered = known.answer_on(situation.node.uid, uid)
     if answered is None or answered.answer is not Answer.ASKED:
         return None
     pods = situation.pods

@@ -110,7 +110,12 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whether a node may begin a new eviction now; if not, ``again_at`` is when that may change."""
+    """Whether a node may begin a new eviction now; if not, ``again_at`` is when that may change.
+
+    ``has_place`` says whether it is one of the ``maxNodes`` nodes that may evict at once. Without a place an
+    intent that is on the node is not carried out either.
+    """
 
     is_given: bool
     again_at: datetime | None = None
+    has_place: bool = True

@@ -168,6 +168,25 @@ def test_a_list_shows_that_an_earlier_process_has_evicted_a_pod(answers: Answers
     assert heard.of == [("begun", "uid-of-w1", "uid-hog", None)]
 
 
+def test_that_another_node_lacks_a_pod_does_not_show_that_it_is_gone(answers: Answers, heard: Heard) -> None:
+    """Who can annotate a node can name there a pod of another node."""
+    elsewhere = replace(WATCH, node=a_node("w2"))
+    answers.accepted(HOG)
+    answers.seen(elsewhere, listed())
+    assert (told(answers), heard.of) == ({"uid-hog": Answer.ACCEPTED}, [BEGUN])
+    answers.seen(WATCH, listed())
+    assert (told(answers), heard.of) == ({"uid-hog": Answer.GONE}, [BEGUN, GONE])
+
+
+def test_its_own_node_is_heard_though_another_one_was_first(answers: Answers, heard: Heard) -> None:
+    answers.seen(replace(WATCH, node=a_node("w2")), listed())
+    assert not answers.known()["uid-hog"].is_about("uid-of-w1")
+    answers.seen(WATCH, listed(a_pod("hog", is_terminating=True)))
+    assert answers.known()["uid-hog"].is_about("uid-of-w1")
+    answers.seen(WATCH, listed())
+    assert heard.of[1:] == [("begun", "uid-of-w1", "uid-hog", None), GONE]
+
+
 def test_a_list_says_nothing_of_pods_that_are_not_watched(answers: Answers, heard: Heard) -> None:
     answers.seen(WATCH, listed(a_pod("hog"), a_pod("other", is_terminating=True)))
     assert (told(answers), heard.of) == ({}, [])

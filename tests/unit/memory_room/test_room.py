@@ -338,16 +338,18 @@ def test_in_a_mode_that_writes_nothing_they_stay_and_are_told(mode: str, view: N
     )
 
 
-def test_a_dry_run_plans_the_taint() -> None:
+def test_a_dry_run_plans_the_taint_and_the_condition() -> None:
     house = a_house(mode="Signal")
     house.edit(edited(house.pool, a_spec(mode="DryRun", more=block())))
     see(house, HARD)
     plan = house.decide().status.plan
     assert plan
     [step] = plan.steps
-    [change] = step.changes
+    [taint, condition] = step.changes
     assert (step.node, step.reason) == ("w1", "Taints")
-    assert (change.key, change.from_, change.to) == ("winpool.dev/memory-pressure:NoSchedule", None, "")
+    assert (taint.key, taint.from_, taint.to) == ("winpool.dev/memory-pressure:NoSchedule", None, "")
+    told = (condition.kind, condition.key, condition.from_, condition.to)
+    assert told == ("Condition", "WindowsMemoryPressure", None, "True (CommitExhaustionImminent)")
 
 
 def test_a_deleted_pool_takes_the_condition_off_first_and_the_label_last() -> None:

@@ -41,6 +41,7 @@ def eviction_parts(
         list_budgets=BudgetLister(transport.request).list,
         answers=answers,
         on_looked=on_looked,
+        protected=frozenset() if memory is None else memory.protected_namespaces,
         now=clock.now,
         monotonic=time,
     )

@@ -269,7 +269,7 @@ class Controller:
             rights_over=self._observer.rights_over,
             announce=self._announce,
             is_complete=lambda: self._observer.complete,
-            monotonic=self._clock.monotonic,
+            clock=self._clock,
         )
 
     def _announce(self, announcement: Announcement) -> None:

@@ -70,6 +70,7 @@ class MemoryCollector:
     ) -> None:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
+        self.protected_namespaces = connections.protected_namespaces
         self._data_sources = frozenset(connections.data_sources)
         self._now = now
         self._monotonic = monotonic

@@ -65,12 +65,13 @@ class DataSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """How samples are got.
+    """How samples are got, and what the settings keep from being done by them.
 
     ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
     which addresses a token may be sent. ``data_sources`` has those of the operator's settings by their names.
     ``intervals`` are those between polls of kubelets; Prometheus is asked no more rarely.
     ``missing`` says which right the operator lacks to have a token for kubelets, empty where none is.
+    ``protected_namespaces`` are those whose pods are never evicted.
     """
 
     kubelets: Callable[[], KubeletReader]
@@ -78,3 +79,4 @@ class Connections:
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
     intervals: Intervals = field(default_factory=Intervals)
     missing: Callable[[], str] = str
+    protected_namespaces: frozenset[str] = frozenset()
