@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from datetime import UTC, datetime
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.disruption_budgets import BudgetLister, decode_budgets
+from harness.virtual_time import in_virtual_time
+from winpool.cluster.disruption_budgets import LIST_SECONDS, BudgetLister, decode_budgets
 from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.request import Request
 from winpool.cluster.victim_pods import decode_victims, list_victim_pods
@@ -296,7 +298,7 @@ def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
         budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
 
 
-async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
+async def test_the_budgets_of_all_pages_are_listed() -> None:
     pages = [
         a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **{"continue": "t"}),
         a_list(
@@ -310,4 +312,19 @@ async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
     async def answer(request: Request) -> bytes:
         return pages.pop(0)
 
-    assert [each.name for each in await BudgetLister(answer).list({"shop"})] == ["web", "second"]
+    assert [each.name for each in await BudgetLister(answer).list()] == ["web", "x", "second"]
+
+
+@in_virtual_time
+async def test_a_list_of_budgets_whose_pages_trickle_in_ends_in_time() -> None:
+    number = iter(range(1000))
+
+    async def answer(request: Request) -> bytes:
+        await asyncio.sleep(5)
+        token = {"continue": f"page-{next(number)}"}
+        return a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **token)
+
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Unavailable, match="not all of them within 15 s"):
+        await BudgetLister(answer).list()
+    assert asyncio.get_running_loop().time() - began == LIST_SECONDS

@@ -23,7 +23,8 @@ from winpool.pods.evicted import KnownEvictions
 from winpool.pods.node_pods import NodePods
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from winpool.control.evicting.answers import Answers
@@ -71,7 +72,7 @@ class VictimLooks:
         self,
         *,
         list_pods: Callable[[str], Awaitable[tuple[NodePod, ...]]],
-        list_budgets: Callable[[Container[str]], Awaitable[tuple[Budget, ...]]],
+        list_budgets: Callable[[AbstractSet[str]], Awaitable[tuple[Budget, ...]]],
         answers: Answers,
         on_looked: Callable[[str], None],
         now: Callable[[], datetime],
@@ -164,7 +165,7 @@ class VictimLooks:
             self._on_looked(pool_name)
 
     async def _listed(self, look: VictimLook) -> NodePods:
-        """List the pods, and after them the budgets, which so are at least as young."""
+        """List the pods, and after them the budgets, which other looks may have asked for before."""
         started, began = self._now(), self._monotonic()
         with self._noting_rights("pods"):
             pods = await self._list_pods(look.node.name)

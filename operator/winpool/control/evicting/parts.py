@@ -9,6 +9,7 @@ from winpool.cluster.disruption_budgets import BudgetLister
 from winpool.cluster.victim_pods import list_victim_pods
 from winpool.control.evicting.answers import Answers
 from winpool.control.evicting.looks import VictimLooks
+from winpool.control.evicting.shared_budgets import SharedBudgets
 from winpool.control.memory.evicted import EvictedPods, NoDetectors
 from winpool.control.memory.stats import MemoryStats
 
@@ -38,7 +39,7 @@ def eviction_parts(
     answers = Answers(detectors=detectors, results=stats.evictions, monotonic=time)
     looks = VictimLooks(
         list_pods=lambda name: list_victim_pods(transport.request, name),
-        list_budgets=BudgetLister(transport.request).list,
+        list_budgets=SharedBudgets(BudgetLister(transport.request).list, monotonic=time).of,
         answers=answers,
         on_looked=on_looked,
         now=clock.now,
