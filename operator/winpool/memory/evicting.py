@@ -38,7 +38,7 @@ from winpool.memory.settings import SETTLE_SECONDS
 from winpool.memory.situation import REQUEST_SECONDS, aside_of, asked_at, ready_axis
 from winpool.memory.steps import Course, Pass, Stage, Step, Turn
 from winpool.memory.victims import choose
-from winpool.objects.acts import Eviction
+from winpool.objects.acts import Eviction, Premise
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 from winpool.pods.node_pods import VictimLook
@@ -168,18 +168,13 @@ def _next_eviction(situation: Situation, of: Pass, turn: Turn, step: Step, *, le
         if not turn.is_given:
             return replace(step, stage=Stage.WAITING, again_at=turn.again_at)
     listing = replace(step, stage=Stage.LISTING, look=_look(situation, with_budgets=True))
-    age = _age(situation.pods, of)
-    if (
-        situation.pods is None
-        or not situation.pods.has_budgets
-        or age is None
-        or not 0 <= age <= LOOK_SECONDS
-    ):
+    pods, age = situation.pods, _age(situation.pods, of)
+    if pods is None or age is None or not (pods.has_budgets and 0 <= age <= LOOK_SECONDS):
         return listing
-    choice = _choice(situation.pods, axis, situation, of)
+    choice = _choice(pods, axis, situation, of)
     if choice.victim is None:
         return replace(step, stage=Stage.BLOCKED, choice=choice, again_at=_in(LOOK_SECONDS - age + 1, of))
-    if axis.sampled_at is None or situation.pods.began < axis.sampled_at:
+    if axis.sampled_at is None or pods.began < axis.sampled_at:
         # A list that began before the sample says nothing of the pods that the sample is about (P4).
         return listing
     if step.intent is None:
@@ -250,5 +245,6 @@ def _carried_out(
         why=choice.reason,
         node_uid=step.node.uid,
         share=choice.usage,
+        premise=Premise(step.node, axis.axis, intent.at),
     )
     return replace(step, stage=Stage.EVICTING, eviction=eviction, choice=choice)

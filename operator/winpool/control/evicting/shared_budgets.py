@@ -27,7 +27,7 @@ takes half a kilobyte, and 150,000 of them are the most that is read."""
 
 FAILED_SECONDS: Final = 1.0
 """How long after its end a list that failed is not made again: as long as a look waits after its first
-failure. A look that is made again so asks anew, and the first looks of many nodes ask once."""
+failure. A look that is made again so asks again, and the first looks of many nodes ask once."""
 
 ByNamespace: TypeAlias = "Mapping[str, Sequence[Budget]]"
 
@@ -53,7 +53,7 @@ class _Flight:
 class SharedBudgets:
     """Lists the budgets at most once at a time. ``list_all`` lists all of the cluster, and raises ApiErrors.
 
-    ``list_all`` has a time limit of its own: nobody waits longer than that, and no list that is used is
+    ``list_all`` has a time limit of its own: no look waits longer than that, and no list that is used is
     older than that.
     """
 
@@ -104,7 +104,7 @@ class SharedBudgets:
             self._flight = None
 
     async def _give_up(self, flight: _Flight) -> None:
-        """End a list that nobody waits for any more. One that asks meanwhile begins another."""
+        """End a list that no look waits for any more. One that asks meanwhile begins another."""
         self._drop(flight)
         flight.task.cancel()
         await asyncio.wait([flight.task])
