@@ -298,6 +298,41 @@ def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
         budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"name": ".."},
+        {"name": "a/../../secrets/x"},
+        {"name": "web 0"},
+        {"name": "web\n0"},
+        {"name": "Web-0"},
+        {"name": "web-0\u202e"},
+        {"name": "w" * 254},
+        {"name": ""},
+        {"namespace": "../nodes"},
+        {"namespace": ""},
+        {"uid": "a_b"},
+        {"uid": 'x","at":"'},
+        {"uid": "u" * 65},
+        {"uid": ""},
+    ],
+    ids=str,
+)
+def test_a_pod_with_a_name_that_no_pod_has_makes_the_list_none(named: Object) -> None:
+    with pytest.raises(StreamGarbled, match="no pod has"):
+        read(a_pod_object(metadata=named))
+
+
+@pytest.mark.parametrize("name", ["a", "web-0", "web.0-x", "w" * 253])
+def test_each_name_that_the_api_server_accepts_is_read(name: str) -> None:
+    assert one(metadata={"name": name, "uid": "0b2c4e1e-6d35-4a7f-9a53-0f3a3c1d2e3f"}).name == name
+
+
+def test_two_pods_with_one_uid_make_the_list_none() -> None:
+    with pytest.raises(StreamGarbled, match="two pods with one UID"):
+        read(a_pod_object(), a_pod_object(metadata={"name": "web-1"}))
+
+
 async def test_the_budgets_of_all_pages_are_listed() -> None:
     pages = [
         a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **{"continue": "t"}),

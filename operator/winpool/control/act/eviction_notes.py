@@ -14,6 +14,7 @@ from winpool.cluster.errors import (
     NotWanted,
     TooManyRequests,
     Unauthorized,
+    UnconfirmedRefusal,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
         notes.unsent(eviction)
     elif is_verdict:
         notes.refused(eviction, error.message)
-    elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):
+    elif isinstance(
+        error, TooManyRequests | Forbidden | UnconfirmedRefusal | Unauthorized | Conflict | NotLeading
+    ):
         notes.unheard(eviction)
     else:
         notes.unanswered(eviction)
