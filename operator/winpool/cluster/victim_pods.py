@@ -35,6 +35,12 @@ _SIDECAR: Final = "Always"
 _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32."""
 
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+"""A DNS subdomain (RFC 1123), as the API server requires of the names of pods and namespaces."""
+
+_UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+"""What an intent on a node may have (``memory.intent_text``). The API server makes a UUID for each pod."""
+
 _list: Final = ListReader(wire.victim_list, resource="pods", kind="PodList", api_version="v1")
 
 
@@ -70,10 +76,20 @@ def decode_victims(body: bytes | bytearray, *, node: str, label: str) -> tuple[N
         if not isinstance(item, wire.VictimPod):
             raise StreamGarbled(f"{label}: a pod that cannot be read")
         metadata = item.metadata
-        if not (metadata.namespace and metadata.name and metadata.uid) or item.spec.node_name != node:
-            raise StreamGarbled(f"{label}: a pod without namespace, name or UID, or of another node")
+        if not _is_named(metadata) or item.spec.node_name != node:
+            raise StreamGarbled(
+                f"{label}: a pod of another node, or with a namespace, name or UID that no pod has"
+            )
         found.append(_pod(item))
+    if len({each.uid for each in found}) < len(found):
+        raise StreamGarbled(f"{label}: two pods with one UID")
     return tuple(found)
+
+
+def _is_named(pod: wire.VictimMetadata) -> bool:
+    """Whether the pod can be named in a path, in a log and in an annotation."""
+    names = (pod.namespace, pod.name)
+    return all(_NAME.fullmatch(each) for each in names) and _UID.fullmatch(pod.uid) is not None
 
 
 def _pod(found: wire.VictimPod) -> NodePod:

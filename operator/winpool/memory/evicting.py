@@ -38,7 +38,7 @@ from winpool.memory.settings import SETTLE_SECONDS
 from winpool.memory.situation import REQUEST_SECONDS, aside_of, asked_at, ready_axis
 from winpool.memory.steps import Course, Pass, Stage, Step, Turn, stepped_aside
 from winpool.memory.victims import choose
-from winpool.objects.acts import Eviction
+from winpool.objects.acts import Eviction, Premise
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 from winpool.pods.node_pods import VictimLook
@@ -172,7 +172,7 @@ def _next_eviction(situation: Situation, of: Pass, turn: Turn, step: Step, *, le
         return replace(step, stage=Stage.WAITING)
     listing = replace(step, stage=Stage.LISTING, look=_look(situation, with_budgets=True))
     pods, age = situation.pods, _age(situation.pods, of)
-    if pods is None or not pods.has_budgets or age is None or not 0 <= age <= LOOK_SECONDS:
+    if pods is None or age is None or not (pods.has_budgets and 0 <= age <= LOOK_SECONDS):
         return listing
     choice = _choice(pods, axis, situation, of)
     if choice.victim is None:
@@ -248,5 +248,6 @@ def _carried_out(
         why=choice.reason,
         node_uid=step.node.uid,
         share=choice.usage,
+        premise=Premise(step.node, axis.axis, intent.at),
     )
     return replace(step, stage=Stage.EVICTING, eviction=eviction, choice=choice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from datetime import UTC, datetime
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.disruption_budgets import BudgetLister, decode_budgets
+from harness.virtual_time import in_virtual_time
+from winpool.cluster.disruption_budgets import LIST_SECONDS, BudgetLister, decode_budgets
 from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.request import Request
 from winpool.cluster.victim_pods import decode_victims, list_victim_pods
@@ -296,7 +298,42 @@ def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
         budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
 
 
-async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"name": ".."},
+        {"name": "a/../../secrets/x"},
+        {"name": "web 0"},
+        {"name": "web\n0"},
+        {"name": "Web-0"},
+        {"name": "web-0\u202e"},
+        {"name": "w" * 254},
+        {"name": ""},
+        {"namespace": "../nodes"},
+        {"namespace": ""},
+        {"uid": "a_b"},
+        {"uid": 'x","at":"'},
+        {"uid": "u" * 65},
+        {"uid": ""},
+    ],
+    ids=str,
+)
+def test_a_pod_with_a_name_that_no_pod_has_makes_the_list_none(named: Object) -> None:
+    with pytest.raises(StreamGarbled, match="no pod has"):
+        read(a_pod_object(metadata=named))
+
+
+@pytest.mark.parametrize("name", ["a", "web-0", "web.0-x", "w" * 253])
+def test_each_name_that_the_api_server_accepts_is_read(name: str) -> None:
+    assert one(metadata={"name": name, "uid": "0b2c4e1e-6d35-4a7f-9a53-0f3a3c1d2e3f"}).name == name
+
+
+def test_two_pods_with_one_uid_make_the_list_none() -> None:
+    with pytest.raises(StreamGarbled, match="two pods with one UID"):
+        read(a_pod_object(), a_pod_object(metadata={"name": "web-1"}))
+
+
+async def test_the_budgets_of_all_pages_are_listed() -> None:
     pages = [
         a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **{"continue": "t"}),
         a_list(
@@ -310,4 +347,19 @@ async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
     async def answer(request: Request) -> bytes:
         return pages.pop(0)
 
-    assert [each.name for each in await BudgetLister(answer).list({"shop"})] == ["web", "second"]
+    assert [each.name for each in await BudgetLister(answer).list()] == ["web", "x", "second"]
+
+
+@in_virtual_time
+async def test_a_list_of_budgets_whose_pages_trickle_in_ends_in_time() -> None:
+    number = iter(range(1000))
+
+    async def answer(request: Request) -> bytes:
+        await asyncio.sleep(5)
+        token = {"continue": f"page-{next(number)}"}
+        return a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **token)
+
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Unavailable, match="not all of them within 15 s"):
+        await BudgetLister(answer).list()
+    assert asyncio.get_running_loop().time() - began == LIST_SECONDS

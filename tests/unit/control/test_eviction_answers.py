@@ -20,6 +20,7 @@ from winpool.cluster.errors import (
     Invalid,
     NoAnswer,
     NotFound,
+    NotWanted,
     Permission,
     TooManyRequests,
     Unavailable,
@@ -139,6 +140,18 @@ async def test_the_answers_of_the_api_server(
     assert told(answers) == ({} if answer is None else {"uid-hog": answer})
     assert heard.of == detectors
     assert results == {result: 1}
+
+
+@in_virtual_time
+async def test_a_request_that_was_not_sent_after_all_is_none_and_waits_for_nothing() -> None:
+    heard, time = Heard(), asyncio.get_running_loop().time
+    results: Counter[EvictionResult] = Counter()
+    answers = Answers(detectors=heard, results=results, monotonic=time)
+    lane = EvictionLane(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, notes=answers)
+    outcome = await lane.run([HOG])
+    assert ([act for act, _ in outcome.stopped], outcome.error) == ([HOG], None)
+    assert (told(answers), heard.of, results) == ({}, [], {})
+    assert lane.seconds_to_next([HOG]) is None
 
 
 def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answers) -> None:

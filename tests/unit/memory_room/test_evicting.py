@@ -26,8 +26,8 @@ from winpool.memory.intent_text import read
 from winpool.memory.intents import Intents
 from winpool.memory.situation import Aside
 from winpool.memory.steps import Course, Stage, Step
-from winpool.objects.acts import Eviction
-from winpool.objects.pressure import Hold, Level
+from winpool.objects.acts import Eviction, Premise
+from winpool.objects.pressure import Axis, Hold, Level
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 
@@ -80,6 +80,7 @@ def test_the_pod_is_evicted_once_the_intent_is_on_the_node() -> None:
         "It is the smallest such pod whose eviction frees the 2Gi that the node is short of.",
         node_uid=node.uid,
         share=4.0 * GIB,
+        premise=Premise(node, Axis.COMMIT, HOG.at),
     )
     assert on_node(found) == ["uid-hog"]
 

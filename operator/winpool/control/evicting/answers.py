@@ -107,6 +107,10 @@ class Answers:
         """Note that the operator may evict no pods."""
         self.rights.refused(EVICTION, error)
 
+    def unsent(self, eviction: Eviction) -> None:
+        """Note that the request was not sent after all: it was none."""
+        self._answers.pop(eviction.uid, None)
+
     def unanswered(self, eviction: Eviction) -> None:
         """Note that the request may still be carried out: the pod stays asked for."""
         self._count(eviction, "unanswered")
