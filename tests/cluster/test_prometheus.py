@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -49,6 +50,11 @@ AMOUNTS: Final = {
     "pool_paged": "windows_memory_pool_paged_bytes",
 }
 """The fields of a sample, and what the exporter calls them."""
+SHOP: Final = ScrapeJob(name="shop", targets={}, node_label=None, labels={"namespace": "shop"})
+"""Pods of people who have nothing to do with nodes."""
+TRUSTING: Final = ScrapeJob(name="trusting", targets={}, node_label=None, honor_labels=True)
+ODD: Final = ScrapeJob(name='a "b" \\ + {c}, {{}} % .* ü', targets={})
+OTHERS: Final = (SHOP, TRUSTING, ODD)
 RATES: Final = {
     "page_reads": "windows_memory_swap_page_reads_total",
     "pages_written": "windows_memory_swap_pages_written_total",
@@ -89,12 +95,17 @@ def prometheus(served: Kubelets, server: Prometheus) -> Prometheus:
     return server
 
 
-def jobs(served: Kubelets, *, twice: Sequence[str] = (), label: str = "node") -> list[ScrapeJob]:
+def jobs(
+    served: Kubelets, *others: ScrapeJob, twice: Sequence[str] = (), label: str = "node"
+) -> list[ScrapeJob]:
     """Scrape both nodes as the job windows-exporter, and some of them once more, in another namespace.
 
-    The other job is never left out: the series of a job that has gone end after five minutes only.
+    A job is never left out: the series of a job that has gone end after five minutes only. So ``others`` are
+    some of OTHERS with targets.
     """
+    named = {each.name: each for each in (*OTHERS, *others)}
     return [
+        *named.values(),
         ScrapeJob(
             name="windows-exporter",
             targets=served.exporters(*RAM_BYTES),
@@ -265,7 +276,7 @@ def test_the_age_of_a_sample_is_the_time_since_its_scrape(served: Kubelets, prom
 
 def test_a_node_that_no_job_scrapes_any_more_grows_old(prometheus: Prometheus, served: Kubelets) -> None:
     node = served.name_of("w01")
-    prometheus.configure([])
+    prometheus.configure(OTHERS)
     wait_for(lambda: samples(prometheus)[node].age > OLD_SECONDS, what="a sample that is old")
     old = samples(prometheus)[node]
     wait_for(lambda: samples(prometheus)[node].age > old.age + 1, what="the same a second later")
@@ -322,8 +333,7 @@ def test_series_of_another_job_are_not_believed_and_blind_nobody(
     """Everyone whose pods are scraped chooses their metrics, and each label that the target does not have."""
     victim, other = served.name_of("w01"), served.name_of("w02")
     with a_forger(victim, "w-invented", job="windows-exporter", namespace="monitoring") as forger:
-        shop = ScrapeJob(name="shop", targets={victim: forger}, node_label=None, labels={"namespace": "shop"})
-        prometheus.configure([*jobs(served), shop])
+        prometheus.configure(jobs(served, replace(SHOP, targets={victim: forger})))
         wait_for(
             lambda: set(samples(prometheus, matchers={"job": "shop"})) == {victim, "w-invented"},
             what="what the forger says, for one who asks for its job",
@@ -347,17 +357,15 @@ def test_a_job_whose_own_labels_are_honoured_can_still_blind_a_node(
     """No matcher helps against it: with ``honor_labels`` all labels are those of the forger."""
     victim, other = served.name_of("w01"), served.name_of("w02")
     with a_forger(victim, job="windows-exporter", namespace="monitoring") as forger:
-        shop = ScrapeJob(name="shop", targets={victim: forger}, node_label=None, honor_labels=True)
-        prometheus.configure([*jobs(served), shop])
+        prometheus.configure(jobs(served, replace(TRUSTING, targets={victim: forger})))
         wait_for(lambda: set(samples(prometheus)) == {other}, what="a node that is unknown")
     prometheus.configure(jobs(served))
     wait_for(lambda: set(samples(prometheus)) == {victim, other}, what="both nodes")
 
 
 def test_a_matcher_may_have_any_characters(served: Kubelets, prometheus: Prometheus) -> None:
-    name = 'a "b" \\ + {c}, {{}} % .* ü'
-    odd = ScrapeJob(name=name, targets=served.exporters("w01"))
-    prometheus.configure([*jobs(served), odd])
+    name = ODD.name
+    prometheus.configure(jobs(served, replace(ODD, targets=served.exporters("w01"))))
     wait_for(
         lambda: set(samples(prometheus, matchers={"job": name})) == {served.name_of("w01")},
         what="samples of the odd job",
