@@ -113,4 +113,8 @@ class PrometheusClient:
             name=None,
             limit=MAX_BODY_BYTES,
         )
-        return parse_vector(body, label=label)
+        try:
+            return parse_vector(body, label=label)
+        finally:
+            # An error would keep it until the garbage collector runs.
+            body.clear()
