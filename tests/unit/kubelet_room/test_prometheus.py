@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 import traceback
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,6 +34,7 @@ from winpool.kubelet.exporter import Query
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.trust import Trust
+from winpool.kubelet.vectors import MOST_SERIES
 
 TOKEN = "s3cret-t0ken"
 NOW = 1_790_000_000.0
@@ -65,6 +68,18 @@ def a_client(
     token = the_token if scheme == "https" else None
     url = parse_url(f"{scheme}://127.0.0.1:{server.port}{path}", has_token=token is not None)
     return PrometheusClient(url, matchers=MATCHERS, token=token, context=trust.context)
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[], tuple[int, int]]]:
+    """Have no garbage collected; yield what returns the bytes that are in use, and that were at most."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield tracemalloc.get_traced_memory
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 async def refused(
@@ -137,20 +152,39 @@ async def test_an_answer_that_is_too_large(
 
 
 async def test_of_an_answer_without_an_end_no_more_is_read_than_the_limit(
-    authority: Authority, tls: ssl.SSLContext
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracemalloc.start()
-    try:
-        assert await refused(authority, tls, endless) is Outcome.TOO_LARGE
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < (prometheus_module.MAX_QUERIES + 1) * prometheus_module.MAX_BODY_BYTES
+    limit = 4 * 2**20
+    monkeypatch.setattr(prometheus_module, "MAX_BODY_BYTES", limit)
+    async with a_server(None, endless) as server:
+        client = a_client(server, authority, scheme="http")
+        with traced() as memory:
+            with pytest.raises(PollError) as raised:
+                await client.samples(label="node", deadline=AMPLE)
+            kept, peak = memory()
+        assert raised.value.outcome is Outcome.TOO_LARGE
+        await until(lambda: server.open == 0, what="its connections are closed")
+    assert peak < (prometheus_module.MAX_QUERIES + 1) * limit
+    assert kept < limit / 4
 
 
-async def test_a_million_series_are_too_large(authority: Authority, tls: ssl.SSLContext) -> None:
-    answer = answering(response(a_vector(*(str(number) for number in range(1_000_000)))))
-    assert await refused(authority, tls, answer) is Outcome.TOO_LARGE
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (a_vector(*(f"w{number}" for number in range(MOST_SERIES + 1))), Outcome.TOO_LARGE),
+        (4 * 2**20 * b"x", Outcome.UNREADABLE),
+    ],
+    ids=["series", "nonsense"],
+)
+async def test_nothing_is_kept_of_an_answer_that_cannot_be_used(
+    authority: Authority, tls: ssl.SSLContext, body: bytes, outcome: Outcome
+) -> None:
+    answer = answering(response(body))
+    with traced() as memory:
+        assert await refused(authority, tls, answer) is outcome
+        kept, peak = memory()
+    assert peak > len(body)
+    assert kept < len(body) / 4
 
 
 async def test_a_port_where_nothing_listens_is_no_connection(
