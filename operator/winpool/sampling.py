@@ -8,6 +8,7 @@
       caFile: /etc/prometheus-ca/ca.crt
       tokenFile: /var/run/secrets/prometheus/token
       scrapeIntervalSeconds: 30
+      matchers: {job: windows-exporter, namespace: monitoring}
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from winpool.control.memory.connections import Connections
 from winpool.kubelet.addresses import AddressRules, ranges_of
 from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.limits import Intervals
+from winpool.kubelet.matchers import DEFAULT_MATCHERS, faults_of
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.settings import DataSource, SamplingSettings
 from winpool.kubelet.token_file import TokenFile
@@ -64,6 +66,7 @@ class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     ca_file: str = ""
     token_file: str = ""
     scrape_interval_seconds: int = DEFAULT_SCRAPE_SECONDS
+    matchers: dict[str, str] = msgspec.field(default_factory=lambda: dict(DEFAULT_MATCHERS))
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -186,6 +189,7 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
     token = TokenFile(Path(told.token_file), monotonic=monotonic) if told.token_file else None
     if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
         problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
+    problems.extend(f"matchers: {fault}" for fault in faults_of(told.matchers))
     if problem := _unreadable(told.token_file):
         problems.append(f"tokenFile: the file {told.token_file} cannot be read: {problem}")
     try:
@@ -200,7 +204,7 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
         problems.append(f"caFile: {error}")
     if problems:
         raise DataError(tuple(problems))
-    return PrometheusClient(url, token=token, context=trust.context)
+    return PrometheusClient(url, matchers=told.matchers, token=token, context=trust.context)
 
 
 def _unreadable(token_file: str) -> str | None:

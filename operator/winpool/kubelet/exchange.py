@@ -105,7 +105,7 @@ class Line:
         context: ssl.SSLContext | None,
         name: str | None,
         limit: int,
-    ) -> bytes | bytearray:
+    ) -> bytearray:
         """Return the body of a 200, of at most ``limit`` bytes.
 
         ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
@@ -137,12 +137,17 @@ class Line:
         return made
 
 
-async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytes | bytearray:
+async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytearray:
     body = bytearray()
-    while not content.at_eof():
-        body += await content.readany()
-        if len(body) > limit:
-            raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    try:
+        while not content.at_eof():
+            body += await content.readany()
+            if len(body) > limit:
+                raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    except BaseException:
+        # The error has this frame in its traceback, and lives until the garbage collector finds it.
+        body.clear()
+        raise
     return body
 
 

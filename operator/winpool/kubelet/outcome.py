@@ -114,7 +114,8 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     ),
     Outcome.SERVER_ERROR: "Prometheus answers with an error. Check its log.",
     Outcome.TOO_LARGE: (
-        "The answer of Prometheus is larger than 16 MiB. Remove labels from the series of windows_exporter."
+        "Prometheus answers with more than 16 MiB or 20,000 series. Check that the matchers of the data "
+        "source select windows_exporter alone, and remove long labels from its series."
     ),
     Outcome.UNREADABLE: (
         "The operator cannot read the answer. Check that the URL of the data source is that of the "
@@ -125,8 +126,9 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
         "windows_exporter there, and that the collector memory is enabled."
     ),
     Outcome.NO_SERIES: (
-        "Prometheus has no series of windows_exporter for the node. Check that windows_exporter runs there, "
-        "and that `nodeLabel` is the label that has the name of the node."
+        "Prometheus has no series of windows_exporter for the node, or more than one. Check that "
+        "windows_exporter runs there and is scraped by one job, that its series have the labels in the "
+        "matchers of the data source, and that `nodeLabel` is the label that has the name of the node."
     ),
 }
 """What is wrong with the queries of a data source, and what to do. The other outcomes do not occur there."""

@@ -92,6 +92,12 @@ def test_data_sources_are_known_by_their_names(tmp_path: Path) -> None:
         ("dataSources: [{name: main}]", "missing required field `url`"),
         ("dataSources: [{name: main, url: 'https://p', token: x}]", "unknown field `token`"),
         ("dataSources: [{name: main, url: 'https://p', scrapeIntervalSeconds: 30s}]", "a whole number"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: windows-exporter}]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: [job]}]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: 5}}]", "must be a text"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: [a, b]}}]", "must be a text"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: }]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: a, job: b}}]", "is there twice"),
     ],
 )
 def test_a_file_of_another_shape_is_refused_with_the_place(text: str, said: str) -> None:
@@ -116,6 +122,18 @@ def test_each_fault_of_a_data_source_is_told(tmp_path: Path) -> None:
         "caFile: it is for HTTPS only; write https:// in url, or remove caFile"
     )
     assert fault(url="http://p", tokenFile=ca).startswith("url: a token is sent by HTTPS only")
+
+
+def test_matchers_that_match_nothing_or_everything_are_refused_by_name() -> None:
+    assert fault(matchers="{}") == (
+        "matchers: it is empty, so series of every job would be believed; write {job: windows-exporter}"
+    )
+    assert fault(matchers="{'job=\"x\"} or up': a}").startswith(
+        "matchers: 'job=\"x\"} or up' is not the name of a label"
+    )
+    assert (
+        fault(matchers="{job: ''}") == "matchers: the value of 'job' must have 1 to 128 printable characters"
+    )
 
 
 def test_every_fault_of_a_file_is_told_at_once() -> None:
