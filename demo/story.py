@@ -101,7 +101,9 @@ def _leak(narrator: Narrator, testbed: Testbed, *, url: str) -> str:
     narrator.say(f"{COUNT} nodes of another node pool join, with 16 GiB of RAM and a page file of 8096 MiB")
     add_batch_nodes(testbed)
     narrator.run(f"cat {LEAK_SAMPLE}")
-    narrator.say("its times are short for the demo, and the operator asks kubelets every 2 s, not every minute")
+    narrator.say(
+        "its times are short for the demo, and the operator asks kubelets every 2 s, not every minute"
+    )
     narrator.run(f"kubectl apply -f {LEAK_SAMPLE} -f demo/batch.yaml")
     narrator.run("kubectl rollout status deployment/worker --timeout=60s")
     memory = f"kubectl winpool memory --url {url}"
@@ -205,7 +207,8 @@ def _dry_run(narrator: Narrator) -> None:
 
 
 def _relief(narrator: Narrator, node: str, *, url: str) -> None:
-    narrator.chapter("The node of the leak has been clear for a minute: the taint is removed")
+    narrator.chapter("The pressure clears: the taint is removed once the node has been clear for a minute")
+    narrator.say("waiting for the rest of that minute")
     narrator.wait(
         f"kubectl events --for node/{node}",
         until=lambda output: "MemoryPressureCleared" in output,
