@@ -108,7 +108,10 @@ def _leak(narrator: Narrator, testbed: Testbed, *, url: str) -> str:
     narrator.run("kubectl rollout status deployment/worker --timeout=60s")
     memory = f"kubectl winpool memory --url {url}"
     # The database and the worker have committed three quarters of what their node can commit.
-    narrator.wait(memory, until=lambda output: output.count("Normal") == COUNT and " 7" in output)
+    narrator.wait(
+        memory,
+        until=lambda output: output.count("Normal") == COUNT and re.search(r" 7\d% ", output) is not None,
+    )
     narrator.say("version 1.1 of the worker is rolled out")
     narrator.run("cat demo/leak.yaml")
     narrator.run("kubectl patch deployment worker --patch-file demo/leak.yaml")
