@@ -1,7 +1,7 @@
 """Whether kubelets accept the token that they are shown.
 
 A kubelet that refuses it (401) may be wrong, or lie. Where most refuse it, the token is no good any more: the
-API server has other keys, or the account was deleted and created anew.
+API server has other keys, or the account was deleted and created again.
 """
 
 from __future__ import annotations
