@@ -97,58 +97,6 @@ def claims_of(token: str) -> Object:
     return found
 
 
-def test_a_token_dies_with_its_account_and_polls_go_on_with_one_of_the_next_account(stage: Ground) -> None:
-    scene = Scene(stage, key="revoked", nodes=list(stage.fleets)[:1])
-    world, testbed = scene.world, scene.world.testbed
-    scene.pool("Observe")
-    await_healthy(scene)
-    token = token_of(testbed)
-    assert ask(scene, scene.node, summary.PATH, token).status == 200
-    world.kubectl("delete", "-f", ACCOUNT)
-    with Caller.bearer(testbed, token) as thief:
-        assert thief.status("GET", "/api/v1") == 401
-        # A kubelet remembers for two minutes that it was good.
-        eventually(
-            lambda: ask(scene, scene.node, summary.PATH, token).status == 401,
-            what="kubelets refuse it",
-            seconds=LONG_SECONDS,
-            every=5,
-        )
-        eventually(
-            lambda: "does not exist" in scene.condition("Accepted").get("message", ""),
-            what="the missing account is told",
-            seconds=LONG_SECONDS,
-            every=EVERY_SECONDS,
-        )
-        assert scene.condition("Accepted")["reason"] == "MissingPermission"
-        eventually(
-            lambda: scene.condition(HEALTHY)["status"] == "Unknown",
-            what="no samples",
-            seconds=LONG_SECONDS,
-            every=EVERY_SECONDS,
-        )
-        world.kubectl("apply", "-f", ACCOUNT)
-        eventually(
-            lambda: scene.condition("Accepted")["status"] == "True",
-            what="nothing is missing",
-            seconds=LONG_SECONDS,
-            every=EVERY_SECONDS,
-        )
-        await_healthy(scene)
-        assert thief.status("GET", "/api/v1") == 401, "the old one is worth nothing for good"
-    scene.close()
-
-
-def await_healthy(scene: Scene) -> None:
-    """Return when the memory of all nodes is known and well."""
-    eventually(
-        lambda: scene.condition(HEALTHY).get("status") == "True",
-        what="healthy memory",
-        seconds=LONG_SECONDS,
-        every=EVERY_SECONDS,
-    )
-
-
 def ask(scene: Scene, node: str, path: str, token: str) -> Answer:
     """Ask the kubelet of a simulated node."""
     status = scene.read(node)["status"]
@@ -207,3 +155,58 @@ def test_a_kubelet_cannot_write_intents_and_such_that_stand_there_evict_nobody(s
     scene.await_unmarked(innocent)
     scene.spares(spared)
     scene.close()
+
+
+def test_a_token_dies_with_its_account_and_polls_go_on_with_one_of_the_next_account(stage: Ground) -> None:
+    scene = Scene(stage, key="revoked", nodes=list(stage.fleets)[:1])
+    testbed = scene.world.testbed
+    scene.pool("Observe")
+    await_healthy(scene)
+    token = token_of(testbed)
+    assert ask(scene, scene.node, summary.PATH, token).status == 200
+    testbed.kubectl("delete", "-f", ACCOUNT)
+    try:
+        with Caller.bearer(testbed, token) as thief:
+            # The API server remembers a token for ten seconds.
+            eventually(lambda: thief.status("GET", "/api/v1") == 401, what="it is worth nothing", every=1)
+        eventually(
+            lambda: ask(scene, scene.node, summary.PATH, token).status == 401,
+            what="kubelets refuse it, who remember it for two minutes",
+            seconds=LONG_SECONDS,
+            every=5,
+        )
+        eventually(
+            lambda: "does not exist" in scene.condition("Accepted").get("message", ""),
+            what="the missing account is told",
+            seconds=LONG_SECONDS,
+            every=EVERY_SECONDS,
+        )
+        assert scene.condition("Accepted")["reason"] == "MissingPermission"
+        eventually(
+            lambda: scene.condition(HEALTHY)["status"] == "Unknown",
+            what="no samples",
+            seconds=LONG_SECONDS,
+            every=EVERY_SECONDS,
+        )
+    finally:
+        testbed.kubectl("apply", "-f", ACCOUNT)
+    eventually(
+        lambda: scene.condition("Accepted")["status"] == "True",
+        what="nothing is missing",
+        seconds=LONG_SECONDS,
+        every=EVERY_SECONDS,
+    )
+    await_healthy(scene)
+    with Caller.bearer(testbed, token) as thief:
+        assert thief.status("GET", "/api/v1") == 401, "the old one stays worth nothing"
+    scene.close()
+
+
+def await_healthy(scene: Scene) -> None:
+    """Return when the memory of all nodes is known and well."""
+    eventually(
+        lambda: scene.condition(HEALTHY).get("status") == "True",
+        what="healthy memory",
+        seconds=LONG_SECONDS,
+        every=EVERY_SECONDS,
+    )
