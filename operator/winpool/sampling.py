@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,7 +38,7 @@ from winpool.support.text import DataError, read
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from winpool.cluster.reader_token import ReaderToken
     from winpool.kubelet.addresses import Address
@@ -94,7 +95,9 @@ def connections_of(
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
-        kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
+        kubelets=lambda: KubeletClient(
+            token=token, context=sampling.kubelet_context, on_refused=token.refused
+        ),
         rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
@@ -103,18 +106,30 @@ def connections_of(
     )
 
 
-async def addresses_of(server: str) -> frozenset[tuple[Address, int]]:
-    """Return the addresses and ports of the API server at this URL, none where its name cannot be resolved.
+async def addresses_of(*servers: str) -> frozenset[tuple[Address, int]]:
+    """Return the addresses and ports of the API server at these URLs, none for a name that is not resolved.
 
     A name can be one that only a proxy resolves. The token for kubelets is no secret to the API server, so
     an address that is missing here costs a poll that fails, and nothing else.
     """
-    url = URL(server)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
-    except OSError:
-        return frozenset()
-    return frozenset((ip_address(str(each[4][0])), int(each[4][1])) for each in found)
+    found: set[tuple[Address, int]] = set()
+    for url in map(URL, servers):
+        with suppress(OSError):
+            told = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
+            found |= {(ip_address(str(each[4][0])), int(each[4][1])) for each in told}
+    return frozenset(found)
+
+
+def service_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the URL of the Service ``kubernetes``, which every Pod has in its environment; none elsewhere.
+
+    It is another address of the API server where the operator in a Pod uses a kubeconfig.
+    """
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not (host and port.isdecimal()):
+        return ()
+    return (str(URL.build(scheme="https", host=host, port=int(port))),)
 
 
 def _kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:

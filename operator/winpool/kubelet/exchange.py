@@ -1,7 +1,8 @@
 """One GET with a token from a server that may be hostile.
 
-It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit. Nothing of an
-answer gets into an error, since a server can send back the token that it was sent.
+It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
+of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
+token that it was sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 
 from winpool import __version__
+from winpool.kubelet.metered import MeteredSocket
 from winpool.kubelet.outcome import Outcome, PollError
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ session that was closed meanwhile."""
 _NAME_MISMATCHES: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
 
+BEARER: Final = "Bearer "
+"""Before a token, in the header Authorization."""
+
+WRAPPING_BYTES: Final = 128 * 1024
+"""What may come besides a body: headers, and certificates, of which OpenSSL takes 100 kB at most."""
+
+IDLE_BYTES: Final = 4096
+"""What may come while nothing is asked for: the goodbye of the other side. aiohttp keeps whole answers that
+no one has asked for, and a small one takes fifty times its size."""
+
 _OK: Final = 200
 _OUTCOMES: Final = {401: Outcome.UNAUTHORIZED, 403: Outcome.FORBIDDEN}
 _REDIRECTS: Final = range(300, 400)
@@ -55,7 +67,7 @@ async def header_of(token: Token) -> str:
     text = (await token() or "").strip()
     if not text or not (text.isascii() and text.isprintable()) or " " in text:
         raise PollError(Outcome.NO_TOKEN, "there is no token to send")
-    return f"Bearer {text}"
+    return BEARER + text
 
 
 @asynccontextmanager
@@ -76,8 +88,15 @@ class Line:
     """
 
     def __init__(self, *, limit: int, keep_alive: float) -> None:
-        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
-        self._sockets: list[socket.socket] = []
+        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds.
+
+        With a limit of one, each request makes one connection at most: the host has to be an address.
+        """
+        self._is_single = limit == 1
+        self._made = 0
+        self._sockets: list[MeteredSocket] = []
+        self._allowance = 0
+        self._in_flight = 0
         connector = aiohttp.TCPConnector(
             limit=limit, keepalive_timeout=keep_alive, socket_factory=self._make_socket
         )
@@ -89,6 +108,15 @@ class Line:
             trust_env=False,  # no proxy may see the token
             auto_decompress=False,  # a kilobyte can become a gigabyte
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has come since the last answer.
+
+        aiohttp takes what has come for the answer to the next request. So a line that is not quiet is of no
+        use any more.
+        """
+        return all(each.left == self._allowance for each in self._sockets)
 
     async def close(self) -> None:
         """Cut all connections."""
@@ -109,10 +137,14 @@ class Line:
         """Return the body of a 200, of at most ``limit`` bytes.
 
         ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
-        the handshake has succeeded, so that only a server with such a certificate gets it.
+        the handshake has succeeded, so that only a server with such a certificate gets it. From the network
+        twice the limit is received at most: a body in small chunks is that much larger there.
 
         Raises PollError, and OtherNameError where only the name is wrong.
         """
+        self._allow(2 * limit + WRAPPING_BYTES)
+        self._made = 0
+        self._in_flight += 1
         try:
             async with self._session.get(
                 url,
@@ -127,12 +159,29 @@ class Line:
         except (PollError, TimeoutError):
             raise
         except _FAULTS as error:
+            if any(each.left < 0 for each in self._sockets):
+                raise PollError(Outcome.TOO_LARGE, "more comes than the answer may have") from None
             raise _fault(error) from None
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._allow(IDLE_BYTES)
+
+    def _allow(self, count: int) -> None:
+        """Have each connection receive so many bytes more, and one that is made as well."""
+        self._allowance = count
+        for each in self._sockets:
+            each.left = count
 
     def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        if self._is_single and self._made:
+            # aiohttp repeats a GET whose connection has broken off, also on a new one.
+            raise OSError("the connection broke off")
+        self._made += 1
         self._sockets = [each for each in self._sockets if each.fileno() >= 0]
         family, kind, protocol, *_ = address
-        made = socket.socket(family, kind, protocol)
+        made = MeteredSocket(family, kind, protocol)
+        made.left = self._allowance
         self._sockets.append(made)
         return made
 

@@ -61,7 +61,8 @@ KUBELET_SENTENCES: Final[Mapping[Outcome, str]] = {
     Outcome.TIMEOUT: "The kubelet did not answer in time. Check the load of the node.",
     Outcome.UNAUTHORIZED: (
         "The kubelet does not accept the token of the ServiceAccount winpool-kubelet-reader. Set "
-        "authentication.webhook.enabled to true in the configuration of the kubelet."
+        "authentication.webhook.enabled to true in the configuration of the kubelet, and check that the "
+        "kubelet reaches the API server, which reviews the token."
     ),
     Outcome.FORBIDDEN: (
         "The kubelet refuses the request. Grant the ServiceAccount winpool-kubelet-reader the right to get "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from harness.clock import Seconds
 from harness.listener import an_authority
 from winpool import start
-from winpool.sampling import SamplingError, make_sampling, read_data_sources
+from winpool.sampling import SamplingError, addresses_of, make_sampling, read_data_sources, service_of
 from winpool.settings import Settings
 from winpool.support.text import DataError
 
@@ -33,6 +34,30 @@ def fault(**fields: object) -> str:
     lines = "\n".join(f"  {name}: {value}" for name, value in told.items())
     [found] = faults(f"dataSources:\n-{lines[1:]}\n")
     return found.removeprefix("dataSources[0].")
+
+
+async def test_the_api_server_is_known_by_each_of_its_urls_and_one_that_is_not_resolved_hides_no_other() -> (
+    None
+):
+    known = await addresses_of(
+        "https://127.0.0.1:6443", "https://no.such.host.invalid:443", "https://[fd00::1]"
+    )
+    assert known == {(ip_address("127.0.0.1"), 6443), (ip_address("fd00::1"), 443)}
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("10.96.0.1", "443", "https://10.96.0.1"),
+        ("fd00::1", "6443", "https://[fd00::1]:6443"),
+    ],
+)
+def test_a_pod_has_the_address_of_the_api_server_in_its_environment(host: str, port: str, url: str) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    assert service_of(environment) == (url,)
+    assert service_of({}) == ()
+    assert service_of({"KUBERNETES_SERVICE_HOST": host}) == ()
+    assert service_of(environment | {"KUBERNETES_SERVICE_PORT": "tcp://10.96.0.1:443"}) == ()
 
 
 def test_by_default_kubelets_need_a_certificate_of_the_systems_cas() -> None:
