@@ -84,7 +84,7 @@ class Line:
     """The connections to one server, which are cut when it is closed. Make it inside a running event loop.
 
     asyncio sends a goodbye on a TLS connection that is closed, and waits 30 s for that of the other side. A
-    server that never says it would keep 330 kB for that time, so the sockets themselves are shut down.
+    server that never says it would keep 90 kB for that time, so the sockets themselves are shut down.
     """
 
     def __init__(self, *, limit: int, keep_alive: float) -> None:

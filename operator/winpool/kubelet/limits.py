@@ -35,8 +35,8 @@ MAX_LATE_IN_FLIGHT: Final = 16
 """Of these, polls of nodes that were late the last time: 48 places stay for the others, whatever happens."""
 
 MAX_KEPT: Final = 128
-"""Connections that are kept for the next poll. Each takes 330 kB, most of it the read buffer that asyncio has
-for each TLS connection. A poll over a new connection takes four times the CPU time."""
+"""Connections that are kept for the next poll. Each takes 90 kB (``buffers``). A poll over a new connection
+takes four times the CPU time."""
 
 LONGEST_DEADLINE: Final = 10.0
 """For one poll, from the connection to the end of the body. metrics-server allows the same."""

@@ -19,6 +19,7 @@ from winpool.control.memory.source_polls import SourcePolls
 from winpool.control.memory.stats import MemoryStats
 from winpool.control.memory.wakes import Wakes
 from winpool.control.memory.watched import WatchedNodes
+from winpool.kubelet.buffers import shrink_tls_buffers
 from winpool.objects.memory_report import SeenNode, report_of
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class MemoryCollector:
 
     async def run(self) -> None:
         """Watch until cancelled; then no connection is left."""
+        shrink_tls_buffers()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._kubelets.run(), name="polls of kubelets")
             group.create_task(self._sources.run(), name="queries of Prometheus")
