@@ -46,8 +46,8 @@ async def test_each_pass_knows_them_and_evicts_no_pod_there() -> None:
     connections = replace(Fleet().connections(), protected_namespaces=frozenset({"vault"}))
     collector = MemoryCollector(connections, wake=lambda _: None, now=clock.now, monotonic=loop.time)
     transport = cast(Transport, SimpleNamespace(request=None))
-    looks = eviction_parts(transport, memory=collector, on_looked=lambda _: None, clock=clock).looks
-    known = looks.known(POOL)
+    parts = eviction_parts(transport, memory=collector, known={}, on_looked=lambda _: None, clock=clock)
+    known = parts.looks.known(POOL)
     assert known.protected == {"vault"}
     found = step(a_hot_node(), pods=listed(a_pod("hog", namespace="vault")), protected=known.protected)
     assert found.stage is Stage.BLOCKED
