@@ -33,7 +33,7 @@ from bench.targets import told
 from winpool.kubelet.limits import HOT_INTERVAL
 
 KNOWN_SECONDS: Final = 120.0
-KNOWN_INTERVALS: Final = 5
+KNOWN_INTERVALS: Final = 10
 """Guard: the second sample of a node makes it known, and the rest is for a busy machine."""
 BASELINE_SECONDS: Final = 60.0
 """Longer gained nothing: an operator that does not poll has the same size after ten minutes."""
