@@ -43,6 +43,15 @@ spec:
 
 GETTING_STARTED = (ROOT / "docs" / "getting-started.md").read_text()
 
+SPACE = "winpool-system"
+LED = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "winpool", "namespace": SPACE},
+    "spec": {"holderIdentity": "winpool-7d9cbb6f4-abcde_1a2b3c4d", "leaseDurationSeconds": 15},
+}
+"""What an operator in a Pod would hold. `kubectl winpool memory` asks the Pod that it names."""
+
 SHOWN = {"make demo": ("MemoryPressureDetected", "PodEvicted", "MemoryPressureCleared", "DriftRepaired")}
 """What commands have to show, beside anything at all."""
 
@@ -67,10 +76,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         operator = Operator(
             kubeconfig=testbed.kubeconfig("winpool"),
             log_file=directory / "operator.log",
-            environment={**settings(testbed), "WINPOOL_LEADER_ELECT": "true"},
+            environment=settings(testbed),
             from_nothing=True,
         )
         operator.start()
+        testbed.api().create(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases", LED)
         environment = {**os.environ, **testbed.environment}
         folders = [forwarding(operator.url, directory, environment), str(Path(sys.executable).parent)]
         environment["PATH"] = os.pathsep.join((*folders, environment["PATH"]))
