@@ -21,12 +21,25 @@ _BY_A_BUDGET: Final = (
     "Make the missing replicas Ready, add replicas, or let the PodDisruptionBudgets permit one more "
     "disruption.",
 )
+_BY_SILENCE: Final = (
+    "These nodes are short of memory, and it is not known how much memory each of their pods uses. The "
+    "operator evicts no pod of unknown memory. Only kubelets report the memory of pods.",
+    "Add the source Kubelet to spec.memoryPressure.sources if it is missing. If it is there, correct what "
+    "the pool reports about the samples of these nodes.",
+)
 _BY_RULE: Final = (
     "These nodes are short of memory, and no pod of them may be evicted: they are node agents, have no "
-    "controller, are protected, are too young, use too little, or report no memory.",
+    "controller, are protected, are too young, or use too little.",
     "Find the pods there that use the most memory, and lower their memory or move them. If a rule in "
     "spec.memoryPressure.eviction.rules protects too many pods, change it.",
 )
+
+_BLOCKS: Final = (
+    (Exclusion.BUDGET, _BY_A_BUDGET, "budget"),
+    (Exclusion.UNKNOWN_USAGE, _BY_SILENCE, "usage"),
+    (None, _BY_RULE, "rule"),
+)
+"""Why no pod of a node is evicted. Of several reasons, the first is reported."""
 
 
 def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -> Iterator[Finding]:
@@ -70,9 +83,10 @@ def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
 
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
     blocked = [each for each in steps if each.stage is Stage.BLOCKED and each.choice is not None]
-    by_budget = [each for each in blocked if each.choice and Exclusion.BUDGET in each.choice.excluded]
-    by_rule = [each for each in blocked if each not in by_budget]
-    for nodes, (message, fix), cause in ((by_budget, _BY_A_BUDGET, "budget"), (by_rule, _BY_RULE, "rule")):
+    left = blocked
+    for exclusion, (message, fix), cause in _BLOCKS:
+        nodes = [each for each in left if _excludes(each, exclusion)]
+        left = [each for each in left if each not in nodes]
         if nodes:
             yield Finding(
                 IssueReason.EVICTION_BLOCKED,
@@ -81,3 +95,8 @@ def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
                 fix,
                 cause=cause,
             )
+
+
+def _excludes(step: Step, exclusion: Exclusion | None) -> bool:
+    """Whether a pod of the node is not evicted for that; None is for any."""
+    return exclusion is None or (step.choice is not None and exclusion in step.choice.excluded)

@@ -216,6 +216,23 @@ def test_what_keeps_a_node_from_being_helped_is_told(
     assert evicted(decision) == []
 
 
+@pytest.mark.parametrize(
+    ("pods", "to_do"),
+    [
+        ([replace(HOG, is_blocked=True), a_pod("silent")], "add replicas"),
+        ([a_pod("silent"), a_pod("agent", owner_kind="DaemonSet")], "Add the source Kubelet"),
+        ([replace(HOG, owner_kind="DaemonSet")], "If a rule in spec.memoryPressure.eviction.rules"),
+    ],
+    ids=["budget", "unknown usage", "protected"],
+)
+def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[NodePod], to_do: str) -> None:
+    house = a_house()
+    press(house)
+    listing(house, *pods)
+    [issue] = [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
+    assert to_do in issue.fix
+
+
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
     house = a_house()
     press(house, a_ready_view(commit=Hold.SETTLING))
