@@ -295,6 +295,18 @@ def test_taint_and_condition_come_off_with_the_mode_or_the_block(more: dict[str,
     assert is_clean(house)
 
 
+def test_until_the_condition_is_off_the_pool_is_not_settled() -> None:
+    """The taint comes off first, in a write of its own (P9)."""
+    house = a_marked_house()
+    house.edit(edited(house.pool, a_spec(more=block("Observe"))))
+    said = []
+    while not is_clean(house):
+        house.run()
+        [reconciling] = [each.status for each in house.pool.status.conditions if each.type == "Reconciling"]
+        said.append((is_tainted(house), status_on(house), reconciling))
+    assert said == [(False, "True", "True"), (False, "absent", "True"), (False, "absent", "False")]
+
+
 @pytest.mark.parametrize("more", [block("Signal"), block("Observe"), None], ids=["Signal", "Observe", "none"])
 def test_they_come_off_where_the_spec_cannot_be_acted_on(more: dict[str, Any] | None) -> None:
     house = a_marked_house()
