@@ -47,7 +47,8 @@ BEARER: Final = "Bearer "
 """Before a token, in the header Authorization."""
 
 WRAPPING_BYTES: Final = 128 * 1024
-"""What may come besides a body: headers, and certificates, of which OpenSSL takes 100 kB at most."""
+"""What may come before a body, and beside it: certificates, of which OpenSSL takes 100 kB, headers, and what
+wraps each piece of a body, some 2 % of it."""
 
 IDLE_BYTES: Final = 4096
 """What may come while nothing is asked for: the goodbye of the other side. aiohttp keeps whole answers that
@@ -137,14 +138,15 @@ class Line:
         """Return the body of a 200, of at most ``limit`` bytes.
 
         ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
-        the handshake has succeeded, so that only a server with such a certificate gets it. From the network
-        twice the limit is received at most: a body in small chunks is that much larger there.
+        the handshake has succeeded, so that only a server with such a certificate gets it. No more is
+        received from the network than WRAPPING_BYTES before the body, and as many beside it.
 
         Raises PollError, and OtherNameError where only the name is wrong.
         """
-        self._allow(2 * limit + WRAPPING_BYTES)
-        self._made = 0
         self._in_flight += 1
+        self._made = 0
+        self._allow(WRAPPING_BYTES)
+        has_begun = False
         try:
             async with self._session.get(
                 url,
@@ -153,6 +155,8 @@ class Line:
                 ssl=True if context is None else context,
                 server_hostname=name,
             ) as response:
+                has_begun = True
+                self._allow(limit + WRAPPING_BYTES)
                 if response.status != _OK:
                     raise _refusal(response.status)
                 return await _body(response.content, limit=limit)
@@ -160,7 +164,8 @@ class Line:
             raise
         except _FAULTS as error:
             if any(each.left < 0 for each in self._sockets):
-                raise PollError(Outcome.TOO_LARGE, "more comes than the answer may have") from None
+                outcome = Outcome.TOO_LARGE if has_begun else Outcome.UNREADABLE
+                raise PollError(outcome, "more comes than an answer has") from None
             raise _fault(error) from None
         finally:
             self._in_flight -= 1
@@ -168,10 +173,14 @@ class Line:
                 self._allow(IDLE_BYTES)
 
     def _allow(self, count: int) -> None:
-        """Have each connection receive so many bytes more, and one that is made as well."""
-        self._allowance = count
+        """Have each connection receive so many bytes more, and one that is made as well.
+
+        Where several requests are under way, none is allowed less than it was.
+        """
+        is_shared = self._in_flight > 1
+        self._allowance = max(self._allowance, count) if is_shared else count
         for each in self._sockets:
-            each.left = count
+            each.left = max(each.left, count) if is_shared else count
 
     def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         if self._is_single and self._made:
