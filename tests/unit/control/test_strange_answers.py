@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.virtual_time import in_virtual_time
+from harness.virtual_time import in_virtual_time, run_virtually
 from winpool.cluster.errors import ApiError, UnconfirmedRefusal, error_of
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
@@ -216,3 +218,22 @@ async def test_two_budgets_of_one_pod_are_a_verdict() -> None:
         500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
     )
     assert (await after(error)).answer is Answer.REFUSED
+
+
+@given(
+    status=st.integers(300, 599),
+    words=st.one_of(
+        st.text(), st.sampled_from(['pods "hog" not found', "UID in precondition", WEBHOOK, POLICY])
+    ),
+    retry_after=st.one_of(st.none(), st.text(), st.integers().map(str)),
+    reason=st.one_of(st.none(), st.sampled_from(["NotFound", "Conflict", "Success", ""])),
+)
+def test_no_failure_counts_as_an_eviction_and_none_keeps_a_pod_waiting_for_long(
+    status: int, words: str, retry_after: str | None, reason: str | None
+) -> None:
+    known = run_virtually(after(said(status, words, retry_after=retry_after, reason=reason)))
+    assert known.answer is not Answer.ACCEPTED
+    assert known.outcome.done == []
+    assert known.seconds is None or known.seconds <= 300
+    if known.answer is Answer.GONE:
+        assert "hog" in words or "UID" in words
