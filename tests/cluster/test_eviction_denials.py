@@ -97,16 +97,20 @@ async def test_a_webhook_denies_the_pod_whatever_status_it_chooses(
     assert await asyncio.to_thread(pods.uids) == {eviction.name: eviction.uid}
 
 
-async def test_a_policy_denies_the_pod_and_says_nothing_of_our_credentials(
-    world: World, writer: Writer, pods: Pods
+@pytest.mark.parametrize(
+    ("reason", "status"), [("Forbidden", 403), ("Invalid", 422), ("RequestEntityTooLarge", 413)]
+)
+async def test_a_policy_denies_the_pod_whatever_reason_it_chooses(
+    world: World, writer: Writer, pods: Pods, reason: str, status: int
 ) -> None:
+    """These are all that a policy may choose."""
     eviction = await asyncio.to_thread(a_running_pod, world, pods)
-    policy = a_policy(world, reason="Unauthorized")
+    policy = a_policy(world, reason=reason)
     await asyncio.to_thread(policy.__enter__)
     try:
         with pytest.raises(Forbidden, match="ValidatingAdmissionPolicy 'keep-") as caught:
             await writer.evict(eviction)
     finally:
         await asyncio.to_thread(policy.__exit__, None, None, None)
-    assert (caught.value.status, caught.value.permission) == (401, None)
+    assert (caught.value.status, caught.value.permission) == (status, None)
     assert await asyncio.to_thread(pods.uids) == {eviction.name: eviction.uid}
