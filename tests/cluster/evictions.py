@@ -7,7 +7,6 @@ a validating webhook of the real API server: it is asked before anything is done
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -62,7 +61,7 @@ class Evictions:
             operation="CREATE",
             resource="pods/eviction",
             admit=self._take,
-            probe=self._probe,
+            probe=lambda: evict_nothing(testbed),
         )
         self.seen: list[Eviction] = []
         """All, in the order in which they were asked for, also those that were refused."""
@@ -113,10 +112,13 @@ class Evictions:
         found = self._testbed.api().get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]
         return frozenset(each["metadata"]["uid"] for each in found if "deletionTimestamp" in each["metadata"])
 
-    def _probe(self) -> None:
-        about = {"name": PROBE, "namespace": "default"}
-        probe = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about}
-        with suppress(ApiError):  # there is no such pod, which is found out after the webhook was asked
-            self._testbed.api().create(
-                f"/api/v1/namespaces/default/pods/{PROBE}/eviction", probe, dryRun="All"
-            )
+
+def evict_nothing(testbed: Testbed) -> str:
+    """Ask to evict a pod that is not there, which is found out after admission; return what is said."""
+    about = {"name": PROBE, "namespace": "default"}
+    probe = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about}
+    try:
+        testbed.api().create(f"/api/v1/namespaces/default/pods/{PROBE}/eviction", probe, dryRun="All")
+    except ApiError as error:
+        return str(error)
+    return ""

@@ -1,4 +1,4 @@
-"""A validating webhook of the real API server, by which a test is asked about writes of the operator.
+"""A validating webhook of the real API server, by which a test is asked about writes of a user.
 
 The API server asks before anything is done, and waits for the answer. So a test sees each write with what it
 names, and can keep it waiting or refuse it.
@@ -28,7 +28,7 @@ WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 class Webhook:
-    """Asked about writes of the operator while it is open as a context.
+    """Asked about writes of one user while it is open as a context.
 
     Args:
         testbed: whose API server.
@@ -39,6 +39,7 @@ class Webhook:
         probe: sends such a write as a dry run, to see whether the API server asks already. What becomes of
             it does not matter.
         at_end: called before the webhook is removed, to let go what waits.
+        user: whose writes; the operator's by default.
 
     """
 
@@ -52,6 +53,7 @@ class Webhook:
         admit: Callable[[Object], bool],
         probe: Callable[[], object],
         at_end: Callable[[], object] = lambda: None,
+        user: str = USER,
     ) -> None:
         self._testbed = testbed
         self._name = f"{name}-{secrets.token_hex(3)}.example.com"
@@ -60,7 +62,10 @@ class Webhook:
         self._admit = admit
         self._probe = probe
         self._at_end = at_end
+        self._user = user
         self._probes = 0
+        self.denial: Object = {}
+        """What is said of what is denied: ``code``, ``reason`` and ``message`` of a meta/v1 Status."""
 
     def __enter__(self) -> Self:
         webhook = self
@@ -69,7 +74,9 @@ class Webhook:
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 request = asked["request"]
-                answer = {"uid": request["uid"], "allowed": webhook._is_admitted(request)}
+                is_admitted = webhook._is_admitted(request)
+                denial = {} if is_admitted or not webhook.denial else {"status": webhook.denial}
+                answer = {"uid": request["uid"], "allowed": is_admitted, **denial}
                 body = json.dumps({**asked, "request": None, "response": answer}).encode()
                 with suppress(OSError):  # nobody waits any more: the operator was killed
                     self.send_response(200)
@@ -131,7 +138,10 @@ class Webhook:
             "timeoutSeconds": 30,
             "rules": [rule],
             "matchConditions": [
-                {"name": "ours", "expression": f"request.dryRun || request.userInfo.username == '{USER}'"}
+                {
+                    "name": "of-the-user",
+                    "expression": f"request.dryRun || request.userInfo.username == '{self._user}'",
+                }
             ],
             "clientConfig": {
                 "url": f"https://127.0.0.1:{self._server.server_address[1]}/",

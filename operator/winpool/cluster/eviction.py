@@ -11,8 +11,8 @@ answers, as pkg/registry/core/pod/storage/eviction.go of Kubernetes gives them:
 - 429 with the cause DisruptionBudget: not now. Without it the server is overloaded.
 - 403 without a message of RBAC: the budget's own status is invalid.
 - 500: the pod has more than one budget.
-- Any status from 400 on, with any reason: an admission webhook or policy denies it. Some webhooks choose 429
-  (KubeVirt), which is not flow control, and a policy may choose 401, which says nothing of our credentials.
+- Any status from 400 on, with any reason: an admission webhook denies it. Some choose 429 (KubeVirt), which
+  is not flow control, and 401 would say nothing of our credentials. 403, 413 or 422: a policy denies it.
 
 A 404 about something else says nothing of the pod: its budget was deleted while the server tried, or a proxy
 does not know the path. Nor does an answer below 300 that is not the Success of the API server.

@@ -18,7 +18,7 @@ from winpool.cluster.disruption_budgets import LIST_SECONDS, BudgetLister, decod
 from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.request import Request
 from winpool.cluster.victim_pods import decode_victims, list_victim_pods
-from winpool.pods.budgets import Budget, with_budgets
+from winpool.pods.budgets import MOST_TERMS, Budget, Requirement, with_budgets
 from winpool.pods.node_pods import NodePod
 
 Object = dict[str, Any]
@@ -291,6 +291,20 @@ def test_a_budget_whose_status_is_old_permits_nothing() -> None:
 )
 def test_the_selector_of_a_budget_is_that_of_kubernetes(selector: Object | None, is_about: bool) -> None:
     assert is_blocked(a_budget(allowed=0, selector=selector)) is is_about
+
+
+def test_in_a_namespace_with_too_many_budgets_to_compare_no_pod_is_evicted_and_in_others_they_are() -> None:
+    """Anyone who may create budgets in a namespace could otherwise keep the operator busy for minutes."""
+    pods = [NodePod("shop", "web", "1"), NodePod("other", "web", "2")]
+    few = [Budget("shop", f"b{number}", labels={"app": "x"}) for number in range(MOST_TERMS // 2)]
+    more = [*few, Budget("shop", "one-more")]
+    assert [each.is_blocked for each in with_budgets(pods, few)] == [False, False]
+    assert [each.is_blocked for each in with_budgets(pods, more)] == [True, False]
+    met = tuple(Requirement(f"key-{number}", "DoesNotExist") for number in range(MOST_TERMS))
+    assert [each.is_blocked for each in with_budgets(pods, [Budget("other", "x", requirements=met)])] == [
+        False,
+        True,
+    ]
 
 
 def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,8 +16,12 @@ from harness.builders import NOON, a_node, a_pool
 from harness.evicting import a_pod
 from harness.virtual_time import in_virtual_time, running
 from winpool.cluster.errors import ApiError, Forbidden, Unavailable
+from winpool.cluster.request import Request
+from winpool.cluster.transport import Transport
+from winpool.control.clock import Clock
 from winpool.control.evicting.answers import Answers
 from winpool.control.evicting.looks import VictimLooks
+from winpool.control.evicting.parts import eviction_parts
 from winpool.control.evicting.shared_budgets import FAILED_SECONDS, SHARED_SECONDS, SharedBudgets
 from winpool.control.memory.evicted import NoDetectors
 from winpool.memory.turns import SPACING_SECONDS
@@ -23,6 +29,7 @@ from winpool.pods.budgets import Budget
 from winpool.pods.node_pods import NodePod, VictimLook
 
 SHOP = frozenset({"shop"})
+LISTS = {"pods": ("PodList", "v1"), "poddisruptionbudgets": ("PodDisruptionBudgetList", "policy/v1")}
 DOWN = Unavailable("list poddisruptionbudgets: cannot connect", reason="NoConnection")
 
 
@@ -81,6 +88,32 @@ async def test_fifty_nodes_that_become_hot_at_once_cost_one_list() -> None:
         assert len(found) == 50
         assert all(pod.is_blocked for each in found.values() for pod in each.pods)
         assert len(cluster.lists) == 1
+
+
+@in_virtual_time
+async def test_the_operator_asks_for_budgets_once_and_for_the_pods_of_each_node() -> None:
+    loop, asked = asyncio.get_running_loop(), Counter[str]()
+
+    async def request(sent: Request) -> bytes:
+        asked[sent.resource] += 1
+        await asyncio.sleep(0.1)
+        kind, version = LISTS[sent.resource]
+        return json.dumps(
+            {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "9"}, "items": []}
+        ).encode()
+
+    parts = eviction_parts(
+        cast(Transport, SimpleNamespace(request=request)),
+        memory=None,
+        known={},
+        on_looked=lambda _: None,
+        clock=Clock(monotonic=loop.time),
+    )
+    async with running(parts.looks.run()):
+        nodes = [a_node(f"w{number:02}") for number in range(50)]
+        parts.looks.want(a_pool(), [VictimLook(node, with_budgets=True) for node in nodes])
+        await asyncio.sleep(4)
+    assert asked == {"pods": 50, "poddisruptionbudgets": 1}
 
 
 @in_virtual_time
