@@ -71,7 +71,7 @@ def _concerned(nodes: Iterable[Node], of: Pass) -> Iterable[Situation]:
     views, evicts = of.memory.views, of.course is Course.EVICT
     under_way = of.known.under_way()
     for node in nodes:
-        view, ending = views.get(node.uid), under_way.get(node.uid, frozenset())
+        view, ending = views.get(node.uid), under_way.get(node.uid, set())
         is_ready = evicts and view is not None and bool(view.evictable)
         if is_ready or ending or MEMORY_ANNOTATION in node.annotations:
             yield situation_of(node, view, of.known, now=of.now, under_way=ending)
