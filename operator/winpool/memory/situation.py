@@ -96,7 +96,7 @@ def situation_of(
 
     An intent whose time is to come counts nowhere, unless this process knows its eviction: then the clock may
     have been set back. ``under_way`` are the UIDs of pods there that this process has evicted. Where someone
-    has removed their intents, they are watched to their end all the same: the detector waits for it.
+    has removed their intents, they are still watched to their end: the detector waits for it.
     """
     found = read(node.annotations.get(MEMORY_ANNOTATION))
     pods = known.pods.get(node.uid)
