@@ -109,7 +109,7 @@ def _pod(found: wire.VictimPod) -> NodePod:
         is_terminating=metadata.deletion_timestamp is not None,
         created=read_moment(metadata.creation_timestamp),
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else max(0, grace),
-        requests=_requests(spec),
+        requests=_requests(spec, found.status or wire.VictimStatus()),
         deletion_cost=_cost(annotations.deletion_cost if annotations else None),
     )
 
@@ -124,19 +124,31 @@ def _is_host_process(spec: wire.VictimSpec) -> bool:
     )
 
 
-def _requests(spec: wire.VictimSpec) -> int:
-    """Return the memory that the pod requests, as the scheduler counts it.
+def _requests(spec: wire.VictimSpec, status: wire.VictimStatus) -> int:
+    """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
 
     Requests of the pod as a whole come first (KEP-2837). Otherwise it is the sum of its containers and
-    sidecars, or what its largest init container requests, if that is more.
+    sidecars, or what its largest init container requests, if that is more. The spec of a running pod has what
+    its author wishes now (KEP-1287): who writes a large number there, and gets it not, would not be evicted.
     """
-    whole = _memory(spec.resources)
+    whole = _granted(_memory(spec.resources), _memory(status.resources))
     if whole is not None:
         return whole
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    granted = {each.name: _memory(each.resources) for each in statuses}
+
+    def of(container: wire.VictimContainer) -> int:
+        return _granted(_memory(container.resources), granted.get(container.name)) or 0
+
     inits = _all(spec.init_containers)
     sidecars = [each for each in inits if each.restart_policy == _SIDECAR]
-    running = sum(_memory(each.resources) or 0 for each in (*_all(spec.containers), *sidecars))
-    return max(running, *(_memory(each.resources) or 0 for each in inits), 0)
+    running = sum(of(each) for each in (*_all(spec.containers), *sidecars))
+    return max(running, *(of(each) for each in inits), 0)
+
+
+def _granted(wished: int | None, granted: int | None) -> int | None:
+    """Return the smaller one; what is wished where the node reports nothing, as kubelets before 1.33 do."""
+    return wished if wished is None or granted is None else min(wished, granted)
 
 
 def _all(containers: Iterable[wire.VictimContainer] | None) -> tuple[wire.VictimContainer, ...]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.memory.intent_text import read
-from winpool.memory.intents import NO_INTENTS, Intent, Intents, Unreadable, is_ahead, is_invented
+from winpool.memory.intents import (
+    LONGEST_SECONDS,
+    NO_INTENTS,
+    Intent,
+    Intents,
+    Unreadable,
+    is_ahead,
+    is_invented,
+)
 from winpool.memory.progress import UNFINISHED, Progress, progress_of
 from winpool.objects.pressure import Axis
 from winpool.pods.evicted import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from winpool.memory.breaker import Breaker
@@ -77,16 +87,27 @@ class Situation:
         )
 
 
-def situation_of(node: Node, view: NodeView | None, known: KnownEvictions, *, now: datetime) -> Situation:
+def situation_of(
+    node: Node,
+    view: NodeView | None,
+    known: KnownEvictions,
+    *,
+    now: datetime,
+    under_way: AbstractSet[str] = frozenset(),
+) -> Situation:
     """Return how ``node`` stands ``now``.
 
     An intent whose time is to come counts nowhere, unless this process knows its eviction: then the clock may
-    have been set back.
+    have been set back. ``under_way`` are the UIDs of pods there that this process has evicted. Where someone
+    has removed their intents, they are still watched to their end: the detector waits for it.
     """
     found = read(node.annotations.get(MEMORY_ANNOTATION))
     pods = known.pods.get(node.uid)
     if isinstance(found, Unreadable):
         return Situation(node, view, pods, NO_INTENTS, unreadable=found.problem)
+    if lost := under_way - {each.uid for each in found.entries}:
+        again = (_remembered(uid, known, now=now) for uid in lost)
+        found = Intents(tuple(sorted((*found.entries, *again), key=lambda each: (each.at, each.uid))))
     answers = {each.uid: known.answer_on(node.uid, each.uid) for each in found.entries}
     progress = {
         each.uid: progress_of(each, pods=pods, answered=answers[each.uid], now=now, read_at=known.read_at)
@@ -94,6 +115,13 @@ def situation_of(node: Node, view: NodeView | None, known: KnownEvictions, *, no
         if not is_ahead(each, now=now) or (answers[each.uid] is not None and not is_invented(each, now=now))
     }
     return Situation(node, view, pods, found, progress=progress)
+
+
+def _remembered(uid: str, known: KnownEvictions, *, now: datetime) -> Intent:
+    """Return an intent for a pod that was evicted, with the latest deadline that it can have had."""
+    age = timedelta(seconds=max(0.0, known.read_at - known.answers[uid].at))
+    at = (now - age).replace(microsecond=0)
+    return Intent("", "", uid, at, at + timedelta(seconds=LONGEST_SECONDS))
 
 
 def aside_of(situation: Situation, *, breaker: Breaker) -> Aside | None:

@@ -67,12 +67,14 @@ def steps_of(nodes: Sequence[Node], of: Pass, *, held: Container[str] = ()) -> d
 
 
 def _concerned(nodes: Iterable[Node], of: Pass) -> Iterable[Situation]:
-    """Yield those with an intent, and those for which an eviction is right now."""
+    """Yield those with an intent or an eviction, and those for which an eviction is right now."""
     views, evicts = of.memory.views, of.course is Course.EVICT
+    under_way = of.known.under_way()
     for node in nodes:
-        view = views.get(node.uid)
-        if MEMORY_ANNOTATION in node.annotations or (evicts and view is not None and view.evictable):
-            yield situation_of(node, view, of.known, now=of.now)
+        view, ending = views.get(node.uid), under_way.get(node.uid, set())
+        is_ready = evicts and view is not None and bool(view.evictable)
+        if is_ready or ending or MEMORY_ANNOTATION in node.annotations:
+            yield situation_of(node, view, of.known, now=of.now, under_way=ending)
 
 
 def _seniority(situation: Situation) -> tuple[bool, float, str]:

@@ -63,6 +63,14 @@ class KnownEvictions:
     protected: frozenset[str] = frozenset()
     read_at: float = 0.0
 
+    def under_way(self) -> dict[str, set[str]]:
+        """Return the UIDs of the pods that are being deleted by requests of this process, by their nodes."""
+        found: dict[str, set[str]] = {}
+        for uid, each in self.answers.items():
+            if each.answer is Answer.ACCEPTED and each.node_uid:
+                found.setdefault(each.node_uid, set()).add(uid)
+        return found
+
     def answer_on(self, node_uid: str, pod_uid: str) -> Answered | None:
         """Return the last answer about a pod, as a pod of that node.
 

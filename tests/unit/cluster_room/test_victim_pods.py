@@ -140,6 +140,37 @@ def test_requests_are_those_that_the_scheduler_counts(spec: Object, gib: int) ->
     assert one(spec=spec).requests == gib * GIB
 
 
+def granting(memory: Any, name: str = "main") -> Object:
+    return {"name": name, "resources": {"requests": {"memory": memory}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "gib"),
+    [
+        ({"containers": [requesting("1Ti", name="main")]}, {"containerStatuses": [granting("2Gi")]}, 2),
+        ({"containers": [requesting("1Gi", name="main")]}, {"containerStatuses": [granting("2Gi")]}, 1),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [{"name": "main"}]}, 3),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [granting("lots")]}, 3),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [granting("1Gi", "a")]}, 3),
+        (
+            {"containers": [], "initContainers": [requesting("9Gi", name="side", restartPolicy="Always")]},
+            {"initContainerStatuses": [granting("1Gi", "side")]},
+            1,
+        ),
+        (
+            {"containers": [], "resources": {"requests": {"memory": "9Gi"}}},
+            {"resources": {"requests": {"memory": "4Gi"}}},
+            4,
+        ),
+    ],
+)
+def test_what_a_running_pod_wishes_and_its_node_does_not_grant_is_no_request(
+    spec: Object, status: Object, gib: int
+) -> None:
+    """An author may change it in place, and pods within their requests are evicted last."""
+    assert one(spec=spec, status=status).requests == gib * GIB
+
+
 @pytest.mark.parametrize(
     ("text", "cost"), [("-10", -10), ("+7", 7), ("1e9", 0), ("", 0), ("9" * 5000, 0), ("٣", 0)]
 )

@@ -15,11 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import NOON
-from harness.evicting import READ_AT, a_hot_node, a_pod, an_intent, answered, listed, step, steps
+from harness.evicting import (
+    READ_AT,
+    a_hot_node,
+    a_pod,
+    a_view,
+    an_intent,
+    answered,
+    listed,
+    step,
+    steps,
+)
 from winpool.memory.intent_text import read, written
 from winpool.memory.intents import Intent, Intents
 from winpool.memory.situation import situation_of
 from winpool.memory.steps import Stage, Step
+from winpool.objects.pressure import Hold
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePods
 
@@ -210,3 +221,34 @@ def test_a_pod_that_a_younger_list_has_is_not_gone() -> None:
     assert back.stage is Stage.EVICTING
     older = step(node, pods=listed(a_pod("hog", is_terminating=True), at=READ_AT - 66), answers=gone)
     assert older.stage is not Stage.EVICTING
+
+
+def test_an_eviction_whose_record_someone_removes_is_watched_to_its_end() -> None:
+    """The detector waits for the end. If nobody saw it, nothing would be evicted on the node any more."""
+    node, settling = a_hot_node(), a_view(commit=Hold.SETTLING)
+    accepted = {"uid-hog": replace(answered(Answer.ACCEPTED, ago=20), node_uid=node.uid)}
+    for pods in (None, listed(a_pod("hog", is_terminating=True), at=READ_AT - 16)):
+        found = step(node, pods=pods, views=settling, answers=accepted)
+        assert (found.stage, found.annotation) == (Stage.EVICTING, None)
+        assert found.look is not None
+        assert found.look.watched == {"uid-hog"}
+    stuck = step(
+        node,
+        pods=listed(a_pod("hog", is_terminating=True), at=READ_AT + 800),
+        views=settling,
+        answers=accepted,
+        now=NOON + 801 * SECOND,
+        read_at=READ_AT + 801,
+    )
+    assert stuck.stage is Stage.STUCK
+    gone = {"uid-hog": replace(answered(Answer.GONE), node_uid=node.uid)}
+    assert steps(node, pods=listed(), views=settling, answers=gone) == {}
+
+
+def test_an_eviction_whose_record_someone_removes_keeps_the_next_one_waiting() -> None:
+    node = a_hot_node()
+    pods = listed(a_pod("hog", is_terminating=True), a_pod("other"))
+    accepted = {"uid-hog": replace(answered(Answer.ACCEPTED, ago=20), node_uid=node.uid)}
+    assert step(node, pods=pods, answers=accepted).stage is Stage.EVICTING
+    both = steps(node, a_hot_node("w2"), pods=pods, answers=accepted, maxNodes=1)
+    assert both["w2"].stage is Stage.WAITING
