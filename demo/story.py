@@ -118,6 +118,7 @@ def _leak(narrator: Narrator, testbed: Testbed, *, url: str) -> str:
     shown = narrator.wait(memory, until=lambda output: re.search(GROWING, output) is not None)
     node = str(re.findall(GROWING, shown)[0])
     narrator.wait(memory, until=lambda output: re.search(" (Soft|Hard) ", output) is not None)
+    narrator.say("the node keeps this level until it has been clear of it for a minute")
     narrator.wait(
         f"kubectl get node {node} -o custom-columns={MARKS}",
         until=lambda output: "winpool.dev/memory-pressure" in output and "<none>" not in output,
