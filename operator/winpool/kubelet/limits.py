@@ -28,6 +28,10 @@ HOT_POLLS_PER_SECOND: Final = 50
 """Polls of hot nodes within any second. More hot nodes are polled less often. With connections that are kept,
 50 polls take 2 % of a core."""
 
+SOON_POLLS_PER_SECOND: Final = 50
+"""Polls that are brought forward, over all pools: a pool of 500 nodes is looked at again within hot nodes'
+interval. In a pool of 3,000 nodes or more, each is due earlier anyway."""
+
 MAX_IN_FLIGHT: Final = 64
 """Polls that wait for an answer. More gain nothing: 64 take 500 samples a second."""
 

@@ -24,6 +24,7 @@ from harness.memory_fleet import (
 )
 from harness.virtual_time import in_virtual_time
 from winpool.control.memory.collector import MemoryCollector
+from winpool.kubelet import limits
 from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome, PollError
 from winpool.objects.node import KubeletEndpoint, NodeVersions
@@ -110,6 +111,37 @@ async def test_a_leak_is_polled_often_and_wakes_the_pool_at_each_level_and_not_i
         hot = [at for at in stage.polls_of(3) if at > levels[Level.WARNING] + 1]
         assert all(later - earlier == pytest.approx(10) for earlier, later in pairwise(hot))
         assert len([at for at in stage.polls_of(4) if at > 600]) <= (stage.time - 600) / 60 + 1
+
+
+@in_virtual_time
+async def test_when_an_eviction_is_right_all_nodes_of_the_pool_are_looked_at_within_hot_nodes_interval() -> (
+    None
+):
+    """It waits for samples of the others (ADR 0032). Those of another pool are polled as before."""
+    stage = Stage(range(40))
+    other = a_watching_pool("other", uid="uid-of-other", mode="Evict")
+    stage.collector.want(EVICTING, stage.nodes[:30])
+    stage.collector.want(other, stage.nodes[30:])
+    hog = stage.nodes[3].uid
+    async with watching(stage.collector):
+        await asyncio.sleep(600)
+        stage.machine(3).committed = lambda _: 23.9
+        await until(lambda: bool(stage.known(EVICTING).views[hog].evictable))
+        right = stage.time
+        await asyncio.sleep(limits.HOT_INTERVAL + 2)
+        views = stage.known(EVICTING).views
+        since = views[hog].axes[Axis.COMMIT].ready_since
+        assert since is not None
+        sampled = [view.axes[Axis.COMMIT].sampled_at for view in views.values()]
+        assert all(at is not None and at >= since for at in sampled)
+        await asyncio.sleep(120)
+    for number in range(40):
+        polls = [at for at in stage.polls_of(number) if right < at <= right + 12]
+        assert len(polls) <= 2
+    others = [
+        len([at for at in stage.polls_of(number) if right < at <= right + 120]) for number in range(30, 40)
+    ]
+    assert max(others) <= 3
 
 
 @in_virtual_time

@@ -23,7 +23,7 @@ from winpool.kubelet.buffers import shrink_tls_buffers
 from winpool.objects.memory_report import SeenNode, report_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from winpool.control.memory.connections import Connections
@@ -82,6 +82,7 @@ class MemoryCollector:
             on_news=self._wakes.tell,
             on_change=self._nodes_changed,
             on_heat=self._heat_changed,
+            on_awaited=self._awaited,
             monotonic=monotonic,
         )
         self._kubelets = KubeletPolls(
@@ -154,6 +155,9 @@ class MemoryCollector:
 
     def _heat_changed(self, watched: WatchedNode) -> None:
         self._kubelets.heat_changed(watched)
+
+    def _awaited(self, nodes: Iterable[WatchedNode]) -> None:
+        self._kubelets.poll_soon(nodes)
 
     def _nodes_changed(self) -> None:
         self._kubelets.nodes_changed()

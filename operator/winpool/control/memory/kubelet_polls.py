@@ -15,7 +15,7 @@ from winpool.kubelet.outcome import PollError
 from winpool.kubelet.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from winpool.control.memory.connections import Connections, KubeletReader
     from winpool.control.memory.stats import MemoryStats
@@ -63,6 +63,11 @@ class KubeletPolls:
     def heat_changed(self, watched: WatchedNode) -> None:
         """Take note that a node is nearer to the end of its memory than before, or less near."""
         self._schedule.set_heat(watched.node.name, watched.heat, now=self._monotonic())
+        self._wake.set()
+
+    def poll_soon(self, nodes: Iterable[WatchedNode]) -> None:
+        """Bring the next polls of ``nodes`` forward: somebody waits for what they show."""
+        self._schedule.poll_soon([each.node.name for each in nodes], now=self._monotonic())
         self._wake.set()
 
     async def run(self) -> None:

@@ -74,6 +74,17 @@ class WatchedNode:
         return self.heat > 0
 
     @property
+    def ready_since(self) -> float:
+        """Since when an eviction is right, for the axis that came last; minus infinity where none is."""
+        times = (each.ready_since for each in self.view.evictable if each.ready_since is not None)
+        return max(times, default=-NEVER)
+
+    def was_sampled_before(self, moment: float) -> bool:
+        """Whether it is known, by a sample that was measured before that ``moment``."""
+        times = [each.sampled_at for each in self.view.axes.values() if each.sampled_at is not None]
+        return any(at < moment for at in times)
+
+    @property
     def changes_at(self) -> float:
         """After which time alone something about it changes; infinity for never."""
         problems = (each.problem_from for each in self._silences.values())
