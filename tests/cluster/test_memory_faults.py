@@ -16,12 +16,12 @@ from testbed.winsim.endpoint.faults import FaultKind
 pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
-STILL_GOOD: Final = {
+ELSEWHERE: Final = {
     "slow",  # late, and within the deadline or not: either is right
-    "frozen_counters",  # the commit of the system goes on
+    "frozen_counters",  # as old as the counters, so unknown: tests/unit/control/test_memory_readings.py
     "clock_behind",  # times are compared with each other
 }
-UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each not in STILL_GOOD)
+UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each not in ELSEWHERE)
 """Faults of a node of which nothing is known."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,7 +12,10 @@ from itertools import pairwise
 from harness.builders import Object, a_body
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
+from harness.stage import condition_of, status_of, teams_of
 from harness.virtual_time import in_virtual_time
+from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.cluster.errors import error_of
 from winpool.decide import ROOMS
 from winpool.objects.pressure import Axis, Guard, KnownMemory, Level
 from winpool.ownership.members import Members
@@ -184,3 +188,24 @@ async def test_a_snapshot_has_which_right_is_missing_for_as_long_as_it_is() -> N
             known = collector.known(pool)
             assert known.forbidden == rule
             assert len(known.told) == 5
+
+
+@in_virtual_time
+async def test_without_the_right_to_write_conditions_the_rule_is_told_and_all_else_is_written() -> None:
+    said = 'User "winpool" cannot patch resource "nodes/status" in API group "" at the cluster scope'
+    body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": said}).encode()
+    async with a_world() as world:
+        await asyncio.sleep(600)
+        world.cluster.trouble.conditions = error_of(status=403, body=body, request="patch nodes/status")
+        world.fleet.machines["w002"] = Machine(committed=lambda _: 23.5)
+        await asyncio.sleep(300)
+        assert status_of(world.cluster, "Accepted") == ("False", "MissingPermission")
+        assert "nodes/status" in condition_of(world.cluster, "Accepted")["message"]
+        assert PRESSURE_TAINT in {(each.key, each.effect) for each in world.cluster.nodes["w002"].taints}
+        world.cluster.edit_pool("pool", labels={"team": "payments"})
+        await asyncio.sleep(120)
+        assert set(teams_of(world.cluster).values()) == {"payments"}
+        world.cluster.trouble.conditions = None
+        await asyncio.sleep(600)
+        assert status_of(world.cluster, "Accepted")[0] == "True"
+        assert [each.type for each in world.cluster.nodes["w002"].conditions] == ["WindowsMemoryPressure"]

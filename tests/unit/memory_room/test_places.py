@@ -20,6 +20,7 @@ from harness.evicting import (
     a_hot_node,
     a_pod,
     a_view,
+    an_axis,
     an_intent,
     answered,
     listed,
@@ -30,7 +31,7 @@ from winpool.memory.intent_text import read, written
 from winpool.memory.intents import Intent, Intents
 from winpool.memory.situation import situation_of
 from winpool.memory.steps import Stage, Step
-from winpool.objects.pressure import Hold
+from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePods
 
@@ -252,3 +253,46 @@ def test_an_eviction_whose_record_someone_removes_keeps_the_next_one_waiting() -
     assert step(node, pods=pods, answers=accepted).stage is Stage.EVICTING
     both = steps(node, a_hot_node("w2"), pods=pods, answers=accepted, maxNodes=1)
     assert both["w2"].stage is Stage.WAITING
+
+
+# What a kubelet may do: report any memory of its node.
+
+
+@st.composite
+def axes(draw: st.DrawFn, axis: Axis) -> AxisView:
+    """Return what any sample may have shown of an axis; where an eviction is right, as often as not."""
+    times = st.sampled_from([None, READ_AT - 3000, READ_AT - 4, READ_AT])
+    return an_axis(
+        axis,
+        hold=draw(st.one_of(st.none(), st.sampled_from(Hold))),
+        level=draw(st.one_of(st.none(), st.sampled_from(Level))),
+        ready_since=draw(times),
+        sampled_at=draw(times),
+        missing=draw(st.sampled_from([0.0, 1.0, 2.0**34, 2.0**62])),
+    )
+
+
+told = st.builds(
+    lambda commit, physical: replace(a_view(), axes={Axis.COMMIT: commit, Axis.PHYSICAL: physical}),
+    axes(Axis.COMMIT),
+    axes(Axis.PHYSICAL),
+)
+
+
+@given(view=told, most=st.sampled_from([1, 2, "100%"]), text=texts())
+def test_whatever_a_node_reports_no_pod_of_another_node_is_evicted(
+    view: NodeView, most: int | str, text: str
+) -> None:
+    lying, calm = a_hot_node("w1", text=text), a_hot_node("w2")
+    views = {lying.uid: view, calm.uid: a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)}
+    pods = {each.uid: listed(a_pod("hog")) for each in (lying, calm)}
+    found = steps(lying, calm, views=views, pods=pods, maxNodes=most)
+    assert "w2" not in found
+    assert evictions(found) in ([], ["w1"])
+
+
+def test_what_it_reports_can_have_its_own_pods_evicted() -> None:
+    """Otherwise the above would hold where nothing is evicted at all."""
+    lying, calm = a_hot_node("w1", an_intent("hog")), a_hot_node("w2")
+    views = {lying.uid: a_view(), calm.uid: a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)}
+    assert evictions(steps(lying, calm, views=views, pods=listed(a_pod("hog")))) == ["w1"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,9 +21,12 @@ from harness.evicting import (
 from harness.evicting import a_view as a_ready_view
 from harness.house import House
 from harness.views import CALM, all_of
+from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.control.act.aftermath import Aftermath
+from winpool.control.report.announcer import Announcer
 from winpool.decide import ROOMS, Decision
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intents
@@ -30,6 +34,7 @@ from winpool.objects.node import Taint
 from winpool.objects.pressure import Hold, KnownMemory, Level, NodeView
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePod
+from winpool.report.announce import Announcement
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
@@ -231,6 +236,35 @@ def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[N
     listing(house, *pods)
     [issue] = [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
     assert to_do in issue.fix
+
+
+def test_a_node_of_which_no_pod_may_be_evicted_has_one_event() -> None:
+    house = a_house()
+    press(house)
+    listing(house, replace(HOG, is_blocked=True))
+    found = [
+        (each.name, each.regarding)
+        for _ in range(3)
+        for each in house.run().pool_events
+        if each.reason == EventReason.EVICTION_BLOCKED
+    ]
+    assert found == [("w1", Regarding.NODE)]
+
+
+def test_the_event_of_an_eviction_says_why_this_pod() -> None:
+    house = a_house()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    told: list[Announcement] = []
+    announcer = cast(Announcer, SimpleNamespace(announce=told.extend))
+    aftermath = Aftermath("win-2022", announcer=announcer, ask_for_nodes=lambda: None)
+    aftermath.evicted(house.decide().acts.evictions)
+    assert [(each.reason, each.name) for each in told] == [(EventReason.POD_EVICTED, "w1")]
+    assert told[0].note == (
+        "Pool win-2022: the operator evicted pod shop/hog. The pod has committed 4Gi, 4Gi more than it "
+        "requests. It is the smallest such pod whose eviction frees the 2Gi that the node is short of."
+    )
 
 
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
