@@ -39,7 +39,7 @@ not come back at once."""
 
 _STILL_KEEPING_AWAY: Final = (Stage.LISTING, Stage.SETTLING)
 """The stages in which the taint is not removed. It is not set either: the settling of an earlier process
-begins anew, also where that one has removed the taint."""
+begins again, also where that one has removed the taint."""
 
 _DEFAULT: Final = EvictionLimits()
 """For pools that have no limits any more: evictions count as long as they would by default."""
