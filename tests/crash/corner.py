@@ -51,12 +51,14 @@ class Corner:
         proxy.add(on(["list", "watch"], "nodes"), rewrite(self._only_my_nodes))
         proxy.add(on(["list", "watch"], "windowsnodepools"), rewrite(self._only_my_pool))
 
-    def revive(self) -> None:
-        """Start the operator again where it was killed, as a Deployment would."""
-        if not self.operator.running:
-            code = self.operator.wait_ended()
-            assert code == -signal.SIGKILL, f"it ended by itself, with {code}: {self.operator.log_file}"
-            self.operator.start(wait=False)
+    def revive(self) -> bool:
+        """Start the operator again where it was killed, as a Deployment would; tell whether it was."""
+        if self.operator.running:
+            return False
+        code = self.operator.wait_ended()
+        assert code == -signal.SIGKILL, f"it ended by itself, with {code}: {self.operator.log_file}"
+        self.operator.start(wait=False)
+        return True
 
     def _only_my_nodes(self, path: str) -> str:
         assert _SELECTOR in path, f"nodes are asked for without a selector: {path}"

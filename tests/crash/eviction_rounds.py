@@ -8,26 +8,24 @@ limit is all that keeps the operator from the next eviction. In the end the pool
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.evictions import Eviction
-from cluster.memory_pods import NAMESPACE, SCENE, Pods, steady
-from cluster.memory_scene import signal_of
-from cluster.memory_world import SETTLE_SECONDS, block
+from cluster.memory_pods import NAMESPACE, Pods, steady
+from cluster.memory_world import block
 from crash.corner import Corner
+from crash.eviction_ends import Ends, pods_of
+from crash.eviction_witness import Asked, Witness, assert_within_limits
 from crash.sight import Sight, View
+from crash.texts import differences
 from crash.write_kinds import Kind, kind_of
-from harness.nodes import annotations_of, carried
-from harness.waiting import eventually
+from harness.waiting import HopelessError, eventually
 from testbed.faults import PROGRESS, Match, When, kill, on
-from winpool.api.keys import MEMORY_ANNOTATION, OS_REVISION_LABEL
 
 Object = dict[str, Any]
 
@@ -43,10 +41,6 @@ GUARD_SECONDS: Final = 480.0
 """Until an end: it comes within three minutes, a minute later where a kill begins the settling or the
 clearing anew, and twice as late on a machine that is busy."""
 CONFIG_MAPS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-
-_OF_THE_MOMENT: Final = frozenset({"lastTransitionTime", "since", "message"})
-"""The words of conditions and issues have figures of the moment; their reasons say which they are."""
-_OF_THE_MACHINE: Final = frozenset({OS_REVISION_LABEL, "minRevision", "maxRevision"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,43 +76,27 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The pods of one round, who owns those of the second node, and how many evictions were before it."""
+    """The pods of one round, and who owns those of the second node."""
 
     pods: Pods
     owner: Object
-    before: int
-
-
-class Witness:
-    """When each eviction was asked for, in all corners."""
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[float, Eviction]] = []
-
-    def admit(self, eviction: Eviction) -> bool:
-        """Note one; all are permitted."""
-        self._seen.append((time.monotonic(), eviction))
-        return True
-
-    def of(self, nodes: Sequence[str]) -> list[tuple[float, Eviction]]:
-        """Return those of pods of these nodes, with their times by ``time.monotonic``."""
-        return [(at, each) for at, each in self._seen if each.node in nodes]
 
 
 class Rounds:
     """The rounds of one corner, one after the other; each begins with a new operator.
 
-    The nodes of the corner are Ready and carry nothing of ours.
+    Its nodes carry nothing of ours in the view ``bare``.
     """
 
-    def __init__(self, corner: Corner, *, sight: Sight, witness: Witness) -> None:
+    def __init__(self, corner: Corner, *, sight: Sight, witness: Witness, bare: View) -> None:
         self._corner = corner
         self._sight = sight
         self._witness = witness
         self._first, self._second = corner.nodes
-        view = sight.next()
-        self._bare = {name: carried(view.nodes[name]) for name in corner.nodes}
+        self._ends = Ends(corner, bare=bare)
         self._number = 0
+        self._before = 0
+        """Evictions of the rounds before."""
 
     def play(self, at: Kill | None = None, *, expected: Future[str] | None = None) -> Played:
         """Play a round with a kill or undisturbed; assert what is promised of each.
@@ -129,22 +107,22 @@ class Rounds:
         began, told = time.monotonic(), str(at) if at else "undisturbed"
         self._number += 1
         corner, proxy, sight = self._corner, self._corner.proxy, self._sight
-        scene = f"{corner.key}-{self._number}"
-        pods, before = Pods(corner.world.testbed, scene=scene), len(self._witness.of(corner.nodes))
+        self._before = len(self._witness.of(corner.nodes))
+        pods = Pods(corner.world.testbed, scene=self._scene)
         proxy.clear()
         rule = None
         if at is not None:
             rule = proxy.add(at.match, kill(self._pid, when=at.when), nth=at.nth)
         try:
-            with self._owner(scene) as owner:
-                end = self._evict(Cast(pods, owner, before), told=told, expected=expected)
+            with self._owner(self._scene) as owner:
+                end = self._evict(Cast(pods, owner), told=told, expected=expected)
                 self._delete(told=told)
         finally:
             corner.operator.close()
             if rule is not None:
                 rule.remove()
             pods.close()
-        eventually(lambda: not self._pods(sight.next()), what=f"{told}: its pods gone", every=0)
+        eventually(lambda: not pods_of(sight.next(), self._scene), what=f"{told}: its pods gone", every=0)
         writes = [each for each in proxy.writes() if each.forwarded]
         answers = [each.server_status for each in writes if kind_of(each) is Kind.EVICTION]
         assert answers.count(201) == 2, f"{told}: the answers to evictions are {answers}"
@@ -158,7 +136,7 @@ class Rounds:
 
     def _evict(self, cast: Cast, *, told: str, expected: Future[str] | None) -> str:
         """Play until both nodes have had their eviction and one of them is full again; return that end."""
-        corner, witness = self._corner, self._witness
+        corner = self._corner
         for number in range(3):
             cast.pods.run(f"first{number}", self._first, FIRST, stop_seconds=STOP_SECONDS)
         for number in range(2):
@@ -171,15 +149,13 @@ class Rounds:
             )
         )
         corner.operator.start(wait=False)
-        self._await(lambda _: len(witness.of(corner.nodes)) > cast.before, what=f"{told}: the first eviction")
+        self._await(lambda _: bool(self._evictions()), what=f"{told}: the first eviction")
         self._run_on_second(cast, 2)
         end = self._end_of_evictions(told=told, expected=expected)
-        until = time.monotonic() + TEMPTED_SECONDS
-        while time.monotonic() < until:
-            corner.revive()
-            now = self._told(self._sight.next())
-            assert now == end, f"{told}: it goes on:\n{differences(now, end)}"
-        self._assert_within_limits(witness.of(corner.nodes)[cast.before :], told=told)
+        while not self._stays(end, told=told):
+            end = self._end_of_evictions(told=told, expected=expected)
+        self._assert_within_limits()
+        assert len({each.node for _, each in self._evictions()}) == len(corner.nodes), told
         return end
 
     def _end_of_evictions(self, *, told: str, expected: Future[str] | None) -> str:
@@ -187,9 +163,9 @@ class Rounds:
 
         def is_end(view: View) -> bool:
             nonlocal last
-            before, last = last, self._told(view)
+            before, last = last, self._ends.told(view, scene=self._scene)
             assert before == last, "it has not settled"
-            assert self._is_evicted(view), last
+            assert self._ends.is_evicted(view, scene=self._scene), last
             if expected is not None:
                 wanted = expected.result(timeout=GUARD_SECONDS)
                 assert last == wanted, differences(last, wanted)
@@ -198,87 +174,30 @@ class Rounds:
         self._await(is_end, what=what)
         return last
 
+    def _stays(self, end: str, *, told: str) -> bool:
+        """Whether it is the end, because nothing goes on; not where the operator was killed meanwhile."""
+        until = time.monotonic() + TEMPTED_SECONDS
+        while time.monotonic() < until:
+            if self._corner.revive():
+                return False
+            now = self._ends.told(self._sight.next(), scene=self._scene)
+            assert now == end, f"{told}: it goes on:\n{differences(now, end)}"
+        return True
+
     def _delete(self, *, told: str) -> None:
-        corner = self._corner
-        corner.world.delete(corner.pool_name, wait=False)
+        self._corner.world.delete(self._corner.pool_name, wait=False)
+        self._await(self._ends.is_bare, what=f"{told}: the nodes without the pool as they were before it")
 
-        def is_gone(view: View) -> bool:
-            assert corner.pool_name not in view.pools
-            assert self._nodes(view) == dict.fromkeys(corner.nodes, NOTHING)
-            return True
+    @property
+    def _scene(self) -> str:
+        """Names the pods of this round."""
+        return f"{self._corner.key}-{self._number}"
 
-        self._await(is_gone, what=f"{told}: the nodes without the pool as they were before it")
+    def _evictions(self) -> list[Asked]:
+        return self._witness.of(self._corner.nodes)[self._before :]
 
-    def _assert_within_limits(self, evictions: Sequence[tuple[float, Eviction]], *, told: str) -> None:
-        """Assert one pod a node, one node at a time, and that the node has named each pod before."""
-        pods = {each.node: each for _, each in evictions}
-        assert list(pods) == self._corner.nodes, f"{told}: evictions on {list(pods)}"
-        for at, each in evictions:
-            assert each.grace is None, f"{told}: {each}"
-            assert each.uid is not None, f"{told}: {each}"
-            assert each.uid in each.intents, f"{told}: the node had not named the pod: {each}"
-            assert each.pod_uid in (each.uid, ""), f"{told}: another pod of the name: {each}"
-            assert each.uid == pods[each.node].uid, f"{told}: a second pod of {each.node}: {each}"
-            assert each.ending <= {each.uid}, f"{told}: while another pod was ending: {each}"
-            if each.node == self._second:
-                since = at - self._sight.last_seen(pods[self._first].uid or "")
-                assert since >= SETTLE_SECONDS, (
-                    f"{told}: {since:.0f} s after a pod of the other node was there"
-                )
-
-    # What is there
-
-    def _is_evicted(self, view: View) -> bool:
-        """Whether both nodes have had their eviction, the second one is well, and the pool tells so."""
-        first, second = (view.nodes[name] for name in self._corner.nodes)
-        status = view.pools[self._corner.pool_name].get("status", {})
-        said = {each["type"]: each["status"] for each in status.get("conditions", [])}
-        return (
-            (signal_of(first), signal_of(second)) == (("True", True), ("False", False))
-            and all(MEMORY_ANNOTATION in annotations_of(each) for each in (first, second))
-            and [self._running(view, name) for name in self._corner.nodes] == [3, 2]
-            and (status.get("pressuredNodes"), said.get("Reconciling")) == (1, "False")
-        )
-
-    def _told(self, view: View) -> str:
-        """Return what nodes and pool look like, without what no two rounds have in common."""
-        pool = view.pools.get(self._corner.pool_name, {"metadata": {}})
-        found = text(
-            {
-                "nodes": self._nodes(view),
-                "running": [self._running(view, name) for name in self._corner.nodes],
-                "pool": {
-                    "finalizers": pool["metadata"].get("finalizers", []),
-                    "status": pool.get("status", {}),
-                },
-            }
-        )
-        named = {
-            pool["metadata"].get("uid", "no pool"): "POOL-UID",
-            self._corner.pool_name: "POOL",
-            self._first: "FIRST",
-            self._second: "SECOND",
-            self._corner.key: "CORNER",
-        }
-        for name, stands_for in named.items():
-            found = found.replace(name, stands_for)
-        return found
-
-    def _nodes(self, view: View) -> Object:
-        return {name: added(view.nodes[name], before=bare) for name, bare in self._bare.items()}
-
-    def _running(self, view: View, node: str) -> int:
-        return sum(
-            each["status"].get("phase") == "Running" and "deletionTimestamp" not in each["metadata"]
-            for each in self._pods(view)
-            if each["spec"].get("nodeName") == node
-        )
-
-    def _pods(self, view: View) -> list[Object]:
-        mine = f"{self._corner.key}-{self._number}"
-        return [each for each in view.pods.values() if each["metadata"]["labels"].get(SCENE) == mine]
-
-    # What is done
+    def _assert_within_limits(self) -> None:
+        assert_within_limits(self._evictions(), second=self._second, last_seen=self._sight.last_seen)
 
     def _run_on_second(self, cast: Cast, number: int) -> None:
         """Run a pod that nobody makes anew: of a controller that runs no other one in its place."""
@@ -295,14 +214,11 @@ class Rounds:
     def _owner(self, name: str) -> Iterator[Object]:
         api = self._corner.world.testbed.api()
         made = api.create(CONFIG_MAPS, {"metadata": {"name": name}})
-        yield {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": name,
-            "uid": made["metadata"]["uid"],
-            "controller": True,
-        }
-        api.delete(f"{CONFIG_MAPS}/{name}")
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": made["metadata"]["uid"]}
+        try:
+            yield {**owner, "controller": True}
+        finally:
+            api.delete(f"{CONFIG_MAPS}/{name}")
 
     def _pid(self) -> int:
         return self._corner.operator.pid
@@ -311,58 +227,12 @@ class Rounds:
         """Return when a view shows it; start the operator again where it was killed meanwhile."""
 
         def checked() -> bool:
-            self._corner.revive()
-            return check(self._sight.next())
+            view = self._sight.next()
+            try:
+                self._corner.revive()
+                self._assert_within_limits()
+            except AssertionError as error:
+                raise HopelessError(f"{what}: {error}") from error
+            return check(view)
 
         eventually(checked, what=what, seconds=GUARD_SECONDS, every=0)
-
-
-NOTHING: Final[Object] = {"changed": {}, "taints": [], "intents": 0, "condition": ""}
-"""What a node has of ours without a pool."""
-
-
-def added(node: Object, *, before: Object) -> Object:
-    """Return what is otherwise on a node than before: of its intents how many there are, not their pods."""
-    now, (condition, _) = carried(node), signal_of(node)
-    intents = now["annotations"].pop(MEMORY_ANNOTATION, None)
-    taints = now.pop("taints")
-    return {
-        "changed": {
-            part: {key: each for key, each in value.items() if was.get(key) != each}
-            | dict.fromkeys(was.keys() - value, "GONE")
-            if isinstance(value, dict)
-            else value
-            for part, value in now.items()
-            if value != (was := before[part])
-        },
-        "taints": [each for each in taints if each not in before["taints"]],
-        "intents": 0 if intents is None else len(json.loads(intents)["evictions"]),
-        "condition": condition,
-    }
-
-
-def text(state: object) -> str:
-    """Return a state as text that can be compared."""
-    return json.dumps(_lasting(state), sort_keys=True, indent=1)
-
-
-def _lasting(value: Any) -> Any:
-    match value:
-        case dict():
-            return {
-                key: _lasting(each)
-                for key, each in value.items()
-                if key not in _OF_THE_MOMENT | _OF_THE_MACHINE
-            }
-        case list():
-            return [_lasting(each) for each in value]
-        case _:
-            return value
-
-
-def differences(state: str, expected: str) -> str:
-    """Return the lines that are there and should not be, and those that are missing."""
-    found, wanted = state.splitlines(), expected.splitlines()
-    surplus = [f"+ {line.strip()}" for line in found if line not in wanted]
-    missing = [f"- {line.strip()}" for line in wanted if line not in found]
-    return "\n".join(surplus + missing) or "the same lines in another order"

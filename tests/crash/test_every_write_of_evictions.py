@@ -16,7 +16,8 @@ import pytest
 from cluster.evictions import Evictions
 from cluster.memory_world import SEEING, control_plane, settings
 from crash.corner import a_corner
-from crash.eviction_rounds import Kill, Played, Rounds, Witness
+from crash.eviction_rounds import Kill, Played, Rounds
+from crash.eviction_witness import Witness
 from crash.sight import Sight
 from crash.write_kinds import Kind
 from harness.world import World
@@ -89,16 +90,17 @@ def stage(memory_testbed: Testbed, tmp_path: Path) -> Iterator[Stage]:
         with ExitStack() as stack:
             sight = stack.enter_context(Sight(world))
             stack.enter_context(Evictions(memory_testbed, admit=witness.admit))
-            for number, pair in enumerate(zip(nodes[::2], nodes[1::2], strict=True)):
-                corner = stack.enter_context(
+            corners = [
+                stack.enter_context(
                     a_corner(
-                        world,
-                        key=f"corner{number:02d}",
-                        nodes=pair,
-                        environment=settings(memory_testbed),
+                        world, key=f"corner{number:02d}", nodes=pair, environment=settings(memory_testbed)
                     )
                 )
-                free.put(Rounds(corner, sight=sight, witness=witness))
+                for number, pair in enumerate(zip(nodes[::2], nodes[1::2], strict=True))
+            ]
+            bare = sight.next()
+            for corner in corners:
+                free.put(Rounds(corner, sight=sight, witness=witness, bare=bare))
             yield Stage(world, free)
     finally:
         world.close()

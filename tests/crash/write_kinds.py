@@ -23,8 +23,7 @@ class Kind(Enum):
     TOKEN = "a token for the kubelets"
     JOIN = "a node joins the pool"
     STATUS = "the status of the pool"
-    EVENT = "an event"
-    SERIES = "an event is counted again"
+    EVENT = "an event, or that it has come again"
     MARK = "a node gets the taint"
     CONDITION = "a node gets the condition"
     INTENT = "a node gets an intent"
@@ -50,10 +49,8 @@ def kind_of(write: Record) -> Kind:
             return _of_conditions(says)
         case "create", "pods/eviction":
             return Kind.EVICTION
-        case "create", "events":
+        case "create" | "patch", "events":
             return Kind.EVENT
-        case "patch", "events":
-            return Kind.SERIES
         case "create", "serviceaccounts/token":
             return Kind.TOKEN
         case "patch", resource if resource == f"{PLURAL}/status":

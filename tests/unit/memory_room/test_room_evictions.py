@@ -100,6 +100,20 @@ def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_
     assert third.acts.evictions[0].node_uid == UID
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+@pytest.mark.parametrize("taints", [(), (TAINT,)])
+def test_after_a_restart_an_eviction_settles_anew_and_the_taint_stays_as_it_is(
+    taints: tuple[Taint, ...], *, is_listed: bool
+) -> None:
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD}, taints=taints)
+    if is_listed:
+        listing(house)
+    decision = house.decide()
+    assert decision.patches == ()
+    assert bool(decision.victim_looks) is not is_listed
+
+
 def test_after_the_period_one_write_clears_the_record() -> None:
     house = a_house()
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
