@@ -102,6 +102,7 @@ def connections_of(
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
         missing=lambda: token.problem,
+        close=token.close,
         protected_namespaces=protected_namespaces,
     )
 

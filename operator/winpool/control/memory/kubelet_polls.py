@@ -115,6 +115,9 @@ class KubeletPolls:
         try:
             if watched is not None and (source := watched.wanted.kubelet) is not None:
                 sampled = await self._sample(client, poll, watched, source)
+            if poll.node not in self._polled:
+                # It was forgotten while this poll was under way, which has left its name with the client.
+                await client.forget(poll.node)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the polls of other nodes
             self._watched.fault("" if watched is None else watched.wanted.pool, error)
         finally:
