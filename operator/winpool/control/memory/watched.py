@@ -16,7 +16,7 @@ from winpool.kubelet.waiting import Waiting
 from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from winpool.control.memory.wanted import Series, Wanted
     from winpool.objects.node import Node
@@ -119,6 +119,11 @@ class WatchedNodes:
     def with_uid(self, uid: str) -> WatchedNode | None:
         """Return the watched node with that UID."""
         return self._by_uid.get(uid)
+
+    def beside(self, uid: str) -> Iterable[WatchedNode]:
+        """Return the watched node with that UID and all others of its pool; none where it is not watched."""
+        watched = self._by_uid.get(uid)
+        return () if watched is None else self._of_pool[watched.wanted.pool].values()
 
     def has(self, watched: WatchedNode) -> bool:
         """Whether it is watched still, and no other machine of its name instead."""
