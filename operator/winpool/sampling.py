@@ -54,7 +54,7 @@ LONGEST_SCRAPE_SECONDS: Final = 120
 """No sample is used that is older than two minutes, so one that comes more rarely is never used."""
 
 MAX_DATA_SOURCES: Final = 16
-"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in ten queries."""
+"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in nine queries."""
 
 
 class SamplingError(Exception):

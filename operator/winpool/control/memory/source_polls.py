@@ -1,6 +1,6 @@
 """Queries Prometheus: one set of queries brings the samples of all nodes that have the same label.
 
-One set at a time for each data source: it is ten queries, of which four run at once, and Prometheus runs 20
+One set at a time for each data source: it is nine queries, of which four run at once, and Prometheus runs 20
 at once for all its users.
 """
 
