@@ -54,7 +54,7 @@ LONGEST_SCRAPE_SECONDS: Final = 120
 """No sample is used that is older than two minutes, so one that comes more rarely is never used."""
 
 MAX_DATA_SOURCES: Final = 16
-"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in ten queries."""
+"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in nine queries."""
 
 
 class SamplingError(Exception):
@@ -102,6 +102,7 @@ def connections_of(
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
         missing=lambda: token.problem,
+        close=token.close,
         protected_namespaces=protected_namespaces,
     )
 

@@ -39,7 +39,6 @@ class Query(Enum):
     AVAILABLE = "windows_memory_available_bytes{}"
     PHYSICAL = "windows_memory_physical_total_bytes{}"
     POOL_NONPAGED = "windows_memory_pool_nonpaged_bytes{}"
-    POOL_PAGED = "windows_memory_pool_paged_bytes{}"
     PAGE_READS = _RATE.format("windows_memory_swap_page_reads_total")
     PAGES_WRITTEN = _RATE.format("windows_memory_swap_pages_written_total")
     PAGES_REPURPOSED = _RATE.format("windows_memory_transition_pages_repurposed_total")
@@ -78,7 +77,6 @@ def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]
         available=amount(Query.AVAILABLE),
         physical=amount(Query.PHYSICAL),
         pool_nonpaged=amount(Query.POOL_NONPAGED),
-        pool_paged=amount(Query.POOL_PAGED),
         page_reads=rate(Query.PAGE_READS),
         pages_written=rate(Query.PAGES_WRITTEN),
         pages_repurposed=rate(Query.PAGES_REPURPOSED),

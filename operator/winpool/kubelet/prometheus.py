@@ -29,7 +29,7 @@ MAX_BODY_BYTES: Final = 16 * 2**20
 longer."""
 
 MAX_QUERIES: Final = 4
-"""Queries at once, of the ten that belong together. Prometheus runs 20 at once by default, for all its
+"""Queries at once, of the nine that belong together. Prometheus runs 20 at once by default, for all its
 users."""
 
 _QUERY_PATH: Final = "api/v1/query"

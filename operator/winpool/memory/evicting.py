@@ -248,6 +248,6 @@ def _carried_out(
         why=choice.reason,
         node_uid=step.node.uid,
         share=choice.usage,
-        premise=Premise(step.node, axis.axis, intent.at),
+        premise=Premise(step.node, axis.axis, intent.at, of.limits.max_pressured_nodes),
     )
     return replace(step, stage=Stage.EVICTING, eviction=eviction, choice=choice)

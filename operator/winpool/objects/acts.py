@@ -39,12 +39,14 @@ class NodePatch:
 class Premise:
     """What an eviction for memory pressure was decided on: ``node`` as it was, and its pressure on ``axis``.
 
-    ``intended_at`` is the time of the intent on the node.
+    ``intended_at`` is the time of the intent on the node. ``max_pressured_nodes`` is that of the spec of
+    the pool.
     """
 
     node: Node
     axis: Axis
     intended_at: datetime
+    max_pressured_nodes: int | str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -51,9 +51,9 @@ class Nothing:
 class Scene:
     """A node that is short of memory, and a lane whose places are all taken for some seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterable[int]) -> None:
         loop = asyncio.get_running_loop()
-        self.stage = Stage([0])
+        self.stage = Stage(numbers)
         self.stage.machine(0).committed = lambda _: HOT
         self.node = self.stage.nodes[0]
         self.nodes: dict[str, Node] = {self.node.name: self.node}
@@ -83,7 +83,8 @@ class Scene:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time() - self.begun)
 
     def eviction(self, node: Node | None = None, *, intended_ago: float = 2.0) -> Eviction:
-        premise = Premise(node or self.node, Axis.COMMIT, self.now() - timedelta(seconds=intended_ago))
+        intended_at = self.now() - timedelta(seconds=intended_ago)
+        premise = Premise(node or self.node, Axis.COMMIT, intended_at, "20%")
         return Eviction(
             "shop", "hog", "uid-hog", self.node.name, "it uses most", self.node.uid, 4.0, premise=premise
         )
@@ -111,9 +112,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def a_scene() -> AsyncIterator[Scene]:
-    """Begin where an eviction is right."""
-    scene = Scene()
+async def a_scene(numbers: Iterable[int] = (0,)) -> AsyncIterator[Scene]:
+    """Begin where an eviction is right; the first node of the pool is short of memory."""
+    scene = Scene(numbers)
     pool = a_watching_pool(mode="Evict")
     async with running(scene.stage.collector.run()):
         scene.stage.collector.want(pool, scene.stage.nodes)
@@ -260,5 +261,28 @@ def test_an_intent_that_grows_too_old_while_its_eviction_waits_is_seen() -> None
     async def play() -> None:
         async with a_scene() as scene:
             assert not await sent_after(scene, nothing, intended_ago=VALID_SECONDS - WAIT_SECONDS / 2)
+
+    run_virtually(play())
+
+
+def test_a_surge_that_shows_while_an_eviction_waits_is_seen() -> None:
+    """The other nodes were calm when it was decided, and are polled and found short of memory since."""
+
+    async def play() -> None:
+        async with a_scene(range(4)) as scene:
+            for number in range(1, 4):
+                scene.stage.machine(number).committed = lambda _: HOT
+            last = scene.stage.polls_of(1)[-1]
+            await asyncio.sleep(last + 60 - WAIT_SECONDS / 2 - scene.stage.time)
+            assert not await sent_after(scene, nothing)
+
+    run_virtually(play())
+
+
+def test_calm_nodes_beside_do_not_keep_an_eviction_that_waits_from_being_sent() -> None:
+    async def play() -> None:
+        async with a_scene(range(4)) as scene:
+            await asyncio.sleep(60)  # all were looked at since
+            assert await sent_after(scene, nothing)
 
     run_virtually(play())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,6 +19,7 @@ from harness.memory_fleet import (
     CALM_GIB,
     KUBELET_SOURCE,
     PROMETHEUS_SOURCE,
+    Fleet,
     Stage,
     a_watched_node,
     a_watching_pool,
@@ -586,3 +588,61 @@ async def test_who_watches_nothing_does_nothing() -> None:
         assert stage.fleet.polls == {}
         assert stage.wakes == []
         ahead.cancel()
+
+
+@in_virtual_time
+async def test_a_node_that_goes_away_in_the_middle_of_its_poll_is_forgotten_after_it() -> None:
+    stage = Stage([1, 2])
+    stage.machine(1).seconds = 5.0
+    name = stage.nodes[1].name
+    stage.collector.want(POOL, stage.nodes)
+    async with watching(stage.collector):
+        await until(lambda: bool(stage.fleet.in_flight[name]))
+        stage.collector.want(POOL, stage.nodes[:1])
+        await asyncio.sleep(0.5)
+        assert stage.fleet.in_flight[name] == 1
+        before = stage.fleet.forgotten.count(name)
+        await until(lambda: not stage.fleet.in_flight[name])
+        await asyncio.sleep(0.5)
+    assert (before, stage.fleet.forgotten.count(name)) == (1, 2)
+    assert stage.nodes[0].name not in stage.fleet.forgotten
+
+
+@in_virtual_time
+async def test_a_pool_that_goes_away_before_its_query_begins_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The task of a query begins after others have had a turn."""
+    stage = Stage([1])
+    stage.collector.want(a_watching_pool(sources=[PROMETHEUS_SOURCE]), stage.nodes)
+    async with watching(stage.collector):
+        # The loops and then their first tasks begin in the next two turns of the event loop.
+        for _ in range(20):
+            if any(task.get_name() == "query main" for task in asyncio.all_tasks()):
+                break
+            await asyncio.sleep(0)
+        assert stage.fleet.queries == []
+        stage.collector.forget("pool")
+        await asyncio.sleep(1)
+    assert stage.fleet.queries == []
+    assert caplog.messages == []
+
+
+@in_virtual_time
+async def test_what_asks_for_the_token_is_closed_when_nothing_is_polled_any_more() -> None:
+    fleet, closed = Fleet(), list[bool]()
+
+    async def close() -> None:
+        closed.append(fleet.is_open)
+
+    collector = MemoryCollector(
+        replace(fleet.connections(), close=close),
+        wake=lambda _: None,
+        now=lambda: NOON,
+        monotonic=asyncio.get_running_loop().time,
+    )
+    async with watching(collector):
+        await asyncio.sleep(1)
+        assert fleet.is_open
+        assert closed == []
+    assert closed == [False]

@@ -32,7 +32,7 @@ def test_names_are_separated_by_commas() -> None:
 def test_what_connects_to_kubelets_knows_them() -> None:
     found = connections_of(
         make_sampling(Settings(), monotonic=Seconds()),
-        cast(ReaderToken, None),
+        cast(ReaderToken, SimpleNamespace(close=None)),
         api_server=frozenset(),
         protected_namespaces=frozenset({"vault"}),
     )

@@ -143,7 +143,6 @@ FIELDS = {
     "AVAILABLE": "available",
     "PHYSICAL": "physical",
     "POOL_NONPAGED": "pool_nonpaged",
-    "POOL_PAGED": "pool_paged",
     "PAGE_READS": "page_reads",
     "PAGES_WRITTEN": "pages_written",
     "PAGES_REPURPOSED": "pages_repurposed",

@@ -135,7 +135,7 @@ async def test_one_query_that_fails_makes_the_others_worthless(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:
     async def almost(head: str, writer: asyncio.StreamWriter) -> None:
-        if query_of(head) == Query.POOL_PAGED.of(MATCHERS):
+        if query_of(head) == Query.POOL_NONPAGED.of(MATCHERS):
             writer.write(response(b"", status="500 Internal Server Error"))
         else:
             await well(head, writer)

@@ -7,6 +7,8 @@ import ssl
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,15 @@ from hypothesis import strategies as st
 from harness.clock import Seconds
 from harness.listener import an_authority
 from winpool import start
-from winpool.sampling import SamplingError, addresses_of, make_sampling, read_data_sources, service_of
+from winpool.cluster.reader_token import ReaderToken
+from winpool.sampling import (
+    SamplingError,
+    addresses_of,
+    connections_of,
+    make_sampling,
+    read_data_sources,
+    service_of,
+)
 from winpool.settings import Settings
 from winpool.support.text import DataError
 
@@ -219,3 +229,16 @@ async def test_a_ca_that_cannot_be_used_ends_the_operator_with_one_line(
     assert [each.getMessage() for each in caplog.records] == [
         "--kubelet-ca-file: the CA file /no/ca.crt cannot be read: No such file or directory"
     ]
+
+
+async def test_what_polls_kubelets_ends_the_request_for_their_token() -> None:
+    closed = list[str]()
+
+    async def close() -> None:
+        closed.append("token")
+
+    token = cast(ReaderToken, SimpleNamespace(close=close))
+    await connections_of(
+        make_sampling(Settings(), monotonic=Seconds()), token, api_server=frozenset()
+    ).close()
+    assert closed == ["token"]

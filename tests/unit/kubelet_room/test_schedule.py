@@ -247,7 +247,7 @@ def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
     assert kept(72.0) == {"x-hot": True}
 
 
-# Nodes that somebody waits for
+# Nodes that are awaited
 
 
 def test_polls_that_are_awaited_come_at_once_fifty_a_second_and_then_as_usual() -> None:

@@ -80,7 +80,7 @@ def test_the_pod_is_evicted_once_the_intent_is_on_the_node() -> None:
         "It is the smallest such pod whose eviction frees the 2Gi that the node is short of.",
         node_uid=node.uid,
         share=4.0 * GIB,
-        premise=Premise(node, Axis.COMMIT, HOG.at),
+        premise=Premise(node, Axis.COMMIT, HOG.at, "100%"),
     )
     assert on_node(found) == ["uid-hog"]
 

@@ -9,30 +9,30 @@ from typing import Any
 import pytest
 
 from harness.builders import NOON
-from harness.evicting import a_hot_node, a_pod, a_view, an_intent, listed, steps
+from harness.evicting import READ_AT, a_hot_node, a_pod, a_view, an_intent, listed, steps
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.memory.evicting import VALID_SECONDS
 from winpool.memory.recheck import objection
 from winpool.objects.acts import Eviction
 from winpool.objects.node import Node
-from winpool.objects.pressure import Axis, Hold, NodeView
+from winpool.objects.pressure import Axis, Hold, Level, NodeView
 
 HOG = an_intent("hog", ago=3)
 NODE = a_hot_node("w1", HOG)
 CHANGED = "the node has changed"
+SYSTEMIC = "too much of the pool may be under pressure"
 NOT_SHOWN = "no fresh sample shows that the node needs it"
 
 
-def decided(node: Node = NODE) -> Eviction:
-    eviction = steps(node, pods=listed(a_pod("hog")))["w1"].eviction
+def decided(node: Node = NODE, **limits: Any) -> Eviction:
+    eviction = steps(node, pods=listed(a_pod("hog")), **limits)["w1"].eviction
     assert eviction is not None
     return eviction
 
 
 def objected(node: Node | None = NODE, view: NodeView | None = None, *, later: float = 1.0) -> str:
-    return objection(
-        decided(), node=node, view=a_view() if view is None else view, now=NOON + timedelta(seconds=later)
-    )
+    pool = {NODE.uid: (NODE, a_view() if view is None else view)}
+    return objection(decided(), node=node, pool=pool, now=NOON + timedelta(seconds=later))
 
 
 def test_what_was_decided_is_sent_while_all_is_as_it_was() -> None:
@@ -88,7 +88,28 @@ def test_the_pressure_of_another_axis_permits_nothing() -> None:
 
 
 def test_a_node_whose_memory_is_not_watched_any_more_is_left_alone() -> None:
-    assert objection(decided(), node=NODE, view=None, now=NOON) == NOT_SHOWN
+    assert objection(decided(), node=NODE, pool={}, now=NOON) == NOT_SHOWN
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([(Level.NORMAL, READ_AT - 1.0), (Level.WARNING, READ_AT - 1.0)], ""),
+        ([(Level.NORMAL, READ_AT - 1.0), (Level.SOFT, READ_AT - 1.0)], SYSTEMIC),
+        ([(Level.NORMAL, READ_AT - 1.0), (None, READ_AT - 1.0)], SYSTEMIC),
+        ([(Level.NORMAL, READ_AT - 1.0), (Level.NORMAL, READ_AT - 300.0)], SYSTEMIC),
+    ],
+    ids=["calm", "under pressure", "unknown", "not seen since"],
+)
+def test_other_nodes_that_came_under_pressure_since_permit_nothing(
+    others: list[tuple[Level | None, float]], said: str
+) -> None:
+    pool = {NODE.uid: (NODE, a_view())}
+    for number, (level, sampled_at) in enumerate(others, start=2):
+        node = a_hot_node(f"w{number}")
+        view = a_view(commit=Hold.NO_PRESSURE, level=level, held=Level.NORMAL, sampled_at=sampled_at)
+        pool[node.uid] = (node, replace(view, axes={Axis.COMMIT: view.axes[Axis.COMMIT]}))
+    assert objection(decided(maxPressuredNodes=1), node=NODE, pool=pool, now=NOON) == said
 
 
 def test_an_intent_that_grew_too_old_while_it_waited_permits_nothing() -> None:
@@ -99,7 +120,7 @@ def test_an_intent_that_grew_too_old_while_it_waited_permits_nothing() -> None:
 
 def test_an_eviction_for_another_reason_is_not_about_memory() -> None:
     drain = Eviction("shop", "hog", "uid-hog", "w1", "a drain")
-    assert objection(drain, node=None, view=None, now=NOON) == ""
+    assert objection(drain, node=None, pool={}, now=NOON) == ""
 
 
 def test_what_an_eviction_was_decided_on_goes_with_it() -> None:

@@ -62,14 +62,19 @@ def eviction_parts(
     )
 
     def still(eviction: Eviction) -> str:
-        view = _view_of(memory, eviction.node_uid, now=time())
-        return objection(eviction, node=known.get(eviction.node), view=view, now=clock.now())
+        pool = _pool_of(memory, eviction.node_uid, now=time())
+        return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
 
     lane = EvictionLane(writer=Writer(transport), monotonic=time, notes=answers, objection=still)
     return EvictionParts(lane, looks)
 
 
-def _view_of(memory: MemoryCollector | None, node_uid: str, *, now: float) -> NodeView | None:
-    """Return what is known of the memory of a node ``now``; None where it is not watched."""
-    watched = None if memory is None else memory.watched.with_uid(node_uid)
-    return None if watched is None else watched.view_at(now)
+def _pool_of(
+    memory: MemoryCollector | None, node_uid: str, *, now: float
+) -> dict[str, tuple[Node, NodeView]]:
+    """Return what is known ``now`` of the nodes of the pool of a node; nothing where it is not watched."""
+    return (
+        {}
+        if memory is None
+        else {each.node.uid: (each.node, each.view_at(now)) for each in memory.watched.beside(node_uid)}
+    )

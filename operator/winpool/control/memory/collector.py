@@ -76,6 +76,7 @@ class MemoryCollector:
         self._now = now
         self._monotonic = monotonic
         self._missing = connections.missing
+        self._close = connections.close
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
@@ -132,12 +133,15 @@ class MemoryCollector:
         return figures_of(self.watched, now=self._monotonic())
 
     async def run(self) -> None:
-        """Watch until cancelled; then no connection is left."""
+        """Watch until cancelled; then no connection is left, and no request for a token."""
         shrink_tls_buffers()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._kubelets.run(), name="polls of kubelets")
-            group.create_task(self._sources.run(), name="queries of Prometheus")
-            group.create_task(self._follow_time(), name="age of samples")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._kubelets.run(), name="polls of kubelets")
+                group.create_task(self._sources.run(), name="queries of Prometheus")
+                group.create_task(self._follow_time(), name="age of samples")
+        finally:
+            await self._close()
 
     async def _follow_time(self) -> None:
         """Have it known when samples grow old, and wake the pools that have waited."""

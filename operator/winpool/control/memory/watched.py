@@ -130,6 +130,11 @@ class WatchedNodes:
         """Return the watched node with that UID."""
         return self._by_uid.get(uid)
 
+    def beside(self, uid: str) -> Iterable[WatchedNode]:
+        """Return the watched node with that UID and all others of its pool; none where it is not watched."""
+        watched = self._by_uid.get(uid)
+        return () if watched is None else self._of_pool[watched.wanted.pool].values()
+
     def has(self, watched: WatchedNode) -> bool:
         """Whether it is watched still, and no other machine of its name instead."""
         return self._by_uid.get(watched.node.uid) is watched
