@@ -1,6 +1,6 @@
 """What the status says of the sources of a pool's nodes: how many can tell what, renewed rarely.
 
-Kubelets are asked for their configuration for minutes after a start. So what is told is kept for a while:
+Kubelets are asked for their configuration for minutes after a start. So what is reported is kept for a while:
 passes that happen for other reasons must not write another status each time. No pass is woken for it.
 """
 
@@ -42,14 +42,14 @@ def reports_paging(watched: WatchedNode) -> bool | None:
 
 
 class ToldCapabilities:
-    """What was told of each pool, and when."""
+    """What was reported of each pool, and when."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._told: dict[str, _Told] = {}
 
     def of(self, pool: str, nodes: Collection[WatchedNode]) -> Capabilities | None:
-        """Return what is to be told of the ``nodes`` of ``pool``; None where that is not known yet.
+        """Return what to report of the ``nodes`` of ``pool``; None where that is not known yet.
 
         It is renewed after RENEW_SECONDS, when other nodes are watched, and once when all kubelets were
         asked.
@@ -66,7 +66,7 @@ class ToldCapabilities:
         return told.capabilities
 
     def forget(self, pool: str) -> None:
-        """Forget what was told of ``pool``."""
+        """Forget what was reported of ``pool``."""
         self._told.pop(pool, None)
 
 
