@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.api.syntax import DNS_SUBDOMAIN_PATTERN
 from winpool.memory.candidates import Exclusion
 from winpool.memory.steps import Stage
 from winpool.rooms import Finding
@@ -13,7 +16,13 @@ from winpool.rooms import Finding
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from winpool.memory.intents import Intent
     from winpool.memory.steps import Step
+
+_PODS_NAMED: Final = 3
+"""Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
+
+_POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
 
 _BY_A_BUDGET: Final = (
     "These nodes are short of memory, and no pod of them may be evicted now. PodDisruptionBudgets permit no "
@@ -68,17 +77,38 @@ def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
-    if stuck := [each.node.name for each in steps if each.stage is Stage.STUCK]:
+    stuck = {each.node.name: each.intent for each in steps if each.stage is Stage.STUCK}
+    if stuck:
         yield Finding(
             IssueReason.EVICTION_STUCK,
-            stuck,
+            list(stuck),
             "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
             "period, of which ten minutes count at most. The operator evicts no other pod there until it is "
-            f"gone. {MEMORY_ANNOTATION} names it.",
+            f"gone. {_named(stuck)}",
             "Find out why the pod does not end: a long grace period, a finalizer, a volume, or the container "
             "runtime.",
             cause="stuck",
         )
+
+
+def _named(intents: Mapping[str, Intent | None]) -> str:
+    """Return a sentence that names the pods of the first nodes; ``intents`` are by the names of the nodes.
+
+    It changes only with the nodes and their intents.
+    """
+    first = (intents[node] for node in nsmallest(_PODS_NAMED, intents))
+    pods = ", ".join(_pod(each) for each in first if each is not None)
+    if len(intents) > _PODS_NAMED:
+        return f"The first of these pods are {pods}. {MEMORY_ANNOTATION} on the others names theirs."
+    return f"Pods: {pods}."
+
+
+def _pod(intent: Intent) -> str:
+    """Return namespace and name, or the UID where the annotation has no name that a pod can have.
+
+    Others can write the annotation, so not every text in it becomes a message.
+    """
+    return intent.pod if _POD.fullmatch(intent.pod) else f"UID {intent.uid}"
 
 
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:

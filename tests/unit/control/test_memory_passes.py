@@ -88,6 +88,28 @@ async def test_while_all_is_well_no_sample_leads_to_a_pass() -> None:
 
 
 @in_virtual_time
+async def test_what_sources_can_tell_writes_nothing_in_an_hour_of_passes_for_other_reasons() -> None:
+    async with a_world() as world:
+
+        async def pass_for_another_reason(reason: int) -> None:
+            begun, node = world.cluster.time, world.cluster.nodes["w000"]
+            world.cluster.put_node(replace(node, labels={**node.labels, "reason": str(reason)}))
+            await asyncio.sleep(60)
+            assert world.passes_since(begun) > 0
+
+        await asyncio.sleep(900)
+        begun = world.cluster.time
+        await pass_for_another_reason(0)
+        assert world.cluster.bodies["pool"]["status"]["memoryCapabilities"] == (
+            "Of 5 nodes, these report the commit limit: 5, the commit of pods: 0 (unknown: 5), paging: 0. "
+            "Kubelets that evict pods themselves: 5."
+        )
+        for reason in range(1, 61):
+            await pass_for_another_reason(reason)
+        assert [write.kind for write in world.cluster.writes if write.at >= begun] == []
+
+
+@in_virtual_time
 async def test_the_pass_that_a_level_wakes_knows_it_at_once() -> None:
     async with a_world() as world:
         await asyncio.sleep(600)

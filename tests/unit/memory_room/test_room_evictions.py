@@ -28,8 +28,10 @@ from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.control.act.aftermath import Aftermath
 from winpool.control.report.announcer import Announcer
 from winpool.decide import ROOMS, Decision
+from winpool.memory.eviction_findings import eviction_findings
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intents
+from winpool.memory.steps import Stage, Step
 from winpool.objects.node import Taint
 from winpool.objects.pressure import Hold, KnownMemory, Level, NodeView
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
@@ -290,6 +292,45 @@ def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
     assert IssueReason.EVICTION_STUCK in issues(house.decide())
     listing(house, hog=answered(Answer.GONE, ago=61))
     assert IssueReason.EVICTION_STUCK not in issues(house.decide())
+
+
+def stuck_message(*nodes: tuple[str, str]) -> str:
+    """Return what is said of these nodes and the pods in their annotations that do not end."""
+    intents = {node: replace(an_intent(pod, ago=200), namespace="shop", name=pod) for node, pod in nodes}
+    steps = [Step(a_node(node), Stage.STUCK, None, intent=intent) for node, intent in intents.items()]
+    [finding] = eviction_findings(steps, problems={})
+    return finding.message
+
+
+def test_a_stuck_eviction_names_the_pod() -> None:
+    house = a_house()
+    press(house, a_ready_view(commit=Hold.SETTLING))
+    stuck = written(Intents((an_intent("hog", ago=200),))) or ""
+    house.write("w1", annotations={MEMORY_ANNOTATION: stuck})
+    listing(house, a_pod("hog", is_terminating=True))
+    messages = set()
+    for seconds in (0, 61, 122):
+        found = house.run(now=NOON + timedelta(seconds=seconds)).status.issues
+        messages |= {each.message for each in found if each.reason == IssueReason.EVICTION_STUCK}
+    [message] = messages
+    assert message.endswith(" Pods: shop/hog.")
+
+
+def test_of_many_stuck_evictions_the_pods_of_the_first_three_nodes_are_named_in_one_order() -> None:
+    nodes = [("w4", "d"), ("w2", "b"), ("w1", "a"), ("w3", "c")]
+    message = stuck_message(*nodes)
+    assert "The first of these pods are shop/a, shop/b, shop/c. " in message
+    assert stuck_message(*reversed(nodes)) == message
+    assert stuck_message(*nodes[:3]).endswith(" Pods: shop/a, shop/b, shop/d.")
+    longest = [(node, "x" * 253) for node, _ in nodes]
+    assert len(stuck_message(*longest)) < 1300
+
+
+@pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb"])
+def test_a_name_that_no_pod_can_have_is_not_repeated(name: str) -> None:
+    intent = replace(an_intent("hog", ago=200), name=name, namespace="shop" if name else "")
+    [finding] = eviction_findings([Step(a_node("w1"), Stage.STUCK, None, intent=intent)], problems={})
+    assert finding.message.endswith(" Pods: UID uid-hog.")
 
 
 def test_lists_that_fail_and_a_missing_permission_are_told_while_they_are_tried_again() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
+from winpool.control.memory.capabilities import ToldCapabilities
 from winpool.control.memory.figures import figures_of
 from winpool.control.memory.kubelet_polls import KubeletPolls
 from winpool.control.memory.source_polls import SourcePolls
@@ -77,6 +78,7 @@ class MemoryCollector:
         self._monotonic = monotonic
         self._missing = connections.missing
         self._close = connections.close
+        self._capabilities = ToldCapabilities(monotonic=monotonic)
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
@@ -109,11 +111,15 @@ class MemoryCollector:
         """Watch no node for the pool of that name, which is gone."""
         self.watched.forget(pool_name)
         self._wakes.forget(pool_name)
+        self._capabilities.forget(pool_name)
 
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
         return replace(
-            self.watched.known(pool.name), data_sources=self._data_sources, forbidden=self._missing()
+            self.watched.known(pool.name),
+            data_sources=self._data_sources,
+            forbidden=self._missing(),
+            capabilities=self._capabilities.of(pool.name, self.watched.of_pool(pool.name)),
         )
 
     def snapshot(self) -> MemorySnapshot:

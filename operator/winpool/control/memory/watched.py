@@ -16,7 +16,7 @@ from winpool.kubelet.waiting import Waiting
 from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from winpool.control.memory.wanted import Series, Wanted
     from winpool.objects.node import Node
@@ -134,6 +134,10 @@ class WatchedNodes:
         """Return the watched node with that UID and all others of its pool; none where it is not watched."""
         watched = self._by_uid.get(uid)
         return () if watched is None else self._of_pool[watched.wanted.pool].values()
+
+    def of_pool(self, pool_name: str) -> Collection[WatchedNode]:
+        """Return the watched nodes of the pool of that name."""
+        return self._of_pool.get(pool_name, {}).values()
 
     def has(self, watched: WatchedNode) -> bool:
         """Whether it is watched still, and no other machine of its name instead."""

@@ -44,7 +44,7 @@ class WatchedNode:
 
     ``heat`` is how near it is to the end of its memory. ``probe`` is what its kubelet has said of its own
     evictions. ``has_commit_limit`` and ``has_pods_commit`` say whether the last answer of the kubelet that
-    could have them did.
+    could have them did, None where there was no such answer.
     """
 
     node: Node
@@ -57,8 +57,8 @@ class WatchedNode:
     told: NodeView = field(init=False)
     problem: str = ""
     probe: Probe | None = None
-    has_commit_limit: bool = False
-    has_pods_commit: bool = False
+    has_commit_limit: bool | None = None
+    has_pods_commit: bool | None = None
     _view_until: float = field(init=False)
     _looked_at: float = field(init=False)
     _silences: dict[str, Silence] = field(default_factory=dict)
