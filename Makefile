@@ -195,13 +195,14 @@ SIZES ?= 1000 5000
 IDLE_SECONDS ?= 60
 LABELS ?= 20000
 WRITES ?= 10
+POLL_SECONDS ?= 60
 BENCH_DIR ?=
 bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--directory $(abspath $(BENCH_DIR)))
 
 # Of bench-takeover: how often each fault.
 RUNS ?= 3
 
-.PHONY: bench-contract bench-fence bench-join bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-join bench-memory bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -214,6 +215,10 @@ bench-storm: $(INSTALLED) ## All N nodes change at once: events, status writes a
 bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they are open to pods
 	@$(BIN)/python -m testbed build
 	@$(bench) join --nodes $(N) --pods $(PODS)
+
+bench-memory: $(INSTALLED) ## The memory of N nodes is watched, 5 % of them hot: polls, CPU, size, ages; then some nodes hang
+	@$(BIN)/python -m testbed build
+	@$(bench) memory --nodes $(N) --steady-seconds $(STEADY_SECONDS) --poll-seconds $(POLL_SECONDS)
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build

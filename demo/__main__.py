@@ -12,6 +12,7 @@ from demo.playground import attached, furnish
 from demo.story import tell
 from testbed.cluster import Testbed
 from testbed.errors import TestbedError
+from testbed.options import Options
 
 WINDOWS, LINUX = 12, 2
 
@@ -29,13 +30,14 @@ def _report(text: str) -> None:
     print(text, flush=True)
 
 
-def _start(directory: Path, *, die_with_parent: bool) -> Testbed:
+def _start(directory: Path, *, die_with_parent: bool, options: Options | None = None) -> Testbed:
     return Testbed.up(
         directory=directory,
-        apply=[ROOT / "deploy" / "overlays" / "outside-the-cluster"],
+        apply=[ROOT / "demo" / "installation"],
         windows=WINDOWS,
         linux=LINUX,
         die_with_parent=die_with_parent,
+        options=options,
         report=_report,
     )
 
@@ -55,7 +57,9 @@ def up(directory: Path) -> None:
         _report(f"a cluster already runs in {directory}; run make down to stop it")
         furnish(running, report=_report)
         return
-    testbed = _start(directory, die_with_parent=False)
+    # So that the memory of all nodes can be watched.
+    options = Options(kubelet_endpoints=True)
+    testbed = _start(directory, die_with_parent=False, options=options)
     try:
         furnish(testbed, report=_report)
     except BaseException:

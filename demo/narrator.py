@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -48,7 +47,7 @@ class Narrator:
 
         Raises StepFailedError where it fails, or does not fail, against expectation.
         """
-        self._console.print(f"$ {command}", style="cyan", markup=False)
+        self._print_command(command)
         done = self._execute(command)
         output = done.stdout.rstrip("\n")
         if output:
@@ -61,14 +60,21 @@ class Narrator:
         """Run a command that only the story needs, and return what it printed."""
         return self._execute(command).stdout
 
-    def wait(self, command: str, *, until: Callable[[str], bool]) -> str:
-        """Run a command until its output is as wanted, then print it once, with the last output."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not until(self._execute(command).stdout):
+    def wait(
+        self, command: str, *, until: Callable[[str], bool], patience_seconds: float = PATIENCE_SECONDS
+    ) -> str:
+        """Run a command until its output is as wanted, and print both once; return the output."""
+        deadline = time.monotonic() + patience_seconds
+        while not until(output := self._execute(command).stdout.rstrip("\n")):
             if time.monotonic() > deadline:
-                self._fail(command, "did not show what was expected")
+                self._fail(command, f"did not show what was expected; the last it showed:\n{output}")
             time.sleep(0.1)
-        return self.run(command)
+        self._print_command(command)
+        self._console.print(output, markup=False)
+        return output
+
+    def _print_command(self, command: str) -> None:
+        self._console.print(f"$ {command}", style="cyan", markup=False)
 
     def _execute(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -83,18 +89,3 @@ class Narrator:
 
     def _fail(self, command: str, what: str) -> NoReturn:
         raise StepFailedError(f"the command {command!r} {what}")
-
-
-def operator_command(testbed: Testbed, *more: str) -> list[str]:
-    """Return the command line of the operator, under its own ServiceAccount; ``more`` are further flags."""
-    return [
-        sys.executable, "-m", "winpool", "run",
-        "--kubeconfig", str(testbed.kubeconfig("winpool")), "--host", "127.0.0.1", *more,
-    ]  # fmt: skip
-
-
-def shell_words(command: list[str]) -> str:
-    """Write a command as a person types it: ``python`` for the interpreter, paths from here."""
-    words = ["python" if word == sys.executable else word for word in command]
-    here = f"{Path.cwd()}{os.sep}"
-    return shlex.join(word.removeprefix(here) for word in words)

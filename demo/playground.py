@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import socket
 import sys
 from pathlib import Path
 
-from demo.narrator import operator_command
+from demo import operating
+from demo.machines import add_batch_nodes
 from testbed.cluster import Testbed
-from testbed.component import Component
 from testbed.control import ComponentState
-from testbed.errors import TestbedError, tail
 from testbed.paths import Layout
 from testbed.process import find
 from testbed.progress import Report
 from testbed.state import State
-from testbed.waiting import wait_until
 from winpool.settings import Settings
 
-OPERATOR = "operator"
-HOST = "127.0.0.1"
-START_SECONDS = 60.0
-"""For the operator to listen, which takes two seconds on a machine that does nothing else."""
+_LEAK = (
+    "kubectl apply -f deploy/samples/memory-evict.yaml -f demo/batch.yaml && "
+    "kubectl patch deployment worker --patch-file demo/leak.yaml"
+)
 
 
 def attached(directory: Path) -> Testbed | None:
@@ -36,16 +33,19 @@ def attached(directory: Path) -> Testbed | None:
 
 
 def furnish(testbed: Testbed, *, report: Report) -> None:
-    """Label the nodes for the sample, have the operator run, and say how to use both."""
-    testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22", "--overwrite")
-    port = _start_operator(testbed)
-    report("the operator runs with its own ServiceAccount and default settings (see docs/operator.md)")
-    report(f"metrics: http://{HOST}:{port}/metrics")
+    """Label the nodes for the samples, have the operator run, and say how to use both."""
+    windows = ("-l", "kubernetes.io/os=windows,agentpool!=batch")
+    testbed.kubectl("label", "nodes", *windows, "agentpool=win22", "--overwrite")
+    add_batch_nodes(testbed)
+    url = _start_operator(testbed)
+    report("the operator runs with its own ServiceAccount (its settings: docs/operator.md)")
+    report(f"metrics: {url}/metrics")
     report("\nrun this in your shell:\n")
     for line in exports(testbed):
         report(line)
     report(
         "\nthen try: kubectl apply -f deploy/samples/win-2022.yaml && kubectl winpool status -w\n"
+        f"or watch a leak: {_LEAK} && kubectl winpool memory --url {url} -w\n"
         "stop everything with: make down"
     )
 
@@ -61,33 +61,17 @@ def exports(testbed: Testbed) -> list[str]:
     ]
 
 
-def _start_operator(testbed: Testbed) -> int:
-    """Have the operator run; return the port of its metrics."""
-    known = next((each for each in testbed.components() if each.name == OPERATOR), None)
+def _start_operator(testbed: Testbed) -> str:
+    """Have the operator run; return the URL that it serves."""
+    known = next((each for each in testbed.components() if each.name == operating.NAME), None)
     begin = 0
     if known is None:
-        testbed.run(OPERATOR, operator_command(testbed, "--port", str(_port())))
+        command = operating.command(testbed, "--port", str(_port()), *operating.QUICK_POLLS)
+        testbed.run(operating.NAME, command)
     elif known.state is ComponentState.EXITED:
         begin = known.log.stat().st_size if known.log.exists() else 0
-        testbed.component(OPERATOR).start()
-    operator = testbed.component(OPERATOR)
-    wait_until(
-        lambda: _bound(operator, begin) is not None,
-        what="the operator to serve its metrics",
-        timeout_seconds=START_SECONDS,
-        explain=lambda: f"; the end of its log:\n{tail(operator.status.log)}",
-    )
-    return _bound(operator, begin) or 0
-
-
-def _bound(operator: Component, begin: int) -> int | None:
-    """Return the port that the operator says it serves on, in its log from byte ``begin`` on."""
-    status = operator.status
-    if status.state is ComponentState.EXITED:
-        raise TestbedError(f"the operator ended ({status.exit}); the end of its log:\n{tail(status.log)}")
-    text = status.log.read_bytes()[begin:].decode(errors="replace") if status.log.exists() else ""
-    found = re.findall(r"serving on port (\d+)", text)
-    return int(found[-1]) if found else None
+        testbed.component(operating.NAME).start()
+    return operating.served(testbed.component(operating.NAME), begin=begin)
 
 
 def _port() -> int:
@@ -96,7 +80,7 @@ def _port() -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, default))
+            probe.bind((operating.HOST, default))
         except OSError:
             return 0
     return default

@@ -8,12 +8,14 @@
       caFile: /etc/prometheus-ca/ca.crt
       tokenFile: /var/run/secrets/prometheus/token
       scrapeIntervalSeconds: 30
+      matchers: {job: windows-exporter, namespace: monitoring}
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +29,7 @@ from winpool.control.memory.connections import Connections
 from winpool.kubelet.addresses import AddressRules, ranges_of
 from winpool.kubelet.client import KubeletClient
 from winpool.kubelet.limits import Intervals
+from winpool.kubelet.matchers import DEFAULT_MATCHERS, faults_of
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.settings import DataSource, SamplingSettings
 from winpool.kubelet.token_file import TokenFile
@@ -35,7 +38,7 @@ from winpool.support.text import DataError, read
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from winpool.cluster.reader_token import ReaderToken
     from winpool.kubelet.addresses import Address
@@ -51,7 +54,7 @@ LONGEST_SCRAPE_SECONDS: Final = 120
 """No sample is used that is older than two minutes, so one that comes more rarely is never used."""
 
 MAX_DATA_SOURCES: Final = 16
-"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in ten queries."""
+"""A cluster has one Prometheus, or one for each team. Each is asked by itself, in nine queries."""
 
 
 class SamplingError(Exception):
@@ -64,6 +67,7 @@ class _Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     ca_file: str = ""
     token_file: str = ""
     scrape_interval_seconds: int = DEFAULT_SCRAPE_SECONDS
+    matchers: dict[str, str] = msgspec.field(default_factory=lambda: dict(DEFAULT_MATCHERS))
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -83,30 +87,50 @@ def make_sampling(settings: Settings, *, monotonic: Callable[[], float]) -> Samp
 
 
 def connections_of(
-    sampling: SamplingSettings, token: ReaderToken, *, api_server: frozenset[tuple[Address, int]]
+    sampling: SamplingSettings,
+    token: ReaderToken,
+    *,
+    api_server: frozenset[tuple[Address, int]],
+    protected_namespaces: frozenset[str] = frozenset(),
 ) -> Connections:
     """Return what samples come through; kubelets are shown ``token``, and never at ``api_server``."""
     return Connections(
-        kubelets=lambda: KubeletClient(token=token, context=sampling.kubelet_context),
+        kubelets=lambda: KubeletClient(
+            token=token, context=sampling.kubelet_context, on_refused=token.refused
+        ),
         rules=AddressRules(api_server=api_server, allowed=sampling.allowed_ranges),
         data_sources=sampling.data_sources,
         intervals=sampling.intervals,
         missing=lambda: token.problem,
+        close=token.close,
+        protected_namespaces=protected_namespaces,
     )
 
 
-async def addresses_of(server: str) -> frozenset[tuple[Address, int]]:
-    """Return the addresses and ports of the API server at this URL, none where its name cannot be resolved.
+async def addresses_of(*servers: str) -> frozenset[tuple[Address, int]]:
+    """Return the addresses and ports of the API server at these URLs, none for a name that is not resolved.
 
     A name can be one that only a proxy resolves. The token for kubelets is no secret to the API server, so
     an address that is missing here costs a poll that fails, and nothing else.
     """
-    url = URL(server)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
-    except OSError:
-        return frozenset()
-    return frozenset((ip_address(str(each[4][0])), int(each[4][1])) for each in found)
+    found: set[tuple[Address, int]] = set()
+    for url in map(URL, servers):
+        with suppress(OSError):
+            told = await asyncio.get_running_loop().getaddrinfo(url.host, url.port)
+            found |= {(ip_address(str(each[4][0])), int(each[4][1])) for each in told}
+    return frozenset(found)
+
+
+def service_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the URL of the Service ``kubernetes``, which every Pod has in its environment; none elsewhere.
+
+    It is another address of the API server where the operator in a Pod uses a kubeconfig.
+    """
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not (host and port.isdecimal()):
+        return ()
+    return (str(URL.build(scheme="https", host=host, port=int(port))),)
 
 
 def _kubelet_context(settings: Settings, *, monotonic: Callable[[], float]) -> Callable[[], ssl.SSLContext]:
@@ -181,6 +205,7 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
     token = TokenFile(Path(told.token_file), monotonic=monotonic) if told.token_file else None
     if not 1 <= told.scrape_interval_seconds <= LONGEST_SCRAPE_SECONDS:
         problems.append(f"scrapeIntervalSeconds: it must be from 1 to {LONGEST_SCRAPE_SECONDS}")
+    problems.extend(f"matchers: {fault}" for fault in faults_of(told.matchers))
     if problem := _unreadable(told.token_file):
         problems.append(f"tokenFile: the file {told.token_file} cannot be read: {problem}")
     try:
@@ -195,7 +220,7 @@ def _client(told: _Source, *, monotonic: Callable[[], float]) -> PrometheusClien
         problems.append(f"caFile: {error}")
     if problems:
         raise DataError(tuple(problems))
-    return PrometheusClient(url, token=token, context=trust.context)
+    return PrometheusClient(url, matchers=told.matchers, token=token, context=trust.context)
 
 
 def _unreadable(token_file: str) -> str | None:

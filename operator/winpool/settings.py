@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from winpool.kubelet.addresses import ranges_of
+from winpool.memory.candidates import namespaces_of
 
 LogFormat = Literal["text", "json"]
 MetricsAuth = Literal["none", "token"]
@@ -178,6 +179,14 @@ class Settings(BaseSettings):
             "two samples of the last 45 seconds.",
         ),
     ] = 10
+    protected_namespaces: Annotated[
+        str | None,
+        Field(
+            description="Namespaces whose pods are never evicted for memory pressure, separated by commas, "
+            "such as vault,payments. No pool can permit it. Those of the system and winpool-system are "
+            "protected without it. Default: none."
+        ),
+    ] = None
     data_sources_file: Annotated[
         Path | None,
         Field(
@@ -227,3 +236,13 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise PydanticCustomError("ranges", "{said}", {"said": str(error)}) from None
         return ranges
+
+    @field_validator("protected_namespaces")
+    @classmethod
+    def _has_namespaces(cls, names: str | None) -> str | None:
+        """Refuse what is no namespace: a slip would protect nothing."""
+        try:
+            namespaces_of(names or "")
+        except ValueError as error:
+            raise PydanticCustomError("namespaces", "{said}", {"said": str(error)}) from None
+        return names

@@ -6,6 +6,7 @@ Whatever is missing ends the process, with one line in the log that says what.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import time
 from functools import partial
@@ -18,7 +19,8 @@ from winpool.cluster.first_refusals import FirstRefusals
 from winpool.decide import ROOMS
 from winpool.lease.clock import make_identity
 from winpool.lease.seat import seated
-from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling
+from winpool.memory.candidates import namespaces_of
+from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling, service_of
 from winpool.serve.tls import TlsFilesError
 from winpool.serving import make_tls
 from winpool.support.matrix import built_in
@@ -69,6 +71,7 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
     except CredentialsError as error:
         log.error("%s", error.message)  # noqa: TRY400 - a person reads this, who is not helped by a traceback
         return 1
+    api_server = await addresses_of(connection.server, *service_of(os.environ))
     refusals = FirstRefusals(monotonic=time.monotonic)
     identity = make_identity(socket.gethostname())
     seating = seated(connection, identity=identity, elects=settings.leader_elect, refusals=refusals)
@@ -80,7 +83,12 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
             seat=seat,
             tls=tls,
             cluster_rows=rows,
-            connect=partial(connections_of, sampling, api_server=await addresses_of(connection.server)),
+            connect=partial(
+                connections_of,
+                sampling,
+                api_server=api_server,
+                protected_namespaces=namespaces_of(settings.protected_namespaces or ""),
+            ),
             rooms=rooms,
         )
         return await app.run()

@@ -17,6 +17,7 @@ from bench.errors import BenchError
 from bench.fence import run_fence
 from bench.groundcost import run_ground_cost
 from bench.join import run_join
+from bench.memory import MemoryOptions, run_memory
 from bench.report import Report
 from bench.storm import run_storm
 from bench.takeover import run_takeover
@@ -59,6 +60,11 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
         )
+    if given.bench == "memory":
+        memory = MemoryOptions(
+            nodes=given.nodes, steady_seconds=given.steady_seconds, poll_seconds=given.poll_seconds
+        )
+        return lambda directory, report: run_memory(memory, directory=directory, report=report)
     if given.bench == "fence":
         return lambda directory, report: run_fence(
             labels=given.labels, rounds=given.rounds, writes=given.writes, directory=directory, report=report
@@ -99,6 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     fence.add_argument("--labels", type=_positive, default=20_000)
     fence.add_argument("--rounds", type=_positive, default=5)
     fence.add_argument("--writes", type=_positive, default=10)
+    memory = benches.add_parser("memory", help="what it costs to watch the memory of nodes")
+    memory.add_argument("--nodes", type=_positive, default=1000)
+    memory.add_argument("--steady-seconds", type=_positive, default=600)
+    memory.add_argument("--poll-seconds", type=_positive, default=60, help="between two polls of a kubelet")
     takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
     takeover.add_argument("--runs", type=_positive, default=3)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,7 @@ def prepared(
     report: Report,
     options: Options | None = None,
     settings: Mapping[str, str] | None = None,
+    installation: Sequence[Path] = INSTALLATION,
 ) -> Iterator[Ground]:
     """Bring up a cluster with so many Windows nodes and winpool installed; end it, whatever happens.
 
@@ -65,11 +66,12 @@ def prepared(
         report: what is told how far it is.
         options: what else is chosen about the testbed.
         settings: environment variables of the operator.
+        installation: what of winpool is applied.
 
     """
     with (
         Testbed.up(
-            directory=directory, apply=INSTALLATION, windows=nodes, options=options, report=report.say
+            directory=directory, apply=installation, windows=nodes, options=options, report=report.say
         ) as testbed,
         Api(testbed) as api,
     ):

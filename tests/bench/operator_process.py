@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import http.client
 import re
 import signal
 import sys
@@ -9,8 +11,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Final
 
+import msgspec
 import psutil
 
 from bench.errors import BenchError
@@ -19,6 +23,7 @@ from testbed.cluster import Testbed
 from testbed.component import Component
 from testbed.errors import tail
 from testbed.tokens import subject
+from winpool.objects.memory_report import MemoryReport
 
 USER: Final = subject()
 """Who the operator is in the audit log."""
@@ -92,12 +97,25 @@ class OperatorProcess:
 
     def scrape(self) -> Scrape:
         """Return what its /metrics say now."""
+        return Scrape.parse(self._get("/metrics").decode())
+
+    def memory(self) -> MemoryReport:
+        """Return what its /memory says now of all nodes whose memory it watches."""
+        return msgspec.json.decode(self._get("/memory", encoding="gzip"), type=MemoryReport)
+
+    def _get(self, path: str, *, encoding: str = "identity") -> bytes:
         self.require_alive()
+        connection = http.client.HTTPConnection(self._address, timeout=SCRAPE_SECONDS)
         try:
-            with urllib.request.urlopen(f"http://{self._address}/metrics", timeout=SCRAPE_SECONDS) as answer:
-                return Scrape.parse(answer.read().decode())
-        except OSError as error:
-            raise BenchError(f"the operator does not tell its metrics: {error}") from error
+            with closing(connection):
+                connection.request("GET", path, headers={"Accept-Encoding": encoding})
+                answer = connection.getresponse()
+                content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise BenchError(f"the operator does not tell {path}: {error}") from error
+        if answer.status != _OK:
+            raise BenchError(f"the operator does not tell {path}: {answer.status} {content[:200]!r}")
+        return gzip.decompress(content) if answer.headers["Content-Encoding"] == "gzip" else content
 
     def _command(self) -> list[str]:
         flags = {

@@ -41,6 +41,14 @@ class Scrape:
         ]
         return sum(found) if found else None
 
+    def by_label(self, name: str, label: str) -> dict[str, float]:
+        """Return the sums of all series of a name by the value of a label."""
+        found: dict[str, float] = {}
+        for (each, given), value in self.values.items():
+            if each == name and (text := dict(given).get(label)) is not None:
+                found[text] = found.get(text, 0.0) + value
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class PodPasses:

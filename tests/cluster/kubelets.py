@@ -19,6 +19,12 @@ from testbed.winsim.control import FleetControl
 GUARD_SECONDS: Final = 30.0
 """Against waiting for ever; answers come in milliseconds."""
 SUMMARY: Final = "/stats/summary"
+BEYOND: Final = (
+    *("/metrics", "/metrics/resource", "/metrics/cadvisor", "/pods", "/runningpods/", "/spec/", "/logs/"),
+    *("/exec/default/shop/app", "/run/default/shop/app", "/debug/pprof/", "/healthz", "/checkpoint/a/b/c"),
+)
+"""Paths of a kubelet that need other rights.
+https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from testbed.cluster import Testbed
 Object = dict[str, Any]
 
 NAMESPACE: Final = "default"
+VAULT: Final = "vault"
+"""A namespace that the settings of these operators protect."""
 SCENE: Final = "example.com/scene"
 WORKLOAD: Final = "example.com/workload"
 EVERYTHING: Final[Object] = {"operator": "Exists"}
@@ -137,8 +139,11 @@ class Pods:
         return self._running(NAMESPACE, full)
 
     def untouchable(self, node: Object) -> dict[str, str]:
-        """Run a pod of each kind that is never evicted, 3 GiB each; return their UIDs by kind."""
-        name, large = node["metadata"]["name"], steady("3Gi")
+        """Run a pod of each kind that is never evicted, 21 GiB together; return their UIDs by kind."""
+        name, large = node["metadata"]["name"], steady("2688Mi")
+        self._testbed.api().create(
+            "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VAULT}}
+        )
         static = {
             "kubernetes.io/config.mirror": "1",
             "kubernetes.io/config.source": "file",
@@ -158,6 +163,7 @@ class Pods:
             "naked": self.bind("naked", name, large),
             "critical": self.run("critical", name, large, priorityClassName="system-node-critical"),
             "system": self.run("system", name, large, namespace="kube-system"),
+            "protected": self.run("vault", name, large, namespace=VAULT),
             "exempt": self.run("exempt", name, large, labels=EXEMPT),
             "host": self.run(
                 "host", name, large, hostNetwork=True, os={"name": "windows"}, securityContext=system

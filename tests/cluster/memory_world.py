@@ -18,6 +18,7 @@ from typing import Any, Final
 import yaml
 
 from cluster.evictions import Evictions
+from cluster.memory_pods import VAULT
 from harness.documents import ROOT
 from harness.operator import USER, Operator
 from harness.watcher import Watcher
@@ -51,6 +52,7 @@ def settings(testbed: Testbed) -> dict[str, str]:
         "WINPOOL_MEMORY_HOT_POLL_SECONDS": str(HOT_POLL_SECONDS),
         "WINPOOL_KUBELET_CA_FILE": str(testbed.kubelet_ca_file),
         "WINPOOL_KUBELET_ADDRESS_RANGES": "127.0.0.0/8",
+        "WINPOOL_PROTECTED_NAMESPACES": VAULT,
     }
 
 

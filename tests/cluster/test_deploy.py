@@ -518,6 +518,73 @@ def test_components_combine_in_a_kustomization_of_ones_own_and_the_image_is_repl
     assert "PodDisruptionBudget" not in {each["kind"] for each in found}
 
 
+SETUP: Final = (ROOT / "docs" / "memory-setup.md").read_text()
+
+
+def kustomizations_of_setup() -> list[tuple[Object, str]]:
+    """Return the blocks of the page that are manifests: each parsed, and as it stands there."""
+    blocks = [block.partition("```")[0] for block in SETUP.split("```yaml\n")[1:]]
+    return [(yaml.safe_load(block), block) for block in blocks]
+
+
+def environment_of_setup(tmp_path: Path, *, with_text: str) -> tuple[list[Object], Object]:
+    """Render the kustomization of the page that has this text; return all objects and the container."""
+    base = tmp_path / "winpool"
+    base.mkdir()
+    for folder in ("crds", "deploy"):
+        subprocess.run(["cp", "-r", str(ROOT / folder), str(base / folder)], check=True)
+    found = kustomizations_of_setup()
+    (own,) = [text for parsed, text in found if parsed.get("kind") == "Kustomization" and with_text in text]
+    (tmp_path / "kustomization.yaml").write_text(own)
+    (sources,) = [text for parsed, text in found if "dataSources" in parsed]
+    (tmp_path / "data-sources.yaml").write_text(sources)
+    (egress,) = [text for parsed, text in found if parsed.get("kind") == "NetworkPolicy"]
+    (tmp_path / "prometheus-egress.yaml").write_text(egress)
+    objects = rendered(tmp_path)
+    containers = [container for each in objects for container in containers_of(each)]
+    return objects, containers[0] if containers else {}
+
+
+def set_in(container: Object) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_the_page_about_setting_up_memory_pressure_sets_another_ca(tmp_path: Path) -> None:
+    _, container = environment_of_setup(tmp_path, with_text="configMap")
+    file = Path(set_in(container)["WINPOOL_KUBELET_CA_FILE"])
+    assert [each for each in container["volumeMounts"] if each["mountPath"] == str(file.parent)]
+    assert f"--from-file={file.name}" in SETUP
+
+
+def test_the_page_about_setting_up_memory_pressure_turns_verification_off_by_name(tmp_path: Path) -> None:
+    _, container = environment_of_setup(tmp_path, with_text="$patch: delete")
+    values = set_in(container)
+    assert values["WINPOOL_KUBELET_INSECURE_TLS"] == "true"
+    assert "WINPOOL_KUBELET_CA_FILE" not in values, "the operator refuses both"
+
+
+def test_the_page_about_setting_up_memory_pressure_names_a_prometheus(tmp_path: Path) -> None:
+    objects, container = environment_of_setup(tmp_path, with_text="secretGenerator")
+    values = set_in(container)
+    assert values["WINPOOL_DATA_SOURCES_FILE"] == "/etc/winpool/data-sources/data-sources.yaml"
+    assert "WINPOOL_KUBELET_CA_FILE" in values
+    (secret,) = [each for each in objects if each["kind"] == "Secret"]
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    mounted = [each["secret"] for each in template_of(deployment)["spec"]["volumes"] if "secret" in each]
+    assert [each["secretName"] for each in mounted] == [secret["metadata"]["name"]]
+    assert {"winpool-kubelets", "winpool-prometheus"} <= {
+        each["metadata"]["name"] for each in objects if each["kind"] == "NetworkPolicy"
+    }
+
+
+def test_the_page_about_setting_up_memory_pressure_has_the_rights_for_an_operator_outside(
+    tmp_path: Path,
+) -> None:
+    objects, container = environment_of_setup(tmp_path, with_text="components/outside-the-cluster")
+    assert container == {}
+    assert {key_of(each)[3] for each in objects} >= {name for _, name in MEMORY}
+
+
 def own_kustomization() -> str:
     """Return the example of the page, which has a ``winpool`` beside it."""
     page = (ROOT / "docs" / "operator.md").read_text()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from cluster.memory_world import settings
 from harness.documents import (
     MAY_BE_SILENT,
     NIGHTLY,
@@ -19,12 +21,14 @@ from harness.documents import (
     ROOT,
     WITH_HELM,
     Document,
+    blocks_of,
     documents,
     outside_make,
 )
 from harness.operator import Operator
 from harness.waiting import eventually
 from testbed.cluster import Testbed
+from testbed.options import Options
 
 TROUBLED = """\
 apiVersion: winpool.dev/v1alpha1
@@ -36,6 +40,20 @@ spec:
   reservedMemory: {systemReserved: 2Gi, kubeReserved: 512Mi}
 """
 """What a person has who opens a runbook: no node reserves the memory that this pool declares."""
+
+GETTING_STARTED = (ROOT / "docs" / "getting-started.md").read_text()
+
+SPACE = "winpool-system"
+LED = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "winpool", "namespace": SPACE},
+    "spec": {"holderIdentity": "winpool-7d9cbb6f4-abcde_1a2b3c4d", "leaseDurationSeconds": 15},
+}
+"""What an operator in a Pod would hold. `kubectl winpool memory` asks the Pod that it names."""
+
+SHOWN = {"make demo": ("MemoryPressureDetected", "PodEvicted", "MemoryPressureCleared", "DriftRepaired")}
+"""What commands have to show, beside anything at all."""
 
 DOCUMENTS = [
     document for document in documents() if document.path not in (*NIGHTLY, *ON_THEIR_OWN, *WITH_HELM)
@@ -51,20 +69,40 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         apply=[ROOT / "deploy"],
         windows=12,
         linux=2,
+        options=Options(kubelet_endpoints=True),
     ) as testbed:
         testbed.kubectl("label", "nodes", "-l", "kubernetes.io/os=windows", "agentpool=win22")
         testbed.kubectl("create", "deployment", "web", "--image=registry.example/web")
         operator = Operator(
             kubeconfig=testbed.kubeconfig("winpool"),
             log_file=directory / "operator.log",
+            environment=settings(testbed),
             from_nothing=True,
         )
         operator.start()
+        testbed.api().create(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases", LED)
         environment = {**os.environ, **testbed.environment}
-        environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+        folders = [forwarding(operator.url, directory, environment), str(Path(sys.executable).parent)]
+        environment["PATH"] = os.pathsep.join((*folders, environment["PATH"]))
         environment["CREDENTIALS"] = str(directory)
         yield outside_make(environment)
         operator.close()
+
+
+def forwarding(url: str, directory: Path, environment: Mapping[str, str]) -> str:
+    """Return a folder with a kubectl that forwards to ``url``, since simulated kubelets forward no ports.
+
+    Whatever else is asked of it, it leaves to the real one.
+    """
+    real = shutil.which("kubectl", path=environment["PATH"])
+    folder = directory / "bin"
+    folder.mkdir()
+    listens = f"echo 'Forwarding from 127.0.0.1:{url.rpartition(':')[2]} -> 8080'; exec sleep 600"
+    (folder / "kubectl").write_text(
+        f'#!/bin/sh\ncase " $* " in *" port-forward "*) {listens};; esac\nexec {real} "$@"\n'
+    )
+    (folder / "kubectl").chmod(0o755)
+    return str(folder)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.path)
@@ -81,6 +119,7 @@ def test_every_command_of_the_page_works_and_shows_something(
             said = f"$ {command}\n{done.stdout}{done.stderr}"
             assert done.returncode == 0, said
             assert shows_something(done) or command in MAY_BE_SILENT, f"it printed nothing\n{said}"
+            assert all(each in done.stdout for each in SHOWN.get(command, ())), said
     finally:
         typed("kubectl delete wnp --all --timeout=60s", reader)  # no page finds the pools of another
 
@@ -127,18 +166,42 @@ def test_make_up_leaves_a_cluster_and_make_down_ends_it(tmp_path: Path) -> None:
         again = make("up")
         assert exported(again) == exported(printed), "a second one says the same of what runs"
         assert "make down" in again
-        shown = subprocess.run(
-            ["bash", "-ec", f"{exported(printed)}\nkubectl apply -f deploy/samples/win-2022.yaml\n"
-             "kubectl wait --for=condition=NodesUpToDate --timeout=60s wnp/win-2022\n"
-             "kubectl winpool status win-2022"],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            env=outside_make({**os.environ, "PATH": without_the_plugin(os.environ["PATH"])}),
-        )  # fmt: skip
-        assert shown.returncode == 0, shown.stdout
-        assert "12 up to date" in shown.stdout
+
+        def run(commands: str) -> str:
+            shown = subprocess.run(
+                ["bash", "-ec", f"{exported(printed)}\n{commands}"],
+                cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                env=outside_make({**os.environ, "PATH": without_the_plugin(os.environ["PATH"])}),
+            )  # fmt: skip
+            assert shown.returncode == 0, shown.stdout
+            return shown.stdout
+
+        assert "12 up to date" in run(
+            "kubectl apply -f deploy/samples/win-2022.yaml\n"
+            "kubectl wait --for=condition=NodesUpToDate --timeout=60s wnp/win-2022\n"
+            "kubectl winpool status win-2022"
+        )
         (port,) = re.findall(r"http://127\.0\.0\.1:(\d+)/metrics", printed)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert b"winpool_nodes" in answer.read()
+        tried = [
+            command.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{port}").removesuffix(" -w")
+            for command in blocks_of(GETTING_STARTED, "Try memory pressure")
+        ]
+        begin, end = tried[:5], tried[5:]
+        watched = [run(command) for command in begin]
+        assert all("POOL" in each for each in watched if "http" in each)
+        events = "kubectl get events --field-selector reason=PodEvicted"
+        assert end[0] == events
+        eventually(lambda: "worker" in run(events), what="the eviction of the pod that leaks", every=1)
+        assert "memory-evict" in [run(command) for command in end][-1]
+        observe = """'{"spec":{"memoryPressure":{"mode":"Observe"}}}'"""
+        healthy = run(
+            f"kubectl patch wnp win-2022 --type=merge -p {observe}\n"
+            "kubectl wait --for=condition=MemoryHealthy --timeout=60s wnp/win-2022\n"
+            f"kubectl winpool memory wnp/win-2022 --url http://127.0.0.1:{port}"
+        )
+        assert len(re.findall(r"^win-w\d\d .* Normal ", healthy, re.MULTILINE)) == 12, healthy
     finally:
         make("down")
     with pytest.raises(Exception, match="no testbed runs"):

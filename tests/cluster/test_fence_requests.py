@@ -59,7 +59,7 @@ UID: Final = "an eviction of the operator names the UID of the pod"
 GRACE: Final = "an eviction of the operator leaves the pod its own grace period"
 PLACE: Final = f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins with kube-"
 WHOSE: Final = f"the operator gets tokens of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT} only"
-LIFE: Final = "a token that the operator gets lives at most 3600 seconds"
+LIFE: Final = "a token that the operator gets lives at most 600 seconds"
 
 EVICTIONS: Final = {
     "without options": eviction("default", None, UID),
@@ -148,7 +148,7 @@ def test_a_token_as_the_operator_asks_for_it_is_given(ground: Ground) -> None:
     request = token_request()
     status, said = sent(ground.operator, request.path, request.body)
     assert status == HTTPStatus.CREATED, said
-    assert said["spec"]["expirationSeconds"] == 3600
+    assert said["spec"]["expirationSeconds"] == 600
 
 
 def sent(caller: Caller, path: str, body: bytes | None) -> tuple[int, Object]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.door import a_transport
+from cluster.lanes import a_running_pod, a_writer
 from cluster.pods import NAMESPACE, Pods
 from harness.waiting import eventually
 from harness.world import World
@@ -24,12 +25,6 @@ from winpool.objects.node import Node, NodeCondition
 
 Object = dict[str, Any]
 
-RULES = (
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]},
-)
-"""All that the lanes need."""
-
 HIGH = NodeCondition("WindowsMemoryPressure", "True", "CommitHigh", "93 % of 48Gi")
 HIGHER = NodeCondition("WindowsMemoryPressure", "True", "CommitHigh", "97 % of 48Gi")
 CALM = NodeCondition("WindowsMemoryPressure", "False", "Enough")
@@ -38,16 +33,8 @@ DRAINED = NodeCondition("Drained", "True", "NoPods")
 
 @pytest.fixture
 async def writer(world: World) -> AsyncIterator[Writer]:
-    """The operator's own way to the API server, as a user who may do what the lanes do and nothing else."""
-    name = f"lanes-{world.suffix}"
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-    world.kubectl("create", "-f", "-", stdin=json.dumps({**role, "rules": RULES}))
-    world.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={name}")
-    try:
-        async with a_transport(world.testbed.user_kubeconfig(name)) as transport:
-            yield Writer(transport)
-    finally:
-        world.kubectl("delete", "clusterrole,clusterrolebinding", name)
+    async with a_writer(world) as found:
+        yield found
 
 
 @pytest.fixture
@@ -77,14 +64,6 @@ def a_budget(world: World, name: str) -> str:
 
     eventually(counted, what="a budget that has counted its pod")
     return full
-
-
-def a_running_pod(world: World, pods: Pods) -> Eviction:
-    (node,) = world.fleet(windows=1)
-    name = pods.bind("web", node)
-    pods.wait_running(count=1)
-    uid = pods.uids()[name]
-    return Eviction(namespace=NAMESPACE, name=name, uid=uid, node=node, why="a test")
 
 
 # Evictions

@@ -8,21 +8,28 @@ import pytest
 
 from cluster.memory_pods import SOFT, steady
 from cluster.memory_scene import Scene
-from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, LONG_SECONDS
+from cluster.memory_world import (
+    EVERY_SECONDS,
+    HEALTHY,
+    HOLD_SECONDS,
+    HOT_POLL_SECONDS,
+    LONG_SECONDS,
+)
 from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 from testbed.winsim.endpoint.faults import FaultKind
+from winpool.kubelet.limits import DEADLINE_SHARE
 
 pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()
 
-STILL_GOOD: Final = {
-    "slow",  # late, and within the deadline or not: either is right
-    "frozen_counters",  # the commit of the system goes on
-    "clock_behind",  # times are compared with each other
-}
-UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each not in STILL_GOOD)
-"""Faults of a node of which nothing is known."""
+KNOWN: Final = "clock_behind"
+"""A fault that hides nothing: the times of a kubelet are compared with each other only."""
+UNKNOWN: Final = tuple(each for each in get_args(FaultKind) if each != KNOWN)
+"""Faults of a node of which nothing is known. A slow one answers after five seconds, when
+its poll has ended."""
+IN_TIME_SECONDS: Final = HOT_POLL_SECONDS * DEADLINE_SHARE / 2
+"""Half of what the shortest poll may take."""
 
 
 @together.each(UNKNOWN)
@@ -52,7 +59,15 @@ def test_a_node_that_answers_so_is_unknown_and_once_it_is_well_its_pod_is_evicte
 
 @together()
 def test_a_node_whose_clock_is_an_hour_behind_is_watched_like_any_other(scene: Scene) -> None:
-    scene.fleet.set_endpoint_fault([scene.node], fault="clock_behind")
+    scene.fleet.set_endpoint_fault([scene.node], fault=KNOWN)
+    hog = scene.pods.run("hog", scene.node, SOFT)
+    scene.pool("Evict")
+    scene.await_evicted(hog)
+
+
+@together()
+def test_a_node_that_answers_late_but_before_the_deadline_is_watched_like_any_other(scene: Scene) -> None:
+    scene.fleet.set_endpoint_fault([scene.node], fault="slow", seconds=IN_TIME_SECONDS)
     hog = scene.pods.run("hog", scene.node, SOFT)
     scene.pool("Evict")
     scene.await_evicted(hog)

@@ -13,6 +13,7 @@ import pytest
 from cluster.memory_pods import SOFT, STORM, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import (
+    BLOCKED,
     DATA_SOURCE,
     EVERY_SECONDS,
     HEALTHY,
@@ -88,13 +89,19 @@ def test_without_rates_a_page_storm_is_signalled_by_an_estimate_and_nobody_is_ev
     scene.close()
 
 
-def test_what_the_kubelet_does_not_answer_comes_from_prometheus(stage: Ground) -> None:
+def test_what_the_kubelet_does_not_answer_comes_from_prometheus_but_for_the_memory_of_pods(
+    stage: Ground,
+) -> None:
     scene = a_scene(stage, "combined")
     hog = scene.pods.run("hog", scene.node, SOFT)
     scene.fleet.set_endpoint_fault([scene.node], fault="hang")
     scene.pool("Evict", sources=[KUBELET, PROMETHEUS])
-    scene.await_evicted(hog, seconds=LONG_SECONDS)
+    scene.await_signal("True", taint=True, seconds=LONG_SECONDS)
+    blocked = scene.await_issue(BLOCKED)
+    assert "it is not known how much memory each of their pods uses" in blocked["message"]
+    scene.spares(hog)
     scene.fleet.set_endpoint_fault([scene.node], fault="none")
+    scene.await_evicted(hog, seconds=LONG_SECONDS)
     scene.close()
 
 
@@ -111,5 +118,9 @@ def test_an_exporter_that_is_gone_leaves_the_node_unknown_where_nothing_else_is_
     )
     scene.spares(hog)
     scene.fleet.set_endpoint_fault([scene.node], fault="none", endpoint="exporter")
+    scene.await_signal("True", taint=True, seconds=LONG_SECONDS)
+    assert "Add the source Kubelet" in scene.await_issue(BLOCKED)["fix"]
+    scene.spares(hog)
+    scene.pool("Evict", sources=[PROMETHEUS, KUBELET])
     scene.await_evicted(hog, seconds=LONG_SECONDS)
     scene.close()

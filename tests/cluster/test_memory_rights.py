@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Final
 
 import pytest
 
 from cluster.harming import HARMS
-from cluster.kubelets import Kubelets, kubelets
+from cluster.kubelets import BEYOND, Kubelets, kubelets
 from cluster.reader import ACCOUNT, RIGHTS, asked, token_of
 from cluster.rights_ground import EVERYONES_PATHS, TOKEN_SECONDS, Ground, flat, granted, standing
 from harness.waiting import eventually
@@ -17,13 +16,6 @@ from testbed.cluster import Testbed
 from winpool.api.keys import NAMESPACE
 from winpool.api.rbac import INSTALLED, MEMORY, READER, READER_TOKEN, rights_of
 from winpool.kubelet import configz, summary
-
-BEYOND: Final = (
-    *("/metrics", "/metrics/resource", "/metrics/cadvisor", "/pods", "/runningpods/", "/spec/", "/logs/"),
-    *("/exec/default/shop/app", "/run/default/shop/app", "/debug/pprof/", "/healthz", "/checkpoint/a/b/c"),
-)
-"""Paths of a kubelet that need other rights.
-https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/"""
 
 
 @pytest.fixture(scope="module")

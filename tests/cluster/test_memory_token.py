@@ -10,23 +10,27 @@ from typing import Any, Final
 import pytest
 
 from cluster.forging import as_kubelet
-from cluster.kubelets import Answer, ask_kubelet
-from cluster.memory_pods import NAMESPACE, SOFT, steady
+from cluster.kubelets import BEYOND, Answer, ask_kubelet
+from cluster.memory_pods import SOFT, steady
 from cluster.memory_scene import Scene
 from cluster.memory_world import (
     EVERY_SECONDS,
+    HEALTHY,
     LONG_SECONDS,
     PATIENCE_SECONDS,
     READER_USER,
     Ground,
     ground,
 )
-from cluster.token_thief import enrol, listening, tried, worth
+from cluster.reader import ACCOUNT, token_of
+from cluster.token_thief import as_others, beyond_nobody, enrol, listening, special_rights, tried, worth
+from harness.identity import Caller
 from harness.nodes import annotations_of
-from harness.operator import USER
 from harness.waiting import eventually
 from testbed.kubectl import KubectlError
 from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.cluster.reader_token import LIFE_SECONDS
+from winpool.kubelet import configz, summary
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """Guards in the tests end before: each waits for some minutes at most, one after the other."""
@@ -67,21 +71,30 @@ def test_the_token_that_a_kubelet_is_shown_reads_stats_and_configz_of_nodes_and_
         assert elsewhere.paths == [], "a redirect was followed"
         token = heard.tokens[-1]
 
-    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "==="))
+    claims = claims_of(token)
     assert claims["sub"] == READER_USER
-    assert all(shown and shown != USER for shown in heard.tokens)
+    assert claims["exp"] - claims["iat"] == LIFE_SECONDS
+    assert claims["kubernetes.io"].keys() == {"namespace", "serviceaccount"}, "bound to the account alone"
+    assert {claims_of(shown)["sub"] for shown in heard.tokens} == {READER_USER}
     assert worth(testbed, token) == WORTH
+    assert beyond_nobody(testbed, token) == set()
+    assert special_rights(testbed, token) == set()
+    assert as_others(testbed, token) == {}
     pod = scene.pods.of("innocent")[0]["metadata"]["name"]
     assert tried(testbed, token, node=scene.node, pod=pod) == {}
     assert uid in scene.pods.staying()
 
     victim = list(stage.fleets)[1]
-    assert ask(scene, victim, "/stats/summary", token).status == 200
-    assert ask(scene, victim, "/metrics/resource", token).status == 403
-    assert ask(scene, victim, f"/exec/{NAMESPACE}/innocent/app", token).status == 403
     minor = int(scene.read(victim)["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
-    assert ask(scene, victim, "/configz", token).status == (200 if minor >= 33 else 403)
+    wanted = {summary.PATH: 200, configz.PATH: 200 if minor >= 33 else 403, **dict.fromkeys(BEYOND, 403)}
+    assert {path: ask(scene, victim, path, token).status for path in wanted} == wanted
     scene.close()
+
+
+def claims_of(token: str) -> Object:
+    """Return what a token says of itself."""
+    found: Object = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "==="))
+    return found
 
 
 def ask(scene: Scene, node: str, path: str, token: str) -> Answer:
@@ -136,5 +149,64 @@ def test_a_kubelet_cannot_write_intents_and_such_that_stand_there_evict_nobody(s
         as_kubelet(scene.world.testbed, innocent, "patch", "node", innocent, "--type=merge", "-p", patch)
     scene.world.kubectl("patch", "node", innocent, "--type=merge", "-p", patch)
     scene.spares(spared)
-    assert scene.signal(innocent) == ("", False)
+    # The taint may keep new pods away for as long as the intent could be carried out, and nothing else
+    # follows.
+    assert scene.signal(innocent)[0] == ""
+    scene.await_unmarked(innocent)
+    scene.spares(spared)
     scene.close()
+
+
+def test_a_token_dies_with_its_account_and_polls_go_on_with_one_of_the_next_account(stage: Ground) -> None:
+    scene = Scene(stage, key="revoked", nodes=list(stage.fleets)[:1])
+    testbed = scene.world.testbed
+    scene.pool("Observe")
+    await_healthy(scene)
+    token = token_of(testbed)
+    assert ask(scene, scene.node, summary.PATH, token).status == 200
+    testbed.kubectl("delete", "-f", ACCOUNT)
+    try:
+        with Caller.bearer(testbed, token) as thief:
+            # The API server remembers a token for ten seconds.
+            eventually(lambda: thief.status("GET", "/api/v1") == 401, what="it is worth nothing", every=1)
+        eventually(
+            lambda: ask(scene, scene.node, summary.PATH, token).status == 401,
+            what="kubelets refuse it, who remember it for two minutes",
+            seconds=LONG_SECONDS,
+            every=5,
+        )
+        eventually(
+            lambda: "does not exist" in scene.condition("Accepted").get("message", ""),
+            what="the missing account is told",
+            seconds=LONG_SECONDS,
+            every=EVERY_SECONDS,
+        )
+        assert scene.condition("Accepted")["reason"] == "MissingPermission"
+        eventually(
+            lambda: scene.condition(HEALTHY)["status"] == "Unknown",
+            what="no samples",
+            seconds=LONG_SECONDS,
+            every=EVERY_SECONDS,
+        )
+    finally:
+        testbed.kubectl("apply", "-f", ACCOUNT)
+    eventually(
+        lambda: scene.condition("Accepted")["status"] == "True",
+        what="nothing is missing",
+        seconds=LONG_SECONDS,
+        every=EVERY_SECONDS,
+    )
+    await_healthy(scene)
+    with Caller.bearer(testbed, token) as thief:
+        assert thief.status("GET", "/api/v1") == 401, "the old one stays worth nothing"
+    scene.close()
+
+
+def await_healthy(scene: Scene) -> None:
+    """Return when the memory of all nodes is known and well."""
+    eventually(
+        lambda: scene.condition(HEALTHY).get("status") == "True",
+        what="healthy memory",
+        seconds=LONG_SECONDS,
+        every=EVERY_SECONDS,
+    )

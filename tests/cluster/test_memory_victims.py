@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta
+
 import pytest
 
 from cluster.memory_pods import EXEMPT, HARD, LEAK, SOFT, steady
@@ -23,6 +26,18 @@ def test_a_pod_that_commits_all_there_is_is_evicted_while_most_of_the_ram_is_fre
     assert scene.exported("windows_memory_available_bytes") > 10 * GIB
     scene.pool("Evict", softGraceSeconds=3600)
     scene.await_evicted(hog)
+
+
+@together()
+def test_a_pod_with_a_day_of_grace_is_evicted_with_it_and_twelve_minutes_of_it_count(scene: Scene) -> None:
+    """No author of a pod keeps the place of a node, of which the pool may have but one, for longer."""
+    slow = scene.pods.run("slow", scene.node, HARD, terminationGracePeriodSeconds=86_400)
+    scene.pool("Evict")
+    scene.await_evicted(slow)
+    [asked] = [each for each in scene.evictions() if each.pod_uid == slow]
+    [intent] = json.loads(asked.intents)["evictions"]
+    lasts = datetime.fromisoformat(intent["until"]) - datetime.fromisoformat(intent["at"])
+    assert (intent["uid"], lasts, asked.grace) == (slow, timedelta(minutes=12), None)
 
 
 @together()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import pytest
@@ -22,6 +25,7 @@ from testbed.prometheus_config import ScrapeJob
 from testbed.prometheus_server import Prometheus
 from testbed.waiting import wait_until
 from testbed.winsim.endpoint.faults import FaultKind
+from winpool.kubelet.matchers import DEFAULT_MATCHERS, Matchers, selector_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.samples import ExporterSample
@@ -33,15 +37,25 @@ SHORT_SECONDS: Final = 2.0
 """How long a client waits for a server that does not answer, in tests of such a server."""
 OLD_SECONDS: Final = 3.0
 """A sample that is older has missed a scrape, of one in each second."""
+AGAIN: Final = "again"
+"""The namespace of a second scrape."""
+FORGED: Final = 4096
+"""What the forger says of every amount. No machine has so little."""
 AMOUNTS: Final = {
     "committed": "windows_memory_committed_bytes",
     "commit_limit": "windows_memory_commit_limit",
     "available": "windows_memory_available_bytes",
     "physical": "windows_memory_physical_total_bytes",
     "pool_nonpaged": "windows_memory_pool_nonpaged_bytes",
-    "pool_paged": "windows_memory_pool_paged_bytes",
 }
 """The fields of a sample, and what the exporter calls them."""
+PAGED_POOL: Final = "windows_memory_pool_paged_bytes"
+"""What the operator does not ask for, and what is next to a series that it does."""
+SHOP: Final = ScrapeJob(name="shop", targets={}, node_label=None, labels={"namespace": "shop"})
+"""Pods of people who have nothing to do with nodes."""
+TRUSTING: Final = ScrapeJob(name="trusting", targets={}, node_label=None, honor_labels=True)
+ODD: Final = ScrapeJob(name='a "b" \\ + {c}, {{}} % .* ü', targets={})
+OTHERS: Final = (SHOP, TRUSTING, ODD)
 RATES: Final = {
     "page_reads": "windows_memory_swap_page_reads_total",
     "pages_written": "windows_memory_swap_pages_written_total",
@@ -82,29 +96,48 @@ def prometheus(served: Kubelets, server: Prometheus) -> Prometheus:
     return server
 
 
-def jobs(served: Kubelets, *, twice: Sequence[str] = (), label: str = "node") -> list[ScrapeJob]:
-    """Scrape both nodes by one job, and some of them by another too.
+def jobs(
+    served: Kubelets, *others: ScrapeJob, twice: Sequence[str] = (), label: str = "node"
+) -> list[ScrapeJob]:
+    """Scrape both nodes as the job windows-exporter, and some of them once more, in another namespace.
 
-    The other job is never left out: the series of a job that has gone end after five minutes only.
+    A job is never left out: the series of a job that has gone end after five minutes only. So ``others`` are
+    some of OTHERS with targets.
     """
+    named = {each.name: each for each in (*OTHERS, *others)}
     return [
-        ScrapeJob(name="windows-exporter", targets=served.exporters(*RAM_BYTES), node_label=label),
-        ScrapeJob(name="windows-exporter-again", targets=served.exporters(*twice), node_label=label),
+        *named.values(),
+        ScrapeJob(
+            name="windows-exporter",
+            targets=served.exporters(*RAM_BYTES),
+            node_label=label,
+            labels={"namespace": "monitoring"},
+        ),
+        ScrapeJob(
+            name="again",
+            targets=served.exporters(*twice),
+            node_label=label,
+            labels={"job": "windows-exporter", "namespace": AGAIN},
+        ),
     ]
 
 
 def samples(
-    prometheus: Prometheus, *, label: str = "node", deadline: float = GUARD_SECONDS
+    prometheus: Prometheus,
+    *,
+    label: str = "node",
+    matchers: Matchers = DEFAULT_MATCHERS,
+    deadline: float = GUARD_SECONDS,
 ) -> dict[str, ExporterSample]:
     """Ask as the operator does."""
     url = parse_url(prometheus.url, has_token=False)
-    client = PrometheusClient(url, token=None, context=ssl.create_default_context)
+    client = PrometheusClient(url, matchers=matchers, token=None, context=ssl.create_default_context)
     return asyncio.run(client.samples(label=label, deadline=deadline))
 
 
-def scrapes(prometheus: Prometheus, *, job: str) -> int:
-    """Return how often a job has scraped a node within the last five minutes, whatever has become of it."""
-    query = f'max(count_over_time(windows_memory_committed_bytes{{job="{job}"}}[5m]))'
+def scrapes(prometheus: Prometheus, **labels: str) -> int:
+    """Return how often there were series with these labels within the last five minutes, ended or not."""
+    query = f"max(count_over_time(windows_memory_committed_bytes{selector_of(labels)}[5m]))"
     answer = urllib3.request("GET", f"{prometheus.url}/api/v1/query", fields={"query": query})
     found = answer.json()["data"]["result"]
     return int(found[0]["value"][1]) if found else 0
@@ -136,6 +169,36 @@ def amounts_told(served: Kubelets, name: str) -> dict[str, int | None]:
 
 def rates(sample: ExporterSample) -> list[float | None]:
     return [getattr(sample, field) for field in RATES]
+
+
+@contextmanager
+def a_forger(*nodes: str, **labels: str) -> Iterator[str]:
+    """Serve metrics like those of windows_exporter about these nodes; yield where, as ``address:port``."""
+    text = "".join(
+        f"{metric}{selector_of({**labels, 'node': node})} {FORGED}\n"
+        for node in nodes
+        for metric in (*AMOUNTS.values(), *RATES.values())
+    ).encode()
+
+    class Metrics(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metrics) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -174,7 +237,7 @@ def test_each_node_has_the_numbers_of_its_own_machine(served: Kubelets, promethe
     # So that the two pools are not equal, as they are on a machine that has just started.
     served.fleet.lose_memory([leaking], growth_per_minute="2Gi")
     wait_for(
-        lambda: told(served, "w02")[AMOUNTS["pool_nonpaged"]] > told(served, "w02")[AMOUNTS["pool_paged"]],
+        lambda: told(served, "w02")[AMOUNTS["pool_nonpaged"]] > told(served, "w02")[PAGED_POOL],
         what="a leak into the non-paged pool",
     )
     served.fleet.set_endpoint_fault("all", fault="frozen", endpoint="exporter")
@@ -214,7 +277,7 @@ def test_the_age_of_a_sample_is_the_time_since_its_scrape(served: Kubelets, prom
 
 def test_a_node_that_no_job_scrapes_any_more_grows_old(prometheus: Prometheus, served: Kubelets) -> None:
     node = served.name_of("w01")
-    prometheus.configure([])
+    prometheus.configure(OTHERS)
     wait_for(lambda: samples(prometheus)[node].age > OLD_SECONDS, what="a sample that is old")
     old = samples(prometheus)[node]
     wait_for(lambda: samples(prometheus)[node].age > old.age + 1, what="the same a second later")
@@ -247,17 +310,69 @@ def test_numbers_that_cannot_be_are_unknown(
     assert samples(prometheus)[served.name_of("w02")].committed is not None
 
 
-def test_a_node_that_two_jobs_scrape_is_unknown(served: Kubelets, prometheus: Prometheus) -> None:
+def test_a_node_that_is_scraped_twice_under_the_same_job_is_unknown(
+    served: Kubelets, prometheus: Prometheus
+) -> None:
     twice, once = served.name_of("w01"), served.name_of("w02")
     prometheus.configure(jobs(served, twice=["w01"]))
     wait_for(lambda: set(samples(prometheus)) == {once}, what="no sample of the node with two")
     # From the second scrape on they have a rate.
-    wait_for(lambda: scrapes(prometheus, job="windows-exporter-again") >= 2, what="a second scrape")
+    wait_for(lambda: scrapes(prometheus, namespace=AGAIN) >= 2, what="a second scrape")
+    # Who scrapes it twice, the namespace says.
+    ours = {"job": "windows-exporter", "namespace": "monitoring"}
+    assert set(samples(prometheus, matchers=ours)) == {once, twice}
     prometheus.configure(jobs(served))
     wait_for(lambda: set(samples(prometheus)) == {once, twice}, what="a sample of each node")
     # The series that have ended are still in the five minutes that the rates look back on.
-    assert scrapes(prometheus, job="windows-exporter-again") >= 2
+    assert scrapes(prometheus, namespace=AGAIN) >= 2
     assert None not in rates(samples(prometheus)[twice])
+
+
+def test_series_of_another_job_are_not_believed_and_blind_nobody(
+    served: Kubelets, prometheus: Prometheus
+) -> None:
+    """Everyone whose pods are scraped chooses their metrics, and each label that the target does not have."""
+    victim, other = served.name_of("w01"), served.name_of("w02")
+    with a_forger(victim, "w-invented", job="windows-exporter", namespace="monitoring") as forger:
+        prometheus.configure(jobs(served, replace(SHOP, targets={victim: forger})))
+        wait_for(
+            lambda: set(samples(prometheus, matchers={"job": "shop"})) == {victim, "w-invented"},
+            what="what the forger says, for one who asks for its job",
+        )
+        assert samples(prometheus, matchers={"job": "shop"})[victim].committed == FORGED
+        wait_for(lambda: scrapes(prometheus, job="shop") >= 2, what="rates of the forger")
+        found = samples(prometheus)
+        assert set(found) == {victim, other}
+        for sample in found.values():
+            assert FORGED not in amounts(sample).values()
+            assert None not in (*amounts(sample).values(), *rates(sample))
+    prometheus.configure(jobs(served))
+    wait_for(
+        lambda: samples(prometheus, matchers={"job": "shop"}) == {}, what="the end of the forger's series"
+    )
+
+
+def test_a_job_whose_own_labels_are_honoured_can_still_blind_a_node(
+    served: Kubelets, prometheus: Prometheus
+) -> None:
+    """No matcher helps against it: with ``honor_labels`` all labels are those of the forger."""
+    victim, other = served.name_of("w01"), served.name_of("w02")
+    with a_forger(victim, job="windows-exporter", namespace="monitoring") as forger:
+        prometheus.configure(jobs(served, replace(TRUSTING, targets={victim: forger})))
+        wait_for(lambda: set(samples(prometheus)) == {other}, what="a node that is unknown")
+    prometheus.configure(jobs(served))
+    wait_for(lambda: set(samples(prometheus)) == {victim, other}, what="both nodes")
+
+
+def test_a_matcher_may_have_any_characters(served: Kubelets, prometheus: Prometheus) -> None:
+    name = ODD.name
+    prometheus.configure(jobs(served, replace(ODD, targets=served.exporters("w01"))))
+    wait_for(
+        lambda: set(samples(prometheus, matchers={"job": name})) == {served.name_of("w01")},
+        what="samples of the odd job",
+    )
+    assert samples(prometheus, matchers={"job": name[:-1] + "."}) == {}
+    prometheus.configure(jobs(served))
 
 
 def test_a_label_that_the_series_do_not_have_gives_nothing(served: Kubelets, prometheus: Prometheus) -> None:

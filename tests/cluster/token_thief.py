@@ -13,7 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from cluster.everything import SPECIAL, Tried, let_through, may
 from cluster.memory_pods import NAMESPACE
+from cluster.memory_world import READER_USER
 from harness.identity import Caller
 from harness.listener import a_pair
 from harness.world import NODES, World
@@ -110,10 +112,7 @@ def node_info(world: World) -> Object:
 
 def worth(testbed: Testbed, token: str) -> set[tuple[str, str]]:
     """Return what the token may do beyond what a ServiceAccount may that nobody has given anything."""
-    name = f"nobody-{secrets.token_hex(3)}"
-    testbed.kubectl("create", "serviceaccount", name)
-    try:
-        nobody = testbed.kubectl("create", "token", name).stdout.strip()
+    with nobodys(testbed) as nobody:
         found = {who: set[tuple[str, str]]() for who in (token, nobody)}
         for who, rights in found.items():
             with Caller.bearer(testbed, who) as caller:
@@ -138,8 +137,55 @@ def worth(testbed: Testbed, token: str) -> set[tuple[str, str]]:
                             for what in rule[named]
                         }
         return found[token] - found[nobody]
+
+
+@contextmanager
+def nobodys(testbed: Testbed) -> Iterator[str]:
+    """Yield the token of a ServiceAccount that nobody has given anything."""
+    name = f"nobody-{secrets.token_hex(3)}"
+    testbed.kubectl("create", "serviceaccount", name)
+    try:
+        yield testbed.kubectl("create", "token", name).stdout.strip()
     finally:
         testbed.kubectl("delete", "serviceaccount", name)
+
+
+def beyond_nobody(testbed: Testbed, token: str) -> set[Tried]:
+    """Send every request that the API server knows; return what only nobody's token is refused."""
+    with (
+        nobodys(testbed) as nobody,
+        Caller.bearer(testbed, token) as thief,
+        Caller.bearer(testbed, nobody) as other,
+    ):
+        found: set[Tried] = set()
+        for namespace in (NAMESPACE, "winpool-system"):
+            everyones = let_through(other, namespace=namespace)
+            # Whoever asks what he may do is answered; without that, nothing has been tried.
+            assert any(each.resource == "selfsubjectrulesreviews" for each in everyones)
+            found |= let_through(thief, namespace=namespace) - everyones
+        return found
+
+
+def special_rights(testbed: Testbed, token: str) -> set[tuple[str, str, str]]:
+    """Return which of the rights that no discovery lists the token has."""
+    with Caller.bearer(testbed, token) as thief:
+        return {each for each in SPECIAL if may(thief, *each)}
+
+
+def as_others(testbed: Testbed, token: str) -> dict[str, int]:
+    """Read all Secrets with the names of others on the request; return what was not refused."""
+    others: dict[str, dict[str, str]] = {
+        "an admin": {"User": "admin", "Group": "system:masters"},
+        "the operator": {"User": "system:serviceaccount:winpool-system:winpool"},
+        "its own group": {"User": READER_USER, "Group": "system:masters"},
+        "a UID": {"User": READER_USER, "Uid": "0"},
+    }
+    codes: dict[str, int] = {}
+    for who, named in others.items():
+        headers = {f"Impersonate-{kind}": value for kind, value in named.items()}
+        with Caller(testbed, {"Authorization": f"{BEARER}{token}", **headers}) as caller:
+            codes[who] = caller.status("GET", "/api/v1/secrets")
+    return {who: code for who, code in codes.items() if code != 403}
 
 
 def tried(testbed: Testbed, token: str, *, node: str, pod: str) -> dict[str, int]:

@@ -6,11 +6,11 @@ finds bugs of intermediate state: whatever was written last, the next process ha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from crash.texts import as_text, differences
 from harness.faulty import through_proxy
 from harness.operator import Operator
 from harness.waiting import eventually
@@ -61,7 +61,7 @@ class Theatre:
         self.proxy = proxy
         self.bare = world.carried()
         self.undisturbed, _ = self._play()
-        assert self.undisturbed["deleted"] == _text({"nodes": self.bare, "pool": None})
+        assert self.undisturbed["deleted"] == as_text({"nodes": self.bare, "pool": None}, without=_TIMES)
 
     def survives_a_kill_at(self, nth_write: int, *, when: When) -> bool:
         """Play a round with one kill and assert that each step ends as without; tell whether there was one.
@@ -105,7 +105,7 @@ class Theatre:
 
         def ended() -> bool:
             self._revive()
-            away = self._distance(step) if expected is None else _differences(self._state(), expected)
+            away = self._distance(step) if expected is None else differences(self._state(), expected)
             assert not away, away
             return True
 
@@ -136,9 +136,11 @@ class Theatre:
         """Return what the nodes carry and what the pool says, without what no two rounds have in common."""
         nodes, pool = self.world.carried(), self.world.pools().get(self._pool_name)
         if pool is None:
-            return _text({"nodes": nodes, "pool": None})
+            return as_text({"nodes": nodes, "pool": None}, without=_TIMES)
         seen = {"finalizers": pool["metadata"].get("finalizers", []), "status": pool.get("status", {})}
-        return _text({"nodes": nodes, "pool": seen}).replace(pool["metadata"]["uid"], "<uid of the pool>")
+        return as_text({"nodes": nodes, "pool": seen}, without=_TIMES).replace(
+            pool["metadata"]["uid"], "<uid of the pool>"
+        )
 
 
 @contextmanager
@@ -150,25 +152,3 @@ def a_theatre(world: World) -> Iterator[Theatre]:
         theatre = Theatre(world, proxy)
         assert RELEASE_FINALIZER in theatre.undisturbed["created"]
         yield theatre
-
-
-def _text(state: Object) -> str:
-    return json.dumps(_without_times(state), sort_keys=True, indent=1)
-
-
-def _without_times(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _without_times(each) for key, each in value.items() if key not in _TIMES}
-        case list():
-            return [_without_times(each) for each in value]
-        case _:
-            return value
-
-
-def _differences(state: str, expected: str) -> str:
-    """Return the lines that are there and should not be, and those that are missing."""
-    found, wanted = state.splitlines(), expected.splitlines()
-    surplus = [f"+ {line.strip()}" for line in found if line not in wanted]
-    missing = [f"- {line.strip()}" for line in wanted if line not in found]
-    return "\n".join(surplus + missing) or ("" if found == wanted else "the same lines in another order")

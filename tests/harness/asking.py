@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import threading
 from typing import Any, Final, NoReturn
 
 from testbed.api import Api
@@ -32,7 +33,8 @@ def get(api: Api, *words: str) -> Object:
         TestbedError: the API server does not answer.
 
     """
-    asked = _PARSER.parse_intermixed_args(words)
+    with _PARSING:
+        asked = _PARSER.parse_intermixed_args(words)
     found = api.get(
         f"{_path(asked)}/{asked.name}" if asked.name else _path(asked),
         **({"labelSelector": asked.labels} if asked.labels else {}),
@@ -61,6 +63,8 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(f"cannot ask so without kubectl: {message}")
 
 
+_PARSING: Final = threading.Lock()
+"""``parse_intermixed_args`` changes the parser while it reads, and many threads of a test ask at once."""
 _PARSER: Final = _Parser(add_help=False, allow_abbrev=False)
 _PARSER.add_argument("kind", choices=[*CLUSTER_SCOPED, *NAMESPACED])
 _PARSER.add_argument("name", nargs="?")

@@ -39,6 +39,9 @@ MAY_BE_SILENT: Final = {
     "kubectl get events -n default --field-selector reason=PoolGone": "no pool was deleted by force",
     "kubectl get events --field-selector reason=DriftRepaired": "nobody touched a node",
     "kubectl get events --field-selector reason=ForeignTaintConflict": "nobody touched a node",
+    "kubectl get csr --field-selector=spec.signerName=kubernetes.io/kubelet-serving": (
+        "the certificates of simulated kubelets are made beside the cluster"
+    ),
     "kubectl get pods -A --field-selector status.phase=Pending": "all pods have their node",
     "kubectl get pods -A --field-selector=status.phase=Pending": "all pods have their node",
     'kubectl get wnp win-2022 -o jsonpath=\'{range .status.conditions[?(@.type=="MemoryHealthy")]}{.reason}'
@@ -84,6 +87,14 @@ def sections_of(text: str) -> dict[str, tuple[str, ...]]:
     headings, bodies = parts[::2], parts[1::2]
     assert len(set(headings)) == len(headings)
     return {heading: tuple(commands_of(body)) for heading, body in zip(headings, bodies, strict=True)}
+
+
+def blocks_of(text: str, heading: str) -> Iterator[str]:
+    """Yield the lines of a section's plain blocks: commands for a place that this page does not run in."""
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    assert section, f"no section {heading}"
+    for block in re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
+        yield from block.splitlines()
 
 
 def links_of(text: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from harness.builders import NOON, a_node
 from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.memory.breaker import Breaker, Share
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intent, Intents, deadline
 from winpool.memory.steps import Course, Pass, Step
@@ -33,6 +34,7 @@ def an_axis(axis: Axis, *, hold: Hold | None, level: Level | None = Level.HARD, 
         "level": level,
         "held": Level.NORMAL if level is None else level,
         "since": SAMPLED_AT,
+        "ready_since": SAMPLED_AT,
         "sampled_at": SAMPLED_AT,
         "source": "Kubelet",
         "reading": Reading(axis, left=GIB / 2, whole=24 * GIB),
@@ -101,28 +103,31 @@ def steps(
     usage: Mapping[str, PodUsage] | None = None,
     answers: Mapping[str, Answered] | None = None,
     course: Course = Course.EVICT,
-    is_systemic: bool = False,
     held: Iterable[str] = (),
     now: datetime = NOON,
     read_at: float = READ_AT,
     protected: frozenset[str] = frozenset(),
     **limits: Any,
 ) -> dict[str, Step]:
-    """Return what is decided, by the names of the nodes. A single list or view is that of every node."""
+    """Return what is decided, by the names of the nodes. A single list or view is that of every node.
+
+    All nodes may be under pressure, unless ``limits`` say otherwise.
+    """
     every = {each.uid: each for each in nodes}
     looks = pods if isinstance(pods, Mapping) else dict.fromkeys(every, pods) if pods else {}
     seen = views if isinstance(views, Mapping) else dict.fromkeys(every, views or a_view())
     uses = usage
     if uses is None:
         uses = {pod.uid: using() for look in looks.values() for pod in look.pods}
+    limited = EvictionLimits.model_validate({"maxPressuredNodes": "100%", **limits})
     found = steps_of(
         nodes,
         Pass(
             memory=KnownMemory(views=seen, pods=dict.fromkeys(every, uses), read_at=read_at),
             known=KnownEvictions(pods=looks, answers=answers or {}, protected=protected, read_at=read_at),
-            limits=EvictionLimits.model_validate(limits),
+            limits=limited,
             course=course,
-            is_systemic=is_systemic,
+            breaker=Breaker(nodes, seen, Share.of(limited.max_pressured_nodes)),
             now=now,
         ),
         held=set(held),

@@ -34,6 +34,10 @@ IMPORTED: Final = (
 _FROM = multiprocessing.get_context("forkserver")
 _FROM.set_forkserver_preload(list(IMPORTED))
 
+_ONE_ASKS: Final = threading.Lock()
+"""An exit code is read from a pipe, once: of two threads that ask at the same moment, one is told 255. To
+start a process is to ask for the exit codes of all others."""
+
 
 class Forked:
     """A running ``python -m MODULE``; the part of ``subprocess.Popen`` that tests need.
@@ -53,13 +57,15 @@ class Forked:
         self._process = _FROM.Process(
             target=_run, args=(module, list(arguments), dict(environment), str(output)), name=module
         )
-        self._process.start()
+        with _ONE_ASKS:
+            self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs."""
-        return self._process.exitcode
+        with _ONE_ASKS:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code once it has ended; negative is the signal that ended it.
@@ -68,8 +74,8 @@ class Forked:
             subprocess.TimeoutExpired: it still runs after so many seconds.
 
         """
-        self._process.join(timeout)
-        code = self._process.exitcode
+        multiprocessing.connection.wait([self._process.sentinel], timeout)
+        code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
         return code

@@ -60,11 +60,21 @@ class Caller:
         self, method: str, path: str, body: Object | None = None, *, kind: str = "application/json"
     ) -> tuple[int, Object]:
         """Send a request; return status and answer."""
-        text = None if body is None else json.dumps(body)
-        headers = {**self._headers, "Content-Type": kind}
-        answer = self._connection.request(method, path, body=text, headers=headers)
+        answer = self._sent(method, path, body, kind)
         found: Object = answer.json()
         return answer.status, found
+
+    def status(
+        self, method: str, path: str, body: Object | None = None, *, kind: str = "application/json"
+    ) -> int:
+        """Send a request; return its status, whatever is answered."""
+        return self._sent(method, path, body, kind).status
+
+    def _sent(self, method: str, path: str, body: Object | None, kind: str) -> urllib3.BaseHTTPResponse:
+        text = None if body is None else json.dumps(body)
+        return self._connection.request(
+            method, path, body=text, headers={**self._headers, "Content-Type": kind}
+        )
 
     def patch(self, path: str, body: Object) -> tuple[int, Object]:
         """Send a merge patch."""

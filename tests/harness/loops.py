@@ -76,6 +76,7 @@ class Trouble:
     writes: ApiError | None = None
     statuses: ApiError | None = None
     finalizers: ApiError | None = None
+    conditions: ApiError | None = None
     labelled: ApiError | None = None
     evictions: ApiError | None = None
     lost: set[str] = field(default_factory=set)
@@ -172,6 +173,7 @@ class MemoryCluster:
         of_kind = {
             "status": self.trouble.statuses,
             "finalizers": self.trouble.finalizers,
+            "conditions": self.trouble.conditions,
             "eviction": self.trouble.evictions,
         }
         if error := self.trouble.writes or of_kind.get(kind) or self.trouble.nodes.get(name):

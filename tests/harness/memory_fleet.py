@@ -119,7 +119,6 @@ class Fleet:
             available=int(machine.available * GIB),
             physical=RAM,
             pool_nonpaged=200 * MIB,
-            pool_paged=300 * MIB,
             page_reads=machine.reads,
             pages_written=machine.reads / 2,
             pages_repurposed=0.0,

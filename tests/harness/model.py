@@ -231,12 +231,14 @@ class Model:
         everything, rights = tuple(self.pools.values()), self.rights
         for node in list(self.nodes.values()):
             if is_windows(node):
-                assert release_stray(node, is_let_go=self.is_let_go, rights=rights).patch is None
+                assert (
+                    release_stray(node, is_let_go=self.is_let_go, rights=rights, now=self.now).patch is None
+                )
                 patch = release_orphan(
                     node, pools=everything, is_vanished=self.is_vanished, rights=rights
                 ).patch
             else:
-                patch = release_stray(node, is_let_go=self.is_let_go, rights=rights).patch
+                patch = release_stray(node, is_let_go=self.is_let_go, rights=rights, now=self.now).patch
             if patch is not None:
                 self._write(patch)
 

@@ -110,6 +110,13 @@ class Operator:
             raise HopelessError(f"the operator has ended; the end of {self.log_file}:\n{tail(self.log_file)}")
         return self.get("/readyz")[0] == 200
 
+    @property
+    def url(self) -> str:
+        """Where it serves, once it is ready."""
+        port = self._port()
+        assert port is not None, "it does not serve yet"
+        return f"http://127.0.0.1:{port}"
+
     def get(self, path: str) -> tuple[int, str]:
         """Return status and body of an HTTP GET; (0, "") where nothing listens yet."""
         port = self._port()

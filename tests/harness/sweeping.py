@@ -61,7 +61,8 @@ class Stage:
         self.announced: list[Announcement] = []
         self.woken: list[str] = []
         monotonic = asyncio.get_running_loop().time
-        self.absences = Absences(grace_seconds=0, clock=Clock(now=self.cluster.now, monotonic=monotonic))
+        clock = Clock(now=self.cluster.now, monotonic=monotonic)
+        self.absences = Absences(grace_seconds=0, clock=clock)
         self.pools = Pools(on_change=lambda *_, **__: None, absences=self.absences)
         self.known = KnownNodes()
         self.kept = KeptStrays(pools=self.pools, wake=self.woken.append)
@@ -79,7 +80,7 @@ class Stage:
             rights_over=lambda _: Rights(guard=self.guard),
             announce=self.announced.append,
             is_complete=lambda: self.is_complete,
-            monotonic=monotonic,
+            clock=clock,
         )
 
     def put(self, *nodes: Node) -> None:

@@ -18,6 +18,7 @@ COMMIT: Final = AxisView(
     level=Level.NORMAL,
     held=Level.NORMAL,
     since=None,
+    ready_since=None,
     sampled_at=MONOTONIC - 4,
     source="Kubelet",
     reading=Reading(Axis.COMMIT, left=12 * GIB, whole=24 * GIB),

@@ -144,6 +144,8 @@ def winsim(layout: Layout, *, ports: Ports, options: Options) -> Command:
     if options.kubelet_endpoints:
         flags |= {"kubelet-port": ports.kubelets, "exporter-port": ports.exporters}
         flags["windows-page-file"] = options.windows_page_file
+        if options.further_pods:
+            flags["further-pods"] = options.further_pods
         if options.kubelet_trust_seconds is not None:
             flags["kubelet-trust-seconds"] = options.kubelet_trust_seconds
     extra = [*_flags(flags), *(f"--windows-memory={text}" for text in options.windows_memory)]

@@ -39,6 +39,8 @@ class Options(BaseModel):
     """Whether Windows nodes serve their kubelets' endpoints, and windows_exporter beside them."""
     windows_page_file: Annotated[str, AfterValidator(_check_page_file)] = "managed"
     """Page file of Windows machines that serve endpoints: ``managed``, or a fixed size such as ``8096Mi``."""
+    further_pods: int = Field(default=0, ge=0)
+    """Pods of each Windows node that are in the answers of its kubelet only, and use no memory."""
     kubelet_trust_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """How long kubelets remember what the API server said about a token; None: as real ones."""
     token_lifetime_seconds: float = Field(default=DEFAULT_LIFETIME_SECONDS, gt=0)

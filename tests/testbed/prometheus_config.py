@@ -1,7 +1,7 @@
 """What a Prometheus of the tests scrapes, as its configuration file. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
@@ -19,10 +19,15 @@ class ScrapeJob:
     """A scrape configuration: exporters, and how their series name the node."""
 
     name: str
-    """The value of the label ``job``."""
+    """The value of the label ``job``, unless ``labels`` has another."""
     targets: Mapping[str, str]
     """Where the exporter of each node listens, as ``address:port``."""
-    node_label: str = "node"
+    node_label: str | None = "node"
+    """None: only a label of the series themselves can name the node."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further labels of each target, such as the Prometheus operator's ``namespace``."""
+    honor_labels: bool = False
+    """Whether the labels of the series count where the target has the same ones."""
 
 
 def render(jobs: Iterable[ScrapeJob], *, interval_seconds: int) -> str:
@@ -39,11 +44,14 @@ def render(jobs: Iterable[ScrapeJob], *, interval_seconds: int) -> str:
 
 
 def _scrape_config(job: ScrapeJob) -> dict[str, Any]:
+    # The rule that people write for the nodes of a cluster.
+    naming = {"source_labels": [FOUND], "target_label": job.node_label}
     return {
         "job_name": job.name,
+        "honor_labels": job.honor_labels,
         "static_configs": [
-            {"targets": [target], "labels": {FOUND: node}} for node, target in job.targets.items()
+            {"targets": [target], "labels": {FOUND: node, **job.labels}}
+            for node, target in job.targets.items()
         ],
-        # The rule that people write for the nodes of a cluster.
-        "relabel_configs": [{"source_labels": [FOUND], "target_label": job.node_label}],
+        "relabel_configs": [] if job.node_label is None else [naming],
     }

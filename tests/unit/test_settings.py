@@ -50,6 +50,7 @@ OTHER_THAN_DEFAULT: dict[str, tuple[str, Any]] = {
     "kubelet_address_ranges": ("127.0.0.0/8, fe80::/10", "127.0.0.0/8, fe80::/10"),
     "memory_poll_seconds": ("30", 30),
     "memory_hot_poll_seconds": ("5", 5),
+    "protected_namespaces": ("vault, payments", "vault, payments"),
     "data_sources_file": ("/etc/winpool/sources.yaml", Path("/etc/winpool/sources.yaml")),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
@@ -175,6 +176,16 @@ def test_ranges_that_cannot_be_used_end_the_command_and_say_why(
     assert f"--kubelet-address-ranges (or WINPOOL_KUBELET_ADDRESS_RANGES) is {ranges!r}: {said}" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("names", ["vault,Payments", "vault,*", "kube-*", "vault;payments", "a" * 64])
+def test_protected_namespaces_that_are_none_end_the_command_since_they_would_protect_nothing(
+    capsys: pytest.CaptureFixture[str], names: str
+) -> None:
+    assert outcome("run", f"--protected-namespaces={names}") == 2
+    told = capsys.readouterr().err
+    assert f"--protected-namespaces (or WINPOOL_PROTECTED_NAMESPACES) is {names!r}: " in told
+    assert "is not the name of a namespace; write names like vault,payments" in told
 
 
 BAD = {

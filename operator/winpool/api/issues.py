@@ -82,9 +82,11 @@ ISSUES: Final = {
     IssueReason.UNATTRIBUTED_MEMORY: "The nodes are under memory pressure, and the memory does not belong to "
     "pods. Evicting pods does not help. Drain the nodes, then restart or replace the machines.",
     IssueReason.EVICTION_STUCK: "A pod that was evicted because of memory pressure is still being deleted, "
-    "two minutes after its grace period. The operator evicts no other pod of the node until it is gone.",
+    "two minutes after its grace period, of which ten minutes count at most. The operator evicts no other "
+    "pod of the node until it is gone.",
     IssueReason.EVICTION_BLOCKED: "The nodes are short of memory, and no pod of them may be evicted: "
-    "PodDisruptionBudgets permit none, or all pods are protected, too young or too small.",
+    "PodDisruptionBudgets permit none, the memory of pods is unknown, or all pods are protected, too young "
+    "or too small.",
     IssueReason.EVICTION_RECORD_UNREADABLE: "The annotation winpool.dev/memory of the nodes, which records "
     "evictions, cannot be read. The operator evicts no pod there.",
     IssueReason.MEMORY_PRESSURE: "The nodes are under memory pressure: they can commit hardly any more "

@@ -27,20 +27,24 @@ class ChangeKind(StrEnum):
     LABEL = "Label"
     TAINT = "Taint"
     ANNOTATION = "Annotation"
+    CONDITION = "Condition"
 
 
 class Change(ApiModel):
-    """One label, taint or annotation of a node that the operator would add, change or remove."""
+    """One label, taint, annotation or condition of a node that the operator would add, change or remove."""
 
-    kind: ChangeKind = Field(description="What is changed: Label, Taint or Annotation. A string, required.")
+    kind: ChangeKind = Field(
+        description="What is changed: Label, Taint, Annotation or Condition. A string, required."
+    )
     key: Annotated[str, Clipped(384)] = Field(
-        description="Key of the label or annotation; of a taint key:effect, such as os:NoSchedule. A string, "
-        "required."
+        description="Key of the label or annotation; of a taint key:effect, such as os:NoSchedule; of a "
+        "condition its type. A string, required."
     )
     from_: Annotated[str, Clipped(256)] | None = Field(
         default=None,
         alias="from",
-        description="The value on the node. A string, absent if the operator would add it.",
+        description="The value on the node; of a condition its status, with the reason in parentheses. A "
+        "string, absent if the operator would add it.",
     )
     to: Annotated[str, Clipped(256)] | None = Field(
         default=None,
@@ -53,14 +57,15 @@ class PlanStep(ApiModel):
 
     node: NodeName = Field(description="Name of the node. A string, required.")
     action: PlanAction = Field(
-        description="What the operator would do: Update writes labels and taints. A string, required."
+        description="What the operator would do: Update writes labels, taints and conditions. A string, "
+        "required."
     )
     reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
     changes: Annotated[tuple[Change, ...], Clipped(MAX_CHANGES), ATOMIC] = Field(
         default_factory=tuple,
-        description="What would change on the node: taints first, those with NoExecute before all, then the "
-        "keys of the spec. A list of at most 8, empty if only the ownership record would be "
-        "written again; `changeCount` covers all.",
+        description="What would change on the node: taints first, those with NoExecute before all, then "
+        "conditions, then the keys of the spec. A list of at most 8, empty if only the ownership record or "
+        "the message of a condition would be written again; `changeCount` covers all.",
     )
     change_count: Count = Field(
         default_factory=int,

@@ -204,6 +204,11 @@ class WindowsNodePoolStatus(ApiModel):
         default_factory=int,
         description="How many issues there are, even if `issues` shows fewer. An integer.",
     )
+    memory_capabilities: Sentence | None = Field(
+        default=None,
+        description="What the sources of memory can tell, by counts of nodes, and how many kubelets evict "
+        "pods themselves. Only with `memoryPressure`, renewed every ten minutes at most. A string.",
+    )
     set_keys: SetKeys | None = Field(
         default=None,
         description="The label and taint keys that this pool has set, written before the first node: at "

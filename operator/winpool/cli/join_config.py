@@ -15,7 +15,7 @@ from winpool.cli.judge import judge
 from winpool.cli.kubelet_files import OUTPUTS, render
 from winpool.cli.kubelet_settings import OLDEST, OLDEST_FILE, notes, settings_of
 from winpool.cli.manifests import Manifest, ManifestError, read
-from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note, pool_name
+from winpool.cli.parsing import Exit, add_filename, add_output, add_verb, offline_note, pool_name
 from winpool.cli.structural import without_nulls
 from winpool.support.versions import Minor, parse_minor
 
@@ -74,13 +74,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "pool", type=pool_name, metavar="POOL", help="Print the settings for this pool: NAME or wnp/NAME."
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=tuple(OUTPUTS),
-        default="kubelet",
-        help="Print in this format. Default: kubelet.",
-    )
+    add_output(parser, tuple(OUTPUTS))
     parser.add_argument(
         "--kubelet-version",
         type=_minor,

@@ -12,7 +12,7 @@ import yaml
 
 from winpool.cli import features
 from winpool.cli.columns import aligned
-from winpool.cli.parsing import Exit, add_verb, offline_note
+from winpool.cli.parsing import Exit, add_output, add_verb, offline_note
 from winpool.support.matrix import built_in
 from winpool.support.names import release_named
 from winpool.support.table import Entry, entries, kep116_says, render_markdown
@@ -82,13 +82,7 @@ def add_to(subparsers: Subparsers) -> None:
         action="store_true",
         help="Print Windows features and the minor versions that have them, instead of releases.",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=tuple(_RENDERERS),
-        default="table",
-        help="Print in this format. Default: table.",
-    )
+    add_output(parser, tuple(_RENDERERS))
     parser.set_defaults(run=run)
 
 

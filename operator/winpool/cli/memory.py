@@ -11,9 +11,9 @@ import msgspec
 
 from winpool.api.text import printable
 from winpool.cli.memory_choice import NothingChosenError, TwoMeaningsError, choice, chosen
-from winpool.cli.memory_text import render_node, render_nodes
+from winpool.cli.memory_text import counted, render_node, render_nodes
 from winpool.cli.paper import Ink, Paper, look_of
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_output, add_verb, add_watch
 from winpool.cli.screen import Screen
 from winpool.cli.urls import server_url
 
@@ -73,16 +73,8 @@ def add_to(subparsers: Subparsers) -> None:
         metavar="POOL|NODE",
         help="Show the nodes of this pool, or this node: NAME, wnp/NAME or node/NAME.",
     )
-    parser.add_argument(
-        "-w", "--watch", action="store_true", help="Read again every 5 seconds, until Ctrl-C."
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="Print in this format. Default: text.",
-    )
+    add_watch(parser, help_text="Read again every 5 seconds, until Ctrl-C.")
+    add_output(parser)
     parser.add_argument(
         "--url",
         type=server_url,
@@ -195,6 +187,9 @@ class _Drawing:
         if not found.nodes:
             paper.line(NO_NODES if self._given.name is None else "the operator no longer watches such a node")
             return paper.text
+        if len(found.nodes) > 1:
+            paper.line(counted(found))
+            paper.line()
         return paper.text + _text(found, self._given.name, look=look)
 
 

@@ -5,11 +5,13 @@ The report may come from any server that a person names, so every text and numbe
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
 from winpool.cli.amounts import NONE, amount, percent, rate, seconds
 from winpool.cli.paper import Ink, Paper
+from winpool.objects.memory_report import PROBLEM_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +34,7 @@ _DROPPED: Final = ("SOURCE", "TREND", "POOL", "AXIS", "AGE", "LEFT")
 _TITLE_WIDTH: Final = 11
 """Of the column that begins the lines about a node: after the longest, ``Eviction:`` with its mark."""
 
+_WORST_FIRST: Final = ("Hard", "Soft", "ProxyOnly", "Warning", "Unknown", "Normal")
 _BAD: Final = frozenset({"Hard", "Soft"})
 _FINE: Final = frozenset({"Normal"})
 
@@ -52,6 +55,13 @@ _GUARDS: Final[Mapping[str, str]] = {
     "Blind": "two evictions have not ended the pressure, and no pod's commit is known: drain the node, and "
     "reboot or replace it",
 }
+
+
+def counted(report: MemoryReport) -> str:
+    """Return how many nodes have which level, the worst first: a terminal may not show the lines of all."""
+    levels = Counter(each.level or "Unknown" for each in report.nodes)
+    found = ", ".join(f"{levels[each]} {each}" for each in _WORST_FIRST if levels[each])
+    return f"{len(report.nodes)} nodes: {found}"
 
 
 def render_nodes(report: MemoryReport, *, look: Look) -> str:
@@ -90,7 +100,7 @@ def render_node(node: NodeReport, report: MemoryReport, *, look: Look) -> str:
     sampled = f"{seconds(node.age_seconds)} old, from {_name(node.source) or NONE}"
     _field(paper, "Sample", "none yet" if node.age_seconds is None else sampled)
     if node.problem:
-        _field(paper, "Problem", node.problem)
+        _field(paper, "Problem", _problem(node))
     return paper.text
 
 
@@ -153,7 +163,7 @@ def _problems(paper: Paper, nodes: Sequence[NodeReport]) -> None:
     found: dict[str, list[str]] = {}
     for each in nodes:
         if each.problem:
-            found.setdefault(each.problem, []).append(_name(each.node))
+            found.setdefault(_problem(each), []).append(_name(each.node))
     if not found:
         return
     paper.line()
@@ -182,6 +192,11 @@ def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None
     mark = " " if ink is Ink.PLAIN else paper.look.mark(ink)
     shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + f"{mark} "
     paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
+
+
+def _problem(node: NodeReport) -> str:
+    """Return why there are no samples, no longer than an operator says it."""
+    return node.problem[:PROBLEM_CHARACTERS]
 
 
 def _name(text: str) -> str:

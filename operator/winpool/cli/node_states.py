@@ -9,15 +9,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, RESERVED_MEMORY_TAINT
+from winpool.api.keys import (
+    MEMORY_PRESSURE_TAINT,
+    OS_REVISION_LABEL,
+    OS_VERSION_LABEL,
+    RESERVED_MEMORY_TAINT,
+)
 from winpool.api.problems import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.lenient import mapping
+from winpool.objects.hold import is_held
 from winpool.ownership.membership import selects
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
     from winpool.objects.node import Node
@@ -29,6 +36,8 @@ class NodeState(StrEnum):
     TO_BE_RELEASED = "ToBeReleased"
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
+    MEMORY_PRESSURE = "MemoryPressure"
+    HELD = "Held"
     KEYS_MISSING = "KeysMissing"
     VALIDATING = "Validating"
     UPGRADE_DUE = "UpgradeDue"
@@ -53,15 +62,15 @@ class NodeGroup:
 
 
 def node_groups(
-    pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int, up_to_date: int
+    pool: Mapping[str, Any], nodes: Sequence[Node], *, counted: int, up_to_date: int, now: datetime
 ) -> tuple[NodeGroup, ...]:
     """Fold the nodes that carry the label of ``pool``: those that are up to date first, then the worst.
 
     ``counted`` is how many nodes the pool has by its status: those of them that do not carry the label are
     not written to yet. ``up_to_date`` is how many are up to date by its status: no more are called so here,
-    since not all that is wrong with a node is seen on it.
+    since not all that is wrong with a node is seen on it. A hold may have ended by ``now``.
     """
-    shows = _signs(pool)
+    shows = _signs(pool, now=now)
     found: dict[NodeState, list[str]] = {}
     for node in nodes:
         state = next((each for each, shown in shows if shown(node)), NodeState.UP_TO_DATE)
@@ -83,23 +92,28 @@ def node_groups(
 
 _Sign = tuple[NodeState, "Callable[[Node], bool]"]
 
-_OF_ANY_POOL: Final[tuple[_Sign, ...]] = (
-    (NodeState.NOT_READY, lambda node: node.ready != "True"),
-    (NodeState.CORDONED, lambda node: node.unschedulable),
-)
+
+def _of_any_pool(now: datetime) -> tuple[_Sign, ...]:
+    """Return what shows without the spec. What is missing on a node that is held, is missing for the hold."""
+    return (
+        (NodeState.NOT_READY, lambda node: node.ready != "True"),
+        (NodeState.CORDONED, lambda node: node.unschedulable),
+        (NodeState.MEMORY_PRESSURE, lambda node: _has_taint(node, MEMORY_PRESSURE_TAINT)),
+        (NodeState.HELD, lambda node: is_held(node, now=now)),
+    )
 
 
-def _signs(pool: Mapping[str, Any]) -> tuple[_Sign, ...]:
+def _signs(pool: Mapping[str, Any], *, now: datetime) -> tuple[_Sign, ...]:
     """Return by what each state shows, the worst first."""
     if mapping(pool.get("metadata")).get("deletionTimestamp"):
         return ((NodeState.TO_BE_RELEASED, lambda _: True),)
     try:
         spec = WindowsNodePool.from_object(pool).spec
     except InvalidSpecError:
-        return _OF_ANY_POOL
+        return _of_any_pool(now)
     return (
         (NodeState.TO_BE_RELEASED, lambda node: not selects(spec.node_selector, node.labels)),
-        *_OF_ANY_POOL,
+        *_of_any_pool(now),
         *_of_spec(spec),
     )
 
@@ -127,11 +141,12 @@ def _of_spec(spec: WindowsNodePoolSpec) -> tuple[_Sign, ...]:
         (NodeState.VALIDATING, lambda node: any(each.identity in startup for each in node.taints)),
         (NodeState.UPGRADE_DUE, is_behind),
         (NodeState.BUILD_UNKNOWN, is_unknown),
-        (
-            NodeState.MEMORY_MISMATCH,
-            lambda node: any(each.key == RESERVED_MEMORY_TAINT for each in node.taints),
-        ),
+        (NodeState.MEMORY_MISMATCH, lambda node: _has_taint(node, RESERVED_MEMORY_TAINT)),
     )
+
+
+def _has_taint(node: Node, key: str) -> bool:
+    return any(each.key == key for each in node.taints)
 
 
 def _revision(node: Node) -> int | None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
 from winpool.api.text import printable
-from winpool.cli.columns import aligned
+from winpool.cli.columns import GAP, aligned
 from winpool.cli.widths import width_of
 
 if TYPE_CHECKING:
@@ -111,11 +111,13 @@ class Paper:
     def table(self, rows: Sequence[Mapping[str, str]], *, dropped: Sequence[str], indent: str) -> None:
         """Write ``rows`` by the names of their columns, without as many of ``dropped`` as do not fit."""
         cells = [{name: self.look.plain(cell) for name, cell in row.items()} for row in rows]
+        widths = {name: max(width_of(name), *(width_of(row[name]) for row in cells)) for name in cells[0]}
         for left_out in range(len(dropped) + 1):
             head = tuple(name for name in cells[0] if name not in dropped[:left_out])
-            lines = aligned(head, [tuple(row[name] for name in head) for row in cells]).splitlines()
-            if max(map(width_of, lines)) + len(indent) <= self.look.width:
+            taken = sum(widths[name] for name in head) + len(GAP) * (len(head) - 1)
+            if taken + len(indent) <= self.look.width:
                 break
+        lines = aligned(head, [tuple(row[name] for name in head) for row in cells]).splitlines()
         for number, line in enumerate(lines):
             self.line(f"{indent}{line}", ink=Ink.PLAIN if number else Ink.HEAD)
 

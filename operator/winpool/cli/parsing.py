@@ -126,6 +126,22 @@ def add_filename(parser: argparse.ArgumentParser, *, required: bool = True) -> N
     )
 
 
+def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = ("text", "json")) -> None:
+    """Add ``-o``. The first of ``choices`` is the default."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=tuple(choices),
+        default=choices[0],
+        help=f"Print in this format. Default: {choices[0]}.",
+    )
+
+
+def add_watch(parser: argparse.ArgumentParser, *, help_text: str) -> None:
+    """Add ``-w``, for the verbs that show the same again and again."""
+    parser.add_argument("-w", "--watch", action="store_true", help=help_text)
+
+
 def pool_name(text: str) -> str:
     """Return the name in ``NAME``, ``wnp/NAME`` or ``windowsnodepools.winpool.dev/NAME``, as kubectl does."""
     resource, slash, name = text.rpartition("/")

@@ -119,6 +119,8 @@ class PoolView:
     available_nodes: int
     up_to_date_nodes: int
     misplaced_pods: int
+    pressured_nodes: int
+    held_nodes: int
     ready: ConditionView | None
     conditions: tuple[ConditionView, ...]
     issues: tuple[IssueView, ...]
@@ -165,6 +167,8 @@ def view_of(content: Mapping[str, Any]) -> PoolView:
         available_nodes=count(status.get("availableNodes")),
         up_to_date_nodes=count(status.get("upToDateNodes")),
         misplaced_pods=count(status.get("misplacedPods")),
+        pressured_nodes=count(status.get("pressuredNodes")),
+        held_nodes=count(status.get("heldNodes")),
         ready=next((each for each in conditions if each.type == ConditionType.READY), None),
         conditions=conditions,
         issues=issues,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import ConditionType, Reason, referred_by
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.cli.ages import age
 from winpool.cli.node_states import NodeState
 from winpool.cli.paper import Ink, Paper
@@ -32,6 +33,8 @@ _SAID: Final[Mapping[NodeState, str]] = {
     NodeState.TO_BE_RELEASED: "to be released",
     NodeState.NOT_READY: "not Ready",
     NodeState.CORDONED: "cordoned",
+    NodeState.MEMORY_PRESSURE: "tainted because of memory pressure",
+    NodeState.HELD: f"held, by the annotation {HOLD_ANNOTATION}",
     NodeState.KEYS_MISSING: "labels or taints missing",
     NodeState.VALIDATING: "with startup taints until they pass validation",
     NodeState.UPGRADE_DUE: "upgrade due",
@@ -86,6 +89,8 @@ def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
         f"{pool.ready_nodes} Ready",
         f"{pool.available_nodes} available",
         f"{pool.up_to_date_nodes} up to date",
+        *((f"{pool.pressured_nodes} under memory pressure",) if pool.pressured_nodes else ()),
+        *((f"{pool.held_nodes} held",) if pool.held_nodes else ()),
     )
     misplaced = f"; {pool.misplaced_pods} pods that cannot run there" if pool.misplaced_pods else ""
     _field(paper, "Nodes", f"{pool.nodes}: {', '.join(counts)}{misplaced}")

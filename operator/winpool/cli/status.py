@@ -11,7 +11,7 @@ from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.cli.node_states import node_groups
 from winpool.cli.paper import Ink, Paper, look_of
-from winpool.cli.parsing import Exit, add_verb, pool_name
+from winpool.cli.parsing import Exit, add_output, add_verb, add_watch, pool_name
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pool, render_pools
 from winpool.cli.screen import Screen
@@ -64,16 +64,8 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "pool", type=pool_name, nargs="?", metavar="POOL", help="Show this pool: NAME or wnp/NAME."
     )
-    parser.add_argument(
-        "-w", "--watch", action="store_true", help="Update the output with every change, until Ctrl-C."
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="Print in this format. Default: text.",
-    )
+    add_watch(parser, help_text="Update the output with every change, until Ctrl-C.")
+    add_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -114,14 +106,14 @@ def render(
 ) -> str:
     """Return all about one pool, given the object and the nodes that carry its label."""
     view = view_of(pool)
-    groups = _groups(view, nodes, problem=nodes_problem)
+    groups = _groups(view, nodes, problem=nodes_problem, now=now)
     return render_pool(view, groups, nodes_problem=nodes_problem, now=now, look=look)
 
 
-def _groups(view: PoolView, nodes: Sequence[Node], *, problem: str) -> tuple[NodeGroup, ...]:
+def _groups(view: PoolView, nodes: Sequence[Node], *, problem: str, now: datetime) -> tuple[NodeGroup, ...]:
     if problem:
         return ()
-    return node_groups(view.content, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes)
+    return node_groups(view.content, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes, now=now)
 
 
 def _text(seen: Seen, *, now: datetime, look: Look) -> str:
@@ -134,7 +126,7 @@ def _content(seen: Seen) -> Mapping[str, Any]:
     views = [view_of(pool) for pool in seen.pools]
     if len(views) != 1:
         return {"pools": [content_of(view) for view in views]}
-    groups = _groups(views[0], seen.nodes, problem=seen.nodes_problem)
+    groups = _groups(views[0], seen.nodes, problem=seen.nodes_problem, now=datetime.now(UTC))
     return {"pools": [content_of(views[0], groups, nodes_problem=seen.nodes_problem)]}
 
 

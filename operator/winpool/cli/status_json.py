@@ -34,6 +34,8 @@ def content_of(
         "readyNodes": pool.ready_nodes,
         "availableNodes": pool.available_nodes,
         "upToDateNodes": pool.up_to_date_nodes,
+        "pressuredNodes": pool.pressured_nodes,
+        "heldNodes": pool.held_nodes,
         "misplacedPods": pool.misplaced_pods,
         "conditions": [
             each for each in items(status.get("conditions")) if text(mapping(each).get("type")) in notable

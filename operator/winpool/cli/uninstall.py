@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
 from winpool.cli.paper import look_of
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_output, add_verb
 
 if TYPE_CHECKING:
     import argparse
@@ -50,13 +50,7 @@ def add_to(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="Print the plan. Required, since this verb only plans."
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="Print in this format. Default: text.",
-    )
+    add_output(parser)
     parser.set_defaults(run=run)
 
 

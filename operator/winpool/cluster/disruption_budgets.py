@@ -1,4 +1,4 @@
-"""Lists PodDisruptionBudgets, of which only those of some namespaces are kept.
+"""Lists all PodDisruptionBudgets of the cluster.
 
 One list of all: the namespaces of the pods of a node are up to a hundred, and a cluster has fewer budgets
 than Deployments.
@@ -6,19 +6,20 @@ than Deployments.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from winpool.cluster import victim_wire as wire
 from winpool.cluster.envelope import ListReader
-from winpool.cluster.errors import StreamGarbled
+from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.pager import Listing, Pager
 from winpool.cluster.request import Request
 from winpool.pods.budgets import Budget, Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container
+    from collections.abc import Awaitable, Callable
 
 BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
@@ -30,6 +31,10 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 
 MOST: Final = 150_000
 """One for each pod of the largest cluster that Kubernetes supports."""
+
+LIST_SECONDS: Final = 15.0
+"""For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
+together permit nothing after 30 s (``memory.evicting``)."""
 
 _list: Final = ListReader(
     wire.budget_list,
@@ -59,11 +64,14 @@ class BudgetLister:
     def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
         self._pager = Pager(request, LISTING)
 
-    async def list(self, namespaces: Container[str]) -> tuple[Budget, ...]:
-        """Return the budgets of these namespaces, all as of one moment. Raises ApiErrors."""
-        found, _ = await self._pager.collect(
-            lambda page: [each for each in page.budgets if each.namespace in namespaces]
-        )
+    async def list(self) -> tuple[Budget, ...]:
+        """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                found, _ = await self._pager.collect(lambda page: page.budgets)
+        except TimeoutError:
+            said = f"list poddisruptionbudgets: not all of them within {LIST_SECONDS:g} s"
+            raise Unavailable(said, reason="Timeout") from None
         return found
 
 

@@ -147,6 +147,10 @@ class NotLeading(ApiError):
     """Never sent: this process may not write now, since it is not the operator that leads."""
 
 
+class NotWanted(ApiError):
+    """Never sent: what it was decided on has changed meanwhile. See ``last_check``."""
+
+
 class TooLarge(ApiError):
     """An answer or a line is larger than the limit for what is kept in memory."""
 

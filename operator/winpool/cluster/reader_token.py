@@ -4,6 +4,9 @@ A program that listens at the address of a node reads the token that is sent the
 operator's own, but that of an account that may read statistics of nodes and nothing else. It is for the API
 server's own audience, because kubelets review a token at the API server without naming another one.
 
+It lives as short as the API server permits, and dies with its ServiceAccount: the API server compares the UID
+in it. It cannot be bound to the Pod of the operator, since that runs as another ServiceAccount.
+
 It is kept in memory only, and no message has it.
 Source: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/
 """
@@ -31,15 +34,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LIFE_SECONDS: Final = 3600
-"""What is asked for: as long as a Pod's own token by default. A stolen one is of use for an hour at most."""
-
-SHORTEST_LIFE_SECONDS: Final = 600
-"""The API server gives none that lives shorter: an answer that says so is not its own."""
+LIFE_SECONDS: Final = 600
+"""What is asked for: the shortest life that the API server gives, so that a stolen one is of use for ten
+minutes at most. A longer one would gain nothing: kubelets have it reviewed every two minutes, so without the
+API server they accept none. An answer that names a shorter life is not of the API server.
+https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/"""
 
 RENEWED_AT: Final = 0.8
-"""The part of its life after which it is renewed, as the kubelet renews the tokens of Pods. The rest, twelve
+"""The part of its life after which it is renewed, as the kubelet renews the tokens of Pods. The rest, two
 minutes, is for attempts."""
+
+EARLY_SECONDS: Final = 300.0
+"""Between two renewals before that time, because kubelets refuse the token. A node that keeps failing is
+polled within five minutes, so each has been shown the new token by then. However many kubelets refuse
+whatever they are shown, this makes twelve requests an hour at most."""
 
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between two attempts: who adds a rule or the account that was missing waits a minute at most."""
@@ -114,6 +122,7 @@ class ReaderToken:
         self._token: str | None = None
         self._expires_at = float("-inf")
         self._due_at = float("-inf")
+        self._early_at = float("-inf")
         self._wanted_at = float("-inf")
         self._renewal: asyncio.Task[None] | None = None
         self._answered = asyncio.Event()
@@ -138,6 +147,20 @@ class ReaderToken:
             # Not the task itself: a poll that gives up waiting must not end the request for the others.
             await self._answered.wait()
         return self._present()
+
+    def refused(self, token: str) -> None:
+        """Renew the token with the next poll if it is this one, which most kubelets refuse.
+
+        Until there is a new one it is used on: those that refuse it may be wrong.
+        """
+        now = self._monotonic()
+        if token == self._token and now < self._due_at and now - self._early_at >= EARLY_SECONDS:
+            self._due_at = self._early_at = now
+            log.info(
+                "most kubelets refuse the token of the ServiceAccount %s/%s; winpool asks for a new one",
+                NAMESPACE,
+                READER_ACCOUNT,
+            )
 
     async def close(self) -> None:
         """End a request that is under way."""
@@ -172,9 +195,8 @@ class ReaderToken:
         except ApiError as error:
             self._note(error)
             return self._backoff.next(asked=error.retry_after)
-        life = min(found.spec.expiration_seconds, LIFE_SECONDS)
-        self._token, self._expires_at = found.status.token, asked_at + life
-        self._due_at = asked_at + RENEWED_AT * life
+        self._token, self._expires_at = found.status.token, asked_at + LIFE_SECONDS
+        self._due_at = asked_at + RENEWED_AT * LIFE_SECONDS
         self._backoff.reset()
         self._outage.ended()
         self._tell("")
@@ -199,6 +221,6 @@ def _read(body: bytes | bytearray) -> _TokenRequest:
         found = _answer.decode(body)
     except BROKEN:
         raise StreamGarbled(f"{token_request().label}: the answer is not a TokenRequest") from None
-    if found.spec.expiration_seconds < SHORTEST_LIFE_SECONDS or not found.status.token:
+    if found.spec.expiration_seconds < LIFE_SECONDS or not found.status.token:
         raise StreamGarbled(f"{token_request().label}: the answer has no token that lives ten minutes")
     return found

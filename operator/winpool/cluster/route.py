@@ -13,7 +13,8 @@ from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from winpool.cluster.errors import NotLeading
+from winpool.cluster.errors import NotLeading, NotWanted
+from winpool.cluster.last_check import last_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection as Socket
 
     from winpool.cluster.credentials import Connection
+    from winpool.cluster.errors import ApiError
     from winpool.cluster.proxies import Proxy
 
 
@@ -38,7 +40,7 @@ def _is_write(method: str, url: URL, *, below: str) -> bool:
     return method not in _READS and not url.path.removeprefix(below).startswith(_REVIEWS)
 
 
-def _fail(conn: Socket, error: NotLeading) -> None:
+def _fail(conn: Socket, error: ApiError) -> None:
     """End a request on whose connection nothing was sent: what waits for the answer raises ``error``."""
     if conn.protocol is not None:
         conn.protocol.set_exception(error)
@@ -60,7 +62,8 @@ def requests_over(
 
     A write raises NotLeading where ``may_write`` returns False. It is asked when the connection is there and
     nothing was sent on it: waiting for credentials or for a connection can take half a minute. It is asked
-    again where head and body go out, because a process can be frozen between the two, for hours.
+    again where head and body go out, because a process can be frozen between the two, for hours. So is the
+    check of the task that sends (``last_check``).
 
     The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
     """
@@ -73,9 +76,10 @@ def requests_over(
             if proxy is not None:
                 options.update(proxy=proxy.url, proxy_headers=_proxy_headers(proxy, user_agent))
             super().__init__(method, url, **options)
+            self._check_wanted = last_check()
 
         async def send(self, conn: Socket) -> aiohttp.ClientResponse:
-            """Send it, unless it is a write that may not be."""
+            """Send it, unless it is a write that may not be, or is not wanted any more."""
             self._check()
             return await super().send(conn)
 
@@ -85,7 +89,7 @@ def requests_over(
             """Write head and body. aiohttp does it in a task of its own, which begins after ``send``."""
             try:
                 self._check()
-            except NotLeading as error:
+            except (NotLeading, NotWanted) as error:
                 _fail(conn, error)
                 return
             await super().write_bytes(writer, conn, content_length)
@@ -96,6 +100,7 @@ def requests_over(
                     f"{self.method} {self.url.path}: not sent: this operator does not hold the Lease"
                     " winpool-system/winpool"
                 )
+            self._check_wanted(f"{self.method} {self.url.path}")
 
         @property
         def request_info(self) -> aiohttp.RequestInfo:

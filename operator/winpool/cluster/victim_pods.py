@@ -35,6 +35,12 @@ _SIDECAR: Final = "Always"
 _COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 """A deletion cost is an int32."""
 
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+"""A DNS subdomain (RFC 1123), as the API server requires of the names of pods and namespaces."""
+
+_UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+"""What an intent on a node may have (``memory.intent_text``). The API server makes a UUID for each pod."""
+
 _list: Final = ListReader(wire.victim_list, resource="pods", kind="PodList", api_version="v1")
 
 
@@ -70,10 +76,20 @@ def decode_victims(body: bytes | bytearray, *, node: str, label: str) -> tuple[N
         if not isinstance(item, wire.VictimPod):
             raise StreamGarbled(f"{label}: a pod that cannot be read")
         metadata = item.metadata
-        if not (metadata.namespace and metadata.name and metadata.uid) or item.spec.node_name != node:
-            raise StreamGarbled(f"{label}: a pod without namespace, name or UID, or of another node")
+        if not _is_named(metadata) or item.spec.node_name != node:
+            raise StreamGarbled(
+                f"{label}: a pod of another node, or with a namespace, name or UID that no pod has"
+            )
         found.append(_pod(item))
+    if len({each.uid for each in found}) < len(found):
+        raise StreamGarbled(f"{label}: two pods with one UID")
     return tuple(found)
+
+
+def _is_named(pod: wire.VictimMetadata) -> bool:
+    """Whether the pod can be named in a path, in a log and in an annotation."""
+    names = (pod.namespace, pod.name)
+    return all(_NAME.fullmatch(each) for each in names) and _UID.fullmatch(pod.uid) is not None
 
 
 def _pod(found: wire.VictimPod) -> NodePod:
@@ -93,7 +109,7 @@ def _pod(found: wire.VictimPod) -> NodePod:
         is_terminating=metadata.deletion_timestamp is not None,
         created=read_moment(metadata.creation_timestamp),
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else max(0, grace),
-        requests=_requests(spec),
+        requests=_requests(spec, found.status or wire.VictimStatus()),
         deletion_cost=_cost(annotations.deletion_cost if annotations else None),
     )
 
@@ -108,19 +124,31 @@ def _is_host_process(spec: wire.VictimSpec) -> bool:
     )
 
 
-def _requests(spec: wire.VictimSpec) -> int:
-    """Return the memory that the pod requests, as the scheduler counts it.
+def _requests(spec: wire.VictimSpec, status: wire.VictimStatus) -> int:
+    """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
 
     Requests of the pod as a whole come first (KEP-2837). Otherwise it is the sum of its containers and
-    sidecars, or what its largest init container requests, if that is more.
+    sidecars, or what its largest init container requests, if that is more. The spec of a running pod has what
+    its author wishes now (KEP-1287): who writes a large number there, and gets it not, would not be evicted.
     """
-    whole = _memory(spec.resources)
+    whole = _granted(_memory(spec.resources), _memory(status.resources))
     if whole is not None:
         return whole
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    granted = {each.name: _memory(each.resources) for each in statuses}
+
+    def of(container: wire.VictimContainer) -> int:
+        return _granted(_memory(container.resources), granted.get(container.name)) or 0
+
     inits = _all(spec.init_containers)
     sidecars = [each for each in inits if each.restart_policy == _SIDECAR]
-    running = sum(_memory(each.resources) or 0 for each in (*_all(spec.containers), *sidecars))
-    return max(running, *(_memory(each.resources) or 0 for each in inits), 0)
+    running = sum(of(each) for each in (*_all(spec.containers), *sidecars))
+    return max(running, *(of(each) for each in inits), 0)
+
+
+def _granted(wished: int | None, granted: int | None) -> int | None:
+    """Return the smaller one; what is wished where the node reports nothing, as kubelets before 1.33 do."""
+    return wished if wished is None or granted is None else min(wished, granted)
 
 
 def _all(containers: Iterable[wire.VictimContainer] | None) -> tuple[wire.VictimContainer, ...]:

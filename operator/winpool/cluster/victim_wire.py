@@ -67,6 +67,7 @@ class Resources(_Base):
 class VictimContainer(_Base):
     """The part of core/v1 Container that is read. ``restart_policy`` is that of a sidecar."""
 
+    name: Bounded = ""
     resources: Resources | None = None
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
@@ -85,10 +86,20 @@ class VictimSpec(_Base):
     ephemeral_containers: list[VictimContainer] | None = None
 
 
+class ContainerStatus(_Base):
+    """The part of core/v1 ContainerStatus that is read. ``resources`` are those that the node has granted."""
+
+    name: Bounded = ""
+    resources: Resources | None = None
+
+
 class VictimStatus(_Base):
     """The part of core/v1 PodStatus that is read."""
 
     phase: Bounded | None = None
+    resources: Resources | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class VictimPod(_Base):

@@ -95,13 +95,15 @@ class Writer:
         """Evict a pod; it then ends within its own grace period.
 
         Raises NotFound where the pod is gone, also where another has its name; DisruptionBudget where its
-        budget does not permit it now, with ``retry_after`` where the server sends it; and other ApiErrors.
+        budget does not permit it now, with ``retry_after`` where the server sends it; Forbidden where
+        admission denies it, whatever its status; and other ApiErrors.
         """
         request = evictions.request_of(eviction)
         try:
-            await self._transport.request(request)
+            answer = await self._transport.request(request)
         except ApiError as error:
-            raise evictions.told_plainly(error) from None
+            raise evictions.told_plainly(error, eviction) from None
+        evictions.check_evicted(answer, eviction)
 
     async def patch_pool_finalizers(
         self, *, name: str, resource_version: str, finalizers: Sequence[str]

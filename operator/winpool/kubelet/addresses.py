@@ -1,8 +1,12 @@
 """Where the kubelet of a node is polled, and where no token is sent.
 
 A kubelet writes the addresses of its own node, so a hostile one may name any. It must not make the operator
-send a token to the API server, to services of the operator's own machine, or to the metadata service of a
-cloud.
+connect to the API server, to services of the operator's own machine, or to the metadata service of a cloud.
+
+What cannot be known here: the addresses of API servers behind the one that the operator uses, and those of
+other machines. There the certificate decides, before the token is sent: it must be of the CA of the kubelets,
+for that address or for the name of the node. An API server may have one. To it the token is no secret, and it
+gives nothing for it.
 """
 
 from __future__ import annotations
@@ -25,6 +29,22 @@ KUBELET_PORT: Final = 10250
 """The default port of the kubelet, for nodes that report none (``status.daemonEndpoints``)."""
 
 _PORTS: Final = range(1, 65536)
+
+_NO_NODES: Final = (
+    ip_network("0.0.0.0/8"),  # "this host on this network" (RFC 1122); Linux takes 0.0.0.0 for itself
+    ip_network("168.63.129.16/32"),  # Azure: WireServer
+    ip_network("100.100.100.200/32"),  # Alibaba Cloud: metadata
+    ip_network("192.0.0.0/24"),  # protocol assignments (RFC 6890); Oracle Cloud Classic: metadata
+    ip_network("fd00:ec2::/32"),  # AWS: metadata, DNS and time
+    ip_network("fd20:ce::254/128"),  # Google Cloud: metadata
+    ip_network("2002::/16"),  # 6to4 (RFC 3056) and Teredo (RFC 4380): tunnels to any IPv4 address
+    ip_network("2001::/32"),
+)
+"""Addresses that no node has, besides those that Python knows. The metadata services of clouds are at
+link-local addresses and at these.
+https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16,
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html,
+https://docs.cloud.google.com/compute/docs/metadata/querying-metadata"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +99,9 @@ class AddressRules:
             return False  # "fe80::1%eth0" names an interface of ours
         if address.is_loopback or address.is_link_local:
             return any(address in network for network in self.allowed)
-        return not (address.is_unspecified or address.is_multicast or address.is_reserved)
+        if address.is_unspecified or address.is_multicast or address.is_reserved:
+            return False
+        return not any(address in network for network in _NO_NODES)
 
 
 def ranges_of(text: str) -> tuple[Network, ...]:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from yarl import URL
 
 from winpool.kubelet import configz, summary
-from winpool.kubelet.exchange import Line, OtherNameError, header_of, within
+from winpool.kubelet.acceptance import Acceptance
+from winpool.kubelet.exchange import BEARER, Line, OtherNameError, header_of, within
 from winpool.kubelet.limits import MAX_KEPT
+from winpool.kubelet.outcome import Outcome, PollError
 
 if TYPE_CHECKING:
     import ssl
@@ -48,10 +50,22 @@ class KubeletClient:
     Everything it raises is a PollError. It never repeats a request: the schedule does, later.
     """
 
-    def __init__(self, *, token: Token, context: Callable[[], ssl.SSLContext]) -> None:
-        """Make a client. ``context`` returns the TLS context for a new connection, see ``trust``."""
+    def __init__(
+        self,
+        *,
+        token: Token,
+        context: Callable[[], ssl.SSLContext],
+        on_refused: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Make a client. ``context`` returns the TLS context for a new connection, see ``trust``.
+
+        ``on_refused`` gets the token that a kubelet has refused, while most others refuse theirs too. It may
+        be called with every poll.
+        """
         self._token = token
         self._context = context
+        self._on_refused = on_refused
+        self._acceptance = Acceptance()
         self._kept: dict[str, _Kept] = {}
         self._named: set[str] = set()
         """Nodes whose certificate is for their name and not for their address."""
@@ -86,6 +100,7 @@ class KubeletClient:
     async def forget(self, node: str) -> None:
         """Close the connection of a node that is polled no more."""
         self._named.discard(node)
+        self._acceptance.forget(node)
         await self._drop(node)
 
     async def _read(
@@ -106,6 +121,7 @@ class KubeletClient:
                 context = self._context()
                 line = await self._line(target, context, keep=keep)
                 body = await self._get(line, path, target, context, authorization=authorization)
+            self._acceptance.accepts(target.node)
             found = parse(body)
             stays = target.node in self._kept and self._kept[target.node].line is line
             return found
@@ -127,9 +143,14 @@ class KubeletClient:
 
         async def ask(*, by_name: bool) -> bytes | bytearray:
             name = target.node if by_name else None
-            return await line.get(
-                url, authorization=authorization, context=context, name=name, limit=MAX_BODY_BYTES
-            )
+            try:
+                return await line.get(
+                    url, authorization=authorization, context=context, name=name, limit=MAX_BODY_BYTES
+                )
+            except PollError as error:
+                if error.outcome is Outcome.UNAUTHORIZED:
+                    self._refused(target.node, authorization)
+                raise
 
         by_name = target.node in self._named
         try:
@@ -142,11 +163,17 @@ class KubeletClient:
             self._named.add(target.node)
         return body
 
+    def _refused(self, node: str, authorization: str) -> None:
+        self._acceptance.refuses(node)
+        if self._acceptance.is_refused:
+            self._on_refused(authorization.removeprefix(BEARER))
+
     async def _line(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Line:
         """Return the line that is kept, if it may serve this poll, or a new one."""
         kept = self._kept.get(target.node)
         if kept is not None:
-            if keep and kept.target == target and kept.context is context:
+            is_same = kept.target == target and kept.context is context
+            if keep and is_same and kept.line.is_quiet:
                 return kept.line
             await self._drop(target.node)
         line = Line(limit=1, keep_alive=KEEP_ALIVE_SECONDS)

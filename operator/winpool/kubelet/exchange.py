@@ -1,7 +1,8 @@
 """One GET with a token from a server that may be hostile.
 
-It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit. Nothing of an
-answer gets into an error, since a server can send back the token that it was sent.
+It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
+of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
+token that it was sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 
 from winpool import __version__
+from winpool.kubelet.metered import MeteredSocket
 from winpool.kubelet.outcome import Outcome, PollError
 
 if TYPE_CHECKING:
@@ -41,6 +43,17 @@ session that was closed meanwhile."""
 _NAME_MISMATCHES: Final = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
 
+BEARER: Final = "Bearer "
+"""Before a token, in the header Authorization."""
+
+WRAPPING_BYTES: Final = 128 * 1024
+"""What may come before a body, and beside it: certificates, of which OpenSSL takes 100 kB, headers, and what
+wraps each piece of a body, some 2 % of it."""
+
+IDLE_BYTES: Final = 4096
+"""What may come while nothing is asked for: the goodbye of the other side. aiohttp keeps whole answers that
+no one has asked for, and a small one takes fifty times its size."""
+
 _OK: Final = 200
 _OUTCOMES: Final = {401: Outcome.UNAUTHORIZED, 403: Outcome.FORBIDDEN}
 _REDIRECTS: Final = range(300, 400)
@@ -55,7 +68,7 @@ async def header_of(token: Token) -> str:
     text = (await token() or "").strip()
     if not text or not (text.isascii() and text.isprintable()) or " " in text:
         raise PollError(Outcome.NO_TOKEN, "there is no token to send")
-    return f"Bearer {text}"
+    return BEARER + text
 
 
 @asynccontextmanager
@@ -72,12 +85,19 @@ class Line:
     """The connections to one server, which are cut when it is closed. Make it inside a running event loop.
 
     asyncio sends a goodbye on a TLS connection that is closed, and waits 30 s for that of the other side. A
-    server that never says it would keep 330 kB for that time, so the sockets themselves are shut down.
+    server that never says it would keep 90 kB for that time, so the sockets themselves are shut down.
     """
 
     def __init__(self, *, limit: int, keep_alive: float) -> None:
-        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
-        self._sockets: list[socket.socket] = []
+        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds.
+
+        With a limit of one, each request makes one connection at most: the host has to be an address.
+        """
+        self._is_single = limit == 1
+        self._made = 0
+        self._sockets: list[MeteredSocket] = []
+        self._allowance = 0
+        self._in_flight = 0
         connector = aiohttp.TCPConnector(
             limit=limit, keepalive_timeout=keep_alive, socket_factory=self._make_socket
         )
@@ -89,6 +109,15 @@ class Line:
             trust_env=False,  # no proxy may see the token
             auto_decompress=False,  # a kilobyte can become a gigabyte
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has come since the last answer.
+
+        aiohttp takes what has come for the answer to the next request. So a line that is not quiet is of no
+        use any more.
+        """
+        return all(each.left == self._allowance for each in self._sockets)
 
     async def close(self) -> None:
         """Cut all connections."""
@@ -105,14 +134,19 @@ class Line:
         context: ssl.SSLContext | None,
         name: str | None,
         limit: int,
-    ) -> bytes | bytearray:
+    ) -> bytearray:
         """Return the body of a 200, of at most ``limit`` bytes.
 
         ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
-        the handshake has succeeded, so that only a server with such a certificate gets it.
+        the handshake has succeeded, so that only a server with such a certificate gets it. No more is
+        received from the network than WRAPPING_BYTES before the body, and as many beside it.
 
         Raises PollError, and OtherNameError where only the name is wrong.
         """
+        self._in_flight += 1
+        self._made = 0
+        self._allow(WRAPPING_BYTES)
+        has_begun = False
         try:
             async with self._session.get(
                 url,
@@ -121,28 +155,57 @@ class Line:
                 ssl=True if context is None else context,
                 server_hostname=name,
             ) as response:
+                has_begun = True
+                self._allow(limit + WRAPPING_BYTES)
                 if response.status != _OK:
                     raise _refusal(response.status)
                 return await _body(response.content, limit=limit)
         except (PollError, TimeoutError):
             raise
         except _FAULTS as error:
+            if any(each.left < 0 for each in self._sockets):
+                outcome = Outcome.TOO_LARGE if has_begun else Outcome.UNREADABLE
+                raise PollError(outcome, "more comes than an answer has") from None
             raise _fault(error) from None
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._allow(IDLE_BYTES)
+
+    def _allow(self, count: int) -> None:
+        """Have each connection receive so many bytes more, and one that is made as well.
+
+        Where several requests are under way, none is allowed less than it was.
+        """
+        is_shared = self._in_flight > 1
+        self._allowance = max(self._allowance, count) if is_shared else count
+        for each in self._sockets:
+            each.left = max(each.left, count) if is_shared else count
 
     def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        if self._is_single and self._made:
+            # aiohttp repeats a GET whose connection has broken off, also on a new one.
+            raise OSError("the connection broke off")
+        self._made += 1
         self._sockets = [each for each in self._sockets if each.fileno() >= 0]
         family, kind, protocol, *_ = address
-        made = socket.socket(family, kind, protocol)
+        made = MeteredSocket(family, kind, protocol)
+        made.left = self._allowance
         self._sockets.append(made)
         return made
 
 
-async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytes | bytearray:
+async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytearray:
     body = bytearray()
-    while not content.at_eof():
-        body += await content.readany()
-        if len(body) > limit:
-            raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    try:
+        while not content.at_eof():
+            body += await content.readany()
+            if len(body) > limit:
+                raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    except BaseException:
+        # The error has this frame in its traceback, and lives until the garbage collector finds it.
+        body.clear()
+        raise
     return body
 
 

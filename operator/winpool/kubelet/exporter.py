@@ -10,14 +10,19 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.kubelet.amounts import bytes_of, rate_of
+from winpool.kubelet.matchers import selector_of
 from winpool.kubelet.samples import ExporterSample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from winpool.kubelet.matchers import Matchers
     from winpool.kubelet.vectors import Point
 
-_RATE: Final = "irate({0}[5m]) and {0}"
+_MATCHERS: Final = "{}"
+"""Stands behind the name of each metric, where the matchers of the data source come."""
+
+_RATE: Final = "irate({0}{{}}[5m]) and {0}{{}}"
 """The rate between the last two scrapes, so that a storm of paging shows at once. Five minutes is how far
 back Prometheus itself looks for a value. How old the scrape is, TIME says.
 
@@ -28,16 +33,19 @@ five minutes its node would have two rates, which are none."""
 class Query(Enum):
     """A query of the HTTP API. Nothing of a pool is part of one."""
 
-    TIME = "timestamp(windows_memory_committed_bytes) or timestamp(windows_memory_available_bytes)"
-    COMMITTED = "windows_memory_committed_bytes"
-    COMMIT_LIMIT = "windows_memory_commit_limit"
-    AVAILABLE = "windows_memory_available_bytes"
-    PHYSICAL = "windows_memory_physical_total_bytes"
-    POOL_NONPAGED = "windows_memory_pool_nonpaged_bytes"
-    POOL_PAGED = "windows_memory_pool_paged_bytes"
+    TIME = "timestamp(windows_memory_committed_bytes{}) or timestamp(windows_memory_available_bytes{})"
+    COMMITTED = "windows_memory_committed_bytes{}"
+    COMMIT_LIMIT = "windows_memory_commit_limit{}"
+    AVAILABLE = "windows_memory_available_bytes{}"
+    PHYSICAL = "windows_memory_physical_total_bytes{}"
+    POOL_NONPAGED = "windows_memory_pool_nonpaged_bytes{}"
     PAGE_READS = _RATE.format("windows_memory_swap_page_reads_total")
     PAGES_WRITTEN = _RATE.format("windows_memory_swap_pages_written_total")
     PAGES_REPURPOSED = _RATE.format("windows_memory_transition_pages_repurposed_total")
+
+    def of(self, matchers: Matchers) -> str:
+        """Return it as PromQL, of the series alone that have these labels."""
+        return self.value.replace(_MATCHERS, selector_of(matchers))
 
 
 def samples_of(answers: Mapping[Query, Mapping[str, Point]]) -> dict[str, ExporterSample]:
@@ -69,7 +77,6 @@ def _sample(node: str, time: Point, answers: Mapping[Query, Mapping[str, Point]]
         available=amount(Query.AVAILABLE),
         physical=amount(Query.PHYSICAL),
         pool_nonpaged=amount(Query.POOL_NONPAGED),
-        pool_paged=amount(Query.POOL_PAGED),
         page_reads=rate(Query.PAGE_READS),
         pages_written=rate(Query.PAGES_WRITTEN),
         pages_repurposed=rate(Query.PAGES_REPURPOSED),

@@ -28,6 +28,10 @@ HOT_POLLS_PER_SECOND: Final = 50
 """Polls of hot nodes within any second. More hot nodes are polled less often. With connections that are kept,
 50 polls take 2 % of a core."""
 
+SOON_POLLS_PER_SECOND: Final = 50
+"""Polls that are brought forward, over all pools: a pool of 500 nodes is looked at again within hot nodes'
+interval. In a pool of 3,000 nodes or more, each is due earlier anyway."""
+
 MAX_IN_FLIGHT: Final = 64
 """Polls that wait for an answer. More gain nothing: 64 take 500 samples a second."""
 
@@ -35,8 +39,8 @@ MAX_LATE_IN_FLIGHT: Final = 16
 """Of these, polls of nodes that were late the last time: 48 places stay for the others, whatever happens."""
 
 MAX_KEPT: Final = 128
-"""Connections that are kept for the next poll. Each takes 330 kB, most of it the read buffer that asyncio has
-for each TLS connection. A poll over a new connection takes four times the CPU time."""
+"""Connections that are kept for the next poll. Each takes 90 kB (``buffers``). A poll over a new connection
+takes four times the CPU time."""
 
 LONGEST_DEADLINE: Final = 10.0
 """For one poll, from the connection to the end of the body. metrics-server allows the same."""

@@ -61,7 +61,8 @@ KUBELET_SENTENCES: Final[Mapping[Outcome, str]] = {
     Outcome.TIMEOUT: "The kubelet did not answer in time. Check the load of the node.",
     Outcome.UNAUTHORIZED: (
         "The kubelet does not accept the token of the ServiceAccount winpool-kubelet-reader. Set "
-        "authentication.webhook.enabled to true in the configuration of the kubelet."
+        "authentication.webhook.enabled to true in the configuration of the kubelet, and check that the "
+        "kubelet reaches the API server, which reviews the token."
     ),
     Outcome.FORBIDDEN: (
         "The kubelet refuses the request. Grant the ServiceAccount winpool-kubelet-reader the right to get "
@@ -114,7 +115,8 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
     ),
     Outcome.SERVER_ERROR: "Prometheus answers with an error. Check its log.",
     Outcome.TOO_LARGE: (
-        "The answer of Prometheus is larger than 16 MiB. Remove labels from the series of windows_exporter."
+        "Prometheus answers with more than 16 MiB or 20,000 series. Check that the matchers of the data "
+        "source select windows_exporter alone, and remove long labels from its series."
     ),
     Outcome.UNREADABLE: (
         "The operator cannot read the answer. Check that the URL of the data source is that of the "
@@ -125,8 +127,9 @@ PROMETHEUS_SENTENCES: Final[Mapping[Outcome, str]] = {
         "windows_exporter there, and that the collector memory is enabled."
     ),
     Outcome.NO_SERIES: (
-        "Prometheus has no series of windows_exporter for the node. Check that windows_exporter runs there, "
-        "and that `nodeLabel` is the label that has the name of the node."
+        "Prometheus has no series of windows_exporter for the node, or more than one. Check that "
+        "windows_exporter runs there and is scraped by one job, that its series have the labels in the "
+        "matchers of the data source, and that `nodeLabel` is the label that has the name of the node."
     ),
 }
 """What is wrong with the queries of a data source, and what to do. The other outcomes do not occur there."""

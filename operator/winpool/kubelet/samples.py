@@ -86,7 +86,6 @@ class ExporterSample:
     available: int | None
     physical: int | None
     pool_nonpaged: int | None
-    pool_paged: int | None
     page_reads: float | None
     pages_written: float | None
     pages_repurposed: float | None

@@ -43,12 +43,16 @@ class _Lane(Enum):
 
 @dataclass(slots=True)
 class _Node:
-    """``heat`` is from 0 (not hot) to 1 (hottest); ``failures`` is how many polls in a row have failed."""
+    """``heat`` is from 0 (not hot) to 1 (hottest); ``failures`` is how many polls in a row have failed.
+
+    ``is_awaited``: when the poll in flight has ended, the next one is to be brought forward.
+    """
 
     due: float
     heat: float = 0.0
     failures: int = 0
     is_late: bool = False
+    is_awaited: bool = False
     polled: float | None = None
 
 
@@ -79,6 +83,8 @@ class Schedule:
     """When the last polls of hot nodes began, oldest first."""
     _hot: set[str] = field(default_factory=set)
     _keeping: Keeping = field(default_factory=Keeping)
+    _soon: float = 0.0
+    """When the next poll may be that is brought forward."""
 
     def set_nodes(self, names: Collection[str], *, now: float) -> None:
         """Poll exactly these nodes from now on. Polls in flight last until ``done``."""
@@ -107,6 +113,24 @@ class Schedule:
             node.due = min(node.due, (now if node.polled is None else node.polled) + self._tier(node))
         self._queue(name)
 
+    def poll_soon(self, names: Collection[str], *, now: float) -> None:
+        """Bring the next poll of these nodes forward, those first that would be polled first anyway.
+
+        No node is polled more often than a hot one, and none that fails before its back-off is over. A poll
+        that is in flight shows what was before: the next one counts.
+        """
+        self._soon = max(self._soon, now)
+        nodes = {name: self._nodes[name] for name in names if name in self._nodes}
+        for name in sorted(nodes, key=lambda each: nodes[each].due):
+            node = nodes[name]
+            due = max(self._soon, now if node.polled is None else node.polled + self.intervals.hot)
+            if name in self._flights:
+                node.is_awaited = True
+            elif not node.failures and due < node.due:
+                node.due = due
+                self._queue(name)
+                self._soon += 1 / limits.SOON_POLLS_PER_SECOND
+
     def interval(self, name: str) -> float:
         """Return every how many seconds the node is polled while it answers."""
         node = self._nodes.get(name)
@@ -133,6 +157,9 @@ class Schedule:
         variation = 1 + limits.JITTER_SHARE * (2 * self.jitter() - 1)
         node.due = flight.started + variation * self._backed_off(node)
         self._queue(name)
+        if node.is_awaited:
+            node.is_awaited = False
+            self.poll_soon((name,), now=now)
 
     def next_look(self, *, now: float) -> float | None:
         """Return when ``due`` may have something to start; None where a poll has to end first."""

@@ -93,4 +93,6 @@ def _context(content: str | None, *, source: Path | None) -> ssl.SSLContext:
         raise TrustError(f"the CA file {source} does not hold certificates in PEM format") from None
     # Python 3.13 demands extensions of RFC 5280 that the CAs of real clusters lack; client-go does not.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # As in Go: a common name is no name of a server. That of a kubelet is a user name, or free text.
+    context.hostname_checks_common_name = False
     return context

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
+from winpool.api.syntax import is_pool_name
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -91,6 +92,15 @@ class Protection:
 
     namespaces: AbstractSet[str] = field(default_factory=frozenset)
     min_pod_age_seconds: float = 120.0
+
+
+def namespaces_of(text: str) -> frozenset[str]:
+    """Read the names of namespaces, separated by commas. Raises ValueError for what is no name of one."""
+    names = [each.strip() for each in text.split(",") if each.strip()]
+    for name in names:
+        if not is_pool_name(name):  # the form of both is that of RFC 1123 labels
+            raise ValueError(f"{name!r} is not the name of a namespace; write names like vault,payments")
+    return frozenset(names)
 
 
 def is_system_namespace(namespace: str) -> bool:

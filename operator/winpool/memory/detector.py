@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from winpool.memory import evictions
 from winpool.memory.attribution import attributing, grown
 from winpool.memory.evictions import NO_EVICTIONS, Eviction
-from winpool.memory.hysteresis import all_latched, hold_seconds, interrupted, tick
+from winpool.memory.hysteresis import all_latched, has_lasted, hold_seconds, interrupted, tick
 from winpool.memory.levels import judged
 from winpool.memory.samples import cleaned, is_time
 from winpool.memory.settings import CALM_SECONDS, PROXY_LEARNING
@@ -158,7 +158,10 @@ def _moved(
         passed,
         hold=hold_seconds(settings),
     )
-    return AxisState(sample.source, now, fresh_seconds(sample), reading, points, left, latches)
+    ready_since = None
+    if has_lasted(latches, settings):
+        ready_since = now if before.ready_since is None else before.ready_since
+    return AxisState(sample.source, now, fresh_seconds(sample), reading, points, left, latches, ready_since)
 
 
 def _remembering(
@@ -178,7 +181,8 @@ def _of_source(state: DetectorState, source: str, change: Callable[[AxisState], 
 
 
 def _interrupted(axis: AxisState) -> AxisState:
-    return replace(axis, latches={level: interrupted(latch) for level, latch in axis.latches.items()})
+    latches = {level: interrupted(latch) for level, latch in axis.latches.items()}
+    return replace(axis, latches=latches, ready_since=None)
 
 
 def _restarted(axis: AxisState) -> AxisState:

@@ -36,9 +36,9 @@ from winpool.memory.intents import (
 from winpool.memory.progress import OVER, STANDING, Progress
 from winpool.memory.settings import SETTLE_SECONDS
 from winpool.memory.situation import REQUEST_SECONDS, aside_of, asked_at, ready_axis
-from winpool.memory.steps import Course, Pass, Stage, Step, Turn
+from winpool.memory.steps import Course, Pass, Stage, Step, Turn, stepped_aside
 from winpool.memory.victims import choose
-from winpool.objects.acts import Eviction
+from winpool.objects.acts import Eviction, Premise
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 from winpool.pods.node_pods import VictimLook
@@ -120,7 +120,8 @@ def _under_way(situation: Situation, of: Pass, step: Step) -> Step | None:
             situation, of, replace(step, stage=Stage.EVICTING, intent=intent), every=WATCH_SECONDS
         )
     if (intent := situation.first(Progress.SETTLING)) is not None:
-        return replace(step, stage=Stage.SETTLING, intent=intent, again_at=_settled_at(intent, of))
+        again_at = _settled_at(situation, intent, of)
+        return replace(step, stage=Stage.SETTLING, intent=intent, again_at=again_at)
     return None
 
 
@@ -145,8 +146,8 @@ def _in(seconds: float, of: Pass) -> datetime:
     return of.now + timedelta(seconds=seconds)
 
 
-def _settled_at(intent: Intent, of: Pass) -> datetime:
-    answered = of.known.answers.get(intent.uid)
+def _settled_at(situation: Situation, intent: Intent, of: Pass) -> datetime:
+    answered = of.known.answer_on(situation.node.uid, intent.uid)
     if answered is None or answered.answer is not Answer.GONE:
         return intent.until + timedelta(seconds=SETTLE_SECONDS)
     return _in(max(0.0, answered.at + SETTLE_SECONDS - of.known.read_at), of)
@@ -157,29 +158,26 @@ def _next_eviction(situation: Situation, of: Pass, turn: Turn, step: Step, *, le
 
     ``left`` are the intents that count.
     """
-    aside, axis = aside_of(situation, is_systemic=of.is_systemic), ready_axis(situation)
+    aside, axis = aside_of(situation, breaker=of.breaker), ready_axis(situation)
     if aside is not None or axis is None:
-        return step if aside is None else replace(step, stage=Stage.ASIDE, aside=aside)
-    if step.intent is None:
-        limits = of.limits
-        most, period = limits.max_pods_per_node, limits.period_seconds
-        if room_left(left, now=of.now, period_seconds=period, most=most) == 0:
-            return replace(step, stage=Stage.LIMITED)
-        if not turn.is_given:
-            return replace(step, stage=Stage.WAITING, again_at=turn.again_at)
+        return step if aside is None else stepped_aside(step, aside, now=of.now)
+    # What is not finished counts as well: others may have written intents beyond the limits.
+    others = left if step.intent is None else without(left, {step.intent.uid})
+    most, period = of.limits.max_pods_per_node, of.limits.period_seconds
+    if room_left(others, now=of.now, period_seconds=period, most=most) == 0:
+        return replace(step, stage=Stage.LIMITED)
+    if step.intent is None and not turn.is_given:
+        return replace(step, stage=Stage.WAITING, again_at=turn.again_at)
+    if not turn.has_place:
+        return replace(step, stage=Stage.WAITING)
     listing = replace(step, stage=Stage.LISTING, look=_look(situation, with_budgets=True))
-    age = _age(situation.pods, of)
-    if (
-        situation.pods is None
-        or not situation.pods.has_budgets
-        or age is None
-        or not 0 <= age <= LOOK_SECONDS
-    ):
+    pods, age = situation.pods, _age(situation.pods, of)
+    if pods is None or age is None or not (pods.has_budgets and 0 <= age <= LOOK_SECONDS):
         return listing
-    choice = _choice(situation.pods, axis, situation, of)
+    choice = _choice(pods, axis, situation, of)
     if choice.victim is None:
         return replace(step, stage=Stage.BLOCKED, choice=choice, again_at=_in(LOOK_SECONDS - age + 1, of))
-    if axis.sampled_at is None or situation.pods.began < axis.sampled_at:
+    if axis.sampled_at is None or pods.began < axis.sampled_at:
         # A list that began before the sample says nothing of the pods that the sample is about (P4).
         return listing
     if step.intent is None:
@@ -231,8 +229,8 @@ def _carried_out(
 ) -> Step:
     """Return the eviction of the pod whose intent is on the node, if it is chosen again and in time.
 
-    If it is not in time, its intent is written again. If another pod is chosen, that has to wait until no
-    operator can evict the first one any more.
+    If it is not in time, or of a time to come, its intent is written again. If another pod is chosen, that
+    has to wait until no operator can evict the first one any more.
     """
     victim, age = choice.victim, (of.now - intent.at).total_seconds()
     assert victim is not None, "the caller has checked it"
@@ -240,7 +238,7 @@ def _carried_out(
         if age < DEADLINE_SECONDS:
             return replace(step, choice=choice, again_at=_in(DEADLINE_SECONDS - age, of))
         return _begin(step, choice, axis, of, left=without(left, {intent.uid}))
-    if age > VALID_SECONDS:
+    if not -AHEAD_SECONDS <= age <= VALID_SECONDS:
         return _begin(step, choice, axis, of, left=left)
     eviction = Eviction(
         victim.namespace,
@@ -250,5 +248,6 @@ def _carried_out(
         why=choice.reason,
         node_uid=step.node.uid,
         share=choice.usage,
+        premise=Premise(step.node, axis.axis, intent.at, of.limits.max_pressured_nodes),
     )
     return replace(step, stage=Stage.EVICTING, eviction=eviction, choice=choice)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.api.syntax import DNS_SUBDOMAIN_PATTERN
 from winpool.memory.candidates import Exclusion
 from winpool.memory.steps import Stage
 from winpool.rooms import Finding
@@ -13,7 +16,13 @@ from winpool.rooms import Finding
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from winpool.memory.intents import Intent
     from winpool.memory.steps import Step
+
+_PODS_NAMED: Final = 3
+"""Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
+
+_POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
 
 _BY_A_BUDGET: Final = (
     "These nodes are short of memory, and no pod of them may be evicted now. PodDisruptionBudgets permit no "
@@ -21,12 +30,25 @@ _BY_A_BUDGET: Final = (
     "Make the missing replicas Ready, add replicas, or let the PodDisruptionBudgets permit one more "
     "disruption.",
 )
+_BY_SILENCE: Final = (
+    "These nodes are short of memory, and it is not known how much memory each of their pods uses. The "
+    "operator evicts no pod of unknown memory. Only kubelets report the memory of pods.",
+    "Add the source Kubelet to spec.memoryPressure.sources if it is missing. If it is there, correct what "
+    "the pool reports about the samples of these nodes.",
+)
 _BY_RULE: Final = (
     "These nodes are short of memory, and no pod of them may be evicted: they are node agents, have no "
-    "controller, are protected, are too young, use too little, or report no memory.",
+    "controller, are protected, are too young, or use too little.",
     "Find the pods there that use the most memory, and lower their memory or move them. If a rule in "
     "spec.memoryPressure.eviction.rules protects too many pods, change it.",
 )
+
+_BLOCKS: Final = (
+    (Exclusion.BUDGET, _BY_A_BUDGET, "budget"),
+    (Exclusion.UNKNOWN_USAGE, _BY_SILENCE, "usage"),
+    (None, _BY_RULE, "rule"),
+)
+"""Why no pod of a node is evicted. Of several reasons, the first is reported."""
 
 
 def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -> Iterator[Finding]:
@@ -55,22 +77,46 @@ def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
-    if stuck := [each.node.name for each in steps if each.stage is Stage.STUCK]:
+    stuck = {each.node.name: each.intent for each in steps if each.stage is Stage.STUCK}
+    if stuck:
         yield Finding(
             IssueReason.EVICTION_STUCK,
-            stuck,
+            list(stuck),
             "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
-            f"period. The operator evicts no other pod there until it is gone. {MEMORY_ANNOTATION} names it.",
-            "Find out why the pod does not end: a finalizer, a volume, or the container runtime.",
+            "period, of which ten minutes count at most. The operator evicts no other pod there until it is "
+            f"gone. {_named(stuck)}",
+            "Find out why the pod does not end: a long grace period, a finalizer, a volume, or the container "
+            "runtime.",
             cause="stuck",
         )
 
 
+def _named(intents: Mapping[str, Intent | None]) -> str:
+    """Return a sentence that names the pods of the first nodes; ``intents`` are by the names of the nodes.
+
+    It changes only with the nodes and their intents.
+    """
+    first = (intents[node] for node in nsmallest(_PODS_NAMED, intents))
+    pods = ", ".join(_pod(each) for each in first if each is not None)
+    if len(intents) > _PODS_NAMED:
+        return f"The first of these pods are {pods}. {MEMORY_ANNOTATION} on the others names theirs."
+    return f"Pods: {pods}."
+
+
+def _pod(intent: Intent) -> str:
+    """Return namespace and name, or the UID where the annotation has no name that a pod can have.
+
+    Others can write the annotation, so not every text in it becomes a message.
+    """
+    return intent.pod if _POD.fullmatch(intent.pod) else f"UID {intent.uid}"
+
+
 def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
     blocked = [each for each in steps if each.stage is Stage.BLOCKED and each.choice is not None]
-    by_budget = [each for each in blocked if each.choice and Exclusion.BUDGET in each.choice.excluded]
-    by_rule = [each for each in blocked if each not in by_budget]
-    for nodes, (message, fix), cause in ((by_budget, _BY_A_BUDGET, "budget"), (by_rule, _BY_RULE, "rule")):
+    left = blocked
+    for exclusion, (message, fix), cause in _BLOCKS:
+        nodes = [each for each in left if _excludes(each, exclusion)]
+        left = [each for each in left if each not in nodes]
         if nodes:
             yield Finding(
                 IssueReason.EVICTION_BLOCKED,
@@ -79,3 +125,8 @@ def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
                 fix,
                 cause=cause,
             )
+
+
+def _excludes(step: Step, exclusion: Exclusion | None) -> bool:
+    """Whether a pod of the node is not evicted for that; None is for any."""
+    return exclusion is None or (step.choice is not None and exclusion in step.choice.excluded)

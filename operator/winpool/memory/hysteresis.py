@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from winpool.memory.levels import RAISED
-from winpool.memory.settings import FLIP_SECONDS, FRESH_SECONDS
+from winpool.memory.settings import EVIDENCE_SAMPLES, FLIP_SECONDS, FRESH_SECONDS
+from winpool.objects.pressure import Level
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.memory.levels import Verdict
     from winpool.memory.settings import DetectorSettings
-    from winpool.objects.pressure import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,15 @@ def all_latched(
 def interrupted(latch: Latch) -> Latch:
     """Return ``latch`` after a sample that is missing or unknown: no samples follow each other over it."""
     return replace(latch, over_samples=0) if latch.over_samples else latch
+
+
+def has_lasted(latches: Mapping[Level, Latch], settings: DetectorSettings) -> bool:
+    """Whether the last samples were over Hard, or all of the grace over Soft: long enough for an eviction."""
+    hard, soft = latches[Level.HARD], latches[Level.SOFT]
+    if hard.over_samples >= EVIDENCE_SAMPLES:
+        return True
+    has_grace = soft.over_seconds is not None and soft.over_seconds >= settings.soft_grace_seconds
+    return has_grace and soft.over_samples >= EVIDENCE_SAMPLES
 
 
 def _longer(seconds: float | None, passed: Tick) -> float:

@@ -3,7 +3,8 @@
 ``{"v":1,"evictions":[{"pod":"shop/web-0","uid":"…","at":"…","until":"…","why":"Commit, Hard"}]}``
 
 Anyone who may annotate a node can write any text. One that is not exactly of this form is unreadable as a
-whole: if it was damaged, it may have lost an intent. The operator does not replace it; a person has to.
+whole: if it was damaged, it may have lost an intent. The operator does not replace it; a person has to. Only
+the deadline may be later than this version would write it: then it counts as the latest that it would write.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import msgspec
 
 from winpool.api.moments import read_moment, written_moment
 from winpool.memory.intents import (
-    DEADLINE_SECONDS,
-    LONGEST_GRACE_SECONDS,
+    LONGEST_SECONDS,
     MAX_INTENTS,
     NO_INTENTS,
     Intent,
@@ -42,7 +42,7 @@ _POD_LENGTH: Final = 63 + 1 + 253
 """Characters of a namespace, a slash, and the name of a pod (RFC 1123)."""
 
 _UID: Final = re.compile(r"[A-Za-z0-9-]+")
-_LONGEST: Final = timedelta(seconds=LONGEST_GRACE_SECONDS + DEADLINE_SECONDS)
+_LONGEST: Final = timedelta(seconds=LONGEST_SECONDS)
 _BROKEN: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -135,8 +135,10 @@ def _without_name(intent: Intent) -> Intent:
 def _intent(entry: _Entry) -> Intent | None:
     """Return what ``entry`` says; None where no operator can have written it."""
     at, until = _second(entry.at), _second(entry.until)
-    if at is None or until is None or not timedelta(0) <= until - at <= _LONGEST:
+    if at is None or until is None or until < at:
         return None
+    if until - at > _LONGEST:
+        until = at + _LONGEST
     namespace, slash, name = entry.pod.partition("/")
     if _UID.fullmatch(entry.uid) is None or bool(entry.pod) != bool(namespace and slash and name):
         return None

@@ -30,8 +30,14 @@ DEADLINE_SECONDS: Final = 120
 """How long after its grace period an evicted pod may still be there. Windows needs a minute to unmount
 volumes and end processes of a large container; after two, someone has to look."""
 
-LONGEST_GRACE_SECONDS: Final = 86_400
-"""A longer grace period counts as this one: its text may be any number, and the deadline has to come."""
+LONGEST_GRACE_SECONDS: Final = 600
+"""A longer grace period counts as this one. The author of a pod may write any number, and until the deadline
+its node has one of the places that ``maxNodes`` gives to the pool. The cluster autoscaler waits as long for a
+pod (``--max-graceful-termination-sec``).
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"""
+
+LONGEST_SECONDS: Final = LONGEST_GRACE_SECONDS + DEADLINE_SECONDS
+"""From an intent to its deadline, at most."""
 
 AHEAD_SECONDS: Final = 5
 """How far ahead of our clock a time may be that counts. The clocks of two operators differ by less, or the
@@ -86,8 +92,8 @@ class Unreadable:
 
 def deadline(*, now: datetime, grace_seconds: float) -> datetime:
     """Return until when an eviction that is decided ``now`` has to be over, in whole seconds."""
-    grace = min(max(0, math.ceil(grace_seconds)), LONGEST_GRACE_SECONDS)
-    return now.replace(microsecond=0) + timedelta(seconds=grace + DEADLINE_SECONDS)
+    grace = min(max(0.0, grace_seconds), LONGEST_GRACE_SECONDS)
+    return now.replace(microsecond=0) + timedelta(seconds=math.ceil(grace) + DEADLINE_SECONDS)
 
 
 def begun(intents: Intents, intent: Intent) -> Intents:
@@ -111,6 +117,11 @@ def without(intents: Intents, uids: Container[str]) -> Intents:
 def is_ahead(intent: Intent, *, now: datetime) -> bool:
     """Whether the time of ``intent`` is still to come: it is not ours, or the clock was set back."""
     return intent.at - now > timedelta(seconds=AHEAD_SECONDS)
+
+
+def is_invented(intent: Intent, *, now: datetime) -> bool:
+    """Whether the time of ``intent`` is further ahead than any clock was set back."""
+    return intent.at - now > timedelta(seconds=LONGEST_AHEAD_SECONDS)
 
 
 def counts(intent: Intent, *, now: datetime, period_seconds: float) -> bool:
@@ -142,13 +153,12 @@ def cleared(intents: Intents, *, now: datetime, period_seconds: float, unfinishe
 
     One whose time is to come stays for a day: a clock that was set back may be set right again.
     """
-    longest = timedelta(seconds=LONGEST_AHEAD_SECONDS)
     return Intents(
         tuple(
             each
             for each in intents.entries
             if counts(each, now=now, period_seconds=period_seconds)
             or each.uid in unfinished
-            or (is_ahead(each, now=now) and each.at - now <= longest)
+            or (is_ahead(each, now=now) and not is_invented(each, now=now))
         )
     )

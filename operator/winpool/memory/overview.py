@@ -23,8 +23,7 @@ class Overview:
     ``pressured``, ``silent`` and ``undecided``: see ``Known``. All others are calm. ``marked`` have our taint
     or condition now. ``levels`` counts the nodes by the level of each axis, None where it is not known.
     ``is_systemic`` says that more nodes are pressured or silent than ``allowed``, the share that the spec
-    names. ``may_be_systemic`` counts those too of which nothing is known yet: after a start no pod is evicted
-    for the first node that is known.
+    names. It is what is reported; for evictions more nodes count (``Breaker``).
     """
 
     nodes: int
@@ -34,7 +33,6 @@ class Overview:
     marked: tuple[str, ...]
     levels: Mapping[tuple[Axis, Level | None], int]
     is_systemic: bool
-    may_be_systemic: bool
     allowed: int | str
 
     @property
@@ -60,8 +58,6 @@ class Tally:
     marked: list[str] = field(default_factory=list)
     _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
     _without_view: int = 0
-    _unseen: int = 0
-    """Undecided nodes without a level of any axis."""
 
     def add(self, name: str, view: NodeView | None, problem: str, *, is_marked: bool) -> Known:
         """Count a node, and return what is known of it. ``is_marked``: taint or condition are on it."""
@@ -72,8 +68,6 @@ class Tally:
             self.calm += 1
         else:
             self.names[known].append(name)
-        if known is Known.UNDECIDED and (view is None or view.level is None):
-            self._unseen += 1
         if problem:
             self.problems[name] = problem
         if view is None:
@@ -103,17 +97,14 @@ class Tally:
             undecided=frozenset(self.names[Known.UNDECIDED]),
             marked=tuple(self.marked),
             levels=self._all_levels(nodes),
-            is_systemic=bool(pressured) and self._is_systemic(nodes, allowed, unknown=len(silent)),
-            may_be_systemic=self._is_systemic(nodes, allowed, unknown=len(silent) + self._unseen),
+            is_systemic=bool(pressured)
+            and is_systemic(
+                pressured=len(pressured),
+                unknown=len(silent),
+                nodes=nodes,
+                max_pressured_nodes=Share.of(allowed),
+            ),
             allowed=allowed,
-        )
-
-    def _is_systemic(self, nodes: int, allowed: int | str, *, unknown: int) -> bool:
-        return is_systemic(
-            pressured=len(self.names[Known.PRESSURED]),
-            unknown=unknown,
-            nodes=nodes,
-            max_pressured_nodes=Share.of(allowed),
         )
 
     def _all_levels(self, nodes: int) -> dict[tuple[Axis, Level | None], int]:

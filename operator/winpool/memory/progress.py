@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from winpool.memory.intents import Intent
     from winpool.pods.evicted import Answered
-    from winpool.pods.node_pods import NodePods
+    from winpool.pods.node_pods import NodePod, NodePods
 
 
 class Progress(Enum):
@@ -50,6 +50,8 @@ class Progress(Enum):
 
 UNFINISHED: Final = frozenset({Progress.INTENDED, Progress.EVICTING, Progress.SETTLING})
 """Those that count for ``maxNodes``, and UNKNOWN before the deadline."""
+MAY_BE_UNDER_WAY: Final = (Progress.UNKNOWN, Progress.EVICTING, Progress.SETTLING)
+"""Those of which nothing keeps the pod from being deleted."""
 OVER: Final = frozenset({Progress.REFUSED, Progress.EXPIRED})
 """Those that are removed, since they were no evictions."""
 STANDING: Final = frozenset({*UNFINISHED, Progress.UNKNOWN, Progress.STUCK})
@@ -65,14 +67,14 @@ def progress_of(
     """
     answer = None if answered is None else answered.answer
     settle = timedelta(seconds=SETTLE_SECONDS)
-    if answered is not None and answer is Answer.GONE:
+    pod = None if pods is None else pods.of(intent.uid)
+    if answered is not None and answer is Answer.GONE and not _is_listed_since(pod, pods, answered):
         is_over = read_at - answered.at >= SETTLE_SECONDS or now - intent.until >= settle
         return Progress.GONE if is_over else Progress.SETTLING
     if answer is Answer.REFUSED:
         return Progress.REFUSED
     if pods is None:
         return Progress.EVICTING if answer is Answer.ACCEPTED and now < intent.until else Progress.UNKNOWN
-    pod = pods.of(intent.uid)
     if pod is None and pods.started < intent.at:
         return Progress.UNKNOWN
     if pod is None or pod.is_finished:
@@ -83,3 +85,11 @@ def progress_of(
     if pod.is_terminating or answer is Answer.ACCEPTED:
         return Progress.STUCK if is_late else Progress.EVICTING
     return Progress.EXPIRED if is_late else Progress.INTENDED
+
+
+def _is_listed_since(pod: NodePod | None, pods: NodePods | None, answered: Answered) -> bool:
+    """Whether a list that is younger than the answer has the pod: then it is not gone.
+
+    The API server has been restored from a backup, or the answer was about something else.
+    """
+    return pods is not None and pod is not None and not pod.is_finished and pods.began > answered.at

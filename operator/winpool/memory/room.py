@@ -82,9 +82,7 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
             goals[node.uid] = marks_of(known, view, standing)
     overview = tally.overview(block.eviction.max_pressured_nodes)
     nodes = [member.node for member in members.ours]
-    wanted = evictions_wanted(
-        snapshot, nodes, block=block, mandate=mandate, is_systemic=overview.may_be_systemic
-    )
+    wanted = evictions_wanted(snapshot, nodes, block=block, mandate=mandate)
     return MemoryResult(
         goals=wanted.joined(taken_back(members.ours) if is_finishing else goals),
         evictions=wanted.evictions,

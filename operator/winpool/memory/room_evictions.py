@@ -10,11 +10,12 @@ from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.memory.breaker import Breaker, Share
 from winpool.memory.eviction_findings import eviction_findings
 from winpool.memory.steps import Course, Pass, Stage, Step
 from winpool.memory.turns import earliest, steps_of
 from winpool.objects.hold import is_held
-from winpool.ownership.goals import NO_GOALS, Goals, Wish
+from winpool.ownership.goals import LEAVE, NO_GOALS, Goals, Wish
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
@@ -31,9 +32,15 @@ if TYPE_CHECKING:
 
 _TAINTED: Final[Mapping[TaintIdentity, Wish]] = MappingProxyType({PRESSURE_TAINT: ""})
 
-_KEEPING_AWAY: Final = (Stage.BEGINNING, Stage.WAITING, Stage.LISTING, Stage.EVICTING, Stage.SETTLING)
+_LEFT: Final[Mapping[TaintIdentity, Wish]] = MappingProxyType({PRESSURE_TAINT: LEAVE})
+
+_KEEPING_AWAY: Final = (Stage.BEGINNING, Stage.WAITING, Stage.EVICTING)
 """The stages of an intent during which the taint keeps pods away, whatever is signalled: the evicted one must
 not come back at once."""
+
+_STILL_KEEPING_AWAY: Final = (Stage.LISTING, Stage.SETTLING)
+"""The stages in which the taint is not removed. It is not set either: the settling of an earlier process
+begins again, also where that one has removed the taint."""
 
 _DEFAULT: Final = EvictionLimits()
 """For pools that have no limits any more: evictions count as long as they would by default."""
@@ -67,20 +74,20 @@ def evictions_wanted(
     *,
     block: MemoryPressure | None,
     mandate: Mandate,
-    is_systemic: bool = False,
 ) -> EvictionsWanted:
     """Return what to do about evictions on the ``nodes`` of the pool, those with an intent among them."""
     course = course_of(block, mandate)
     if course is not Course.EVICT and not any(MEMORY_ANNOTATION in node.annotations for node in nodes):
         return NO_EVICTIONS_WANTED
+    limits = _DEFAULT if block is None else block.eviction
     steps = steps_of(
         nodes,
         Pass(
             memory=snapshot.memory,
             known=snapshot.evictions,
-            limits=_DEFAULT if block is None else block.eviction,
+            limits=limits,
             course=course,
-            is_systemic=is_systemic,
+            breaker=Breaker(nodes, snapshot.memory.views, Share.of(limits.max_pressured_nodes)),
             now=snapshot.now,
         ),
         held=frozenset(node.uid for node in nodes if is_held(node, now=snapshot.now)),
@@ -107,11 +114,12 @@ def course_of(block: MemoryPressure | None, mandate: Mandate) -> Course:
 
 def _goals(step: Step, goals: Goals, course: Course) -> Goals:
     """Return ``goals`` with what ``step`` wants: the annotation, and with an intent the taint."""
-    keeps_away = step.intent is not None and step.stage in _KEEPING_AWAY
     if step.annotation is None and MEMORY_ANNOTATION not in step.node.annotations:
         return goals
-    return replace(
-        goals,
-        annotations={MEMORY_ANNOTATION: step.annotation},
-        taints=_TAINTED if keeps_away and course is Course.EVICT else goals.taints,
-    )
+    taints = goals.taints
+    if step.intent is not None and course is Course.EVICT:
+        if step.stage in _KEEPING_AWAY:
+            taints = _TAINTED
+        elif step.stage in _STILL_KEEPING_AWAY and PRESSURE_TAINT not in taints:
+            taints = _LEFT
+    return replace(goals, annotations={MEMORY_ANNOTATION: step.annotation}, taints=taints)

@@ -83,10 +83,17 @@ GROWTH_SPACING_SECONDS: Final = 120.0
 oldest is at least eight minutes old."""
 GROWTH_FLOOR: Final = 0.01
 """A smaller share of what is committed is no growth: what is half of a noise says nothing."""
+GROWTH_FLOOR_CLEAR: Final = 0.005
+"""Growth that was one has ended below this share."""
 OUTSIDE_GROWTH_SHARE: Final = 0.5
 """Where more of the growth is outside pods, evicting pods does not end it."""
+OUTSIDE_GROWTH_CLEAR: Final = 0.4
+"""Most of the growth was outside pods, and is again that of pods below this share of it. The distance is more
+than samples vary: each change of a guard is a write to the node and one to the pool."""
 OUTSIDE_SHARE: Final = 0.35
 """Windows and its agents commit 2 to 4 GiB. More than this share of the ceiling outside pods is a leak."""
+OUTSIDE_SHARE_CLEAR: Final = 0.30
+"""Below this share it is one no longer. A process that starts or ends is less than the distance."""
 SETTLE_SECONDS: Final = 60.0
 """After a pod is gone so long, and two samples, until its memory counts as returned. It is longer than
 ``EVIDENCE_SECONDS``, so what was measured before is no evidence for the next eviction."""

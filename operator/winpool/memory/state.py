@@ -31,7 +31,8 @@ class AxisState:
 
     ``reading`` is the last one, of ``source``, at the time ``at``, and fresh for ``fresh_seconds``. ``at`` is
     None before the first one, and after the clock of a node was set back. ``points`` are the trend of that
-    source, ``seconds_left`` is where it leads on COMMIT.
+    source, ``seconds_left`` is where it leads on COMMIT. ``ready_since``: each reading from then on has shown
+    that it has lasted long enough for an eviction; None where the last has not.
     """
 
     source: str = ""
@@ -41,6 +42,7 @@ class AxisState:
     points: tuple[Point, ...] = ()
     seconds_left: float | None = None
     latches: Mapping[Level, Latch] = field(default_factory=lambda: NOTHING_LATCHED)
+    ready_since: float | None = None
 
     @property
     def held(self) -> Level:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from winpool.memory.situation import Aside
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.api.evictions import EvictionLimits
+    from winpool.memory.breaker import Breaker
     from winpool.memory.intents import Intent
-    from winpool.memory.situation import Aside
     from winpool.memory.victims import Choice
     from winpool.objects.acts import Eviction
     from winpool.objects.node import Node
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from winpool.ownership.goals import Wish
     from winpool.pods.evicted import KnownEvictions
     from winpool.pods.node_pods import VictimLook
+
+UNSEEN_SECONDS: Final = 5.0
+"""Between two looks at whether enough nodes have been sampled: a twelfth of the interval of calm nodes."""
 
 
 class Course(Enum):
@@ -78,6 +84,18 @@ class Step:
     again_at: datetime | None = None
 
 
+def stepped_aside(step: Step, aside: Aside, *, now: datetime) -> Step:
+    """Return ``step`` where the operator stands aside.
+
+    Samples of calm nodes wake no pool, so what waits for them looks again by itself.
+    """
+    again_at = step.again_at
+    if aside is Aside.UNSEEN:
+        soon = now + timedelta(seconds=UNSEEN_SECONDS)
+        again_at = soon if again_at is None else min(again_at, soon)
+    return replace(step, stage=Stage.ASIDE, aside=aside, again_at=again_at)
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What all nodes of a pool have in common in one pass."""
@@ -86,13 +104,18 @@ class Pass:
     known: KnownEvictions
     limits: EvictionLimits
     course: Course
-    is_systemic: bool
+    breaker: Breaker
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whether a node may begin a new eviction now; if not, ``again_at`` is when that may change."""
+    """Whether a node may begin a new eviction now; if not, ``again_at`` is when that may change.
+
+    ``has_place`` says whether it is one of the ``maxNodes`` nodes that may evict at once. Without a place an
+    intent that is on the node is not carried out either.
+    """
 
     is_given: bool
     again_at: datetime | None = None
+    has_place: bool = True

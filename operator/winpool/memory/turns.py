@@ -18,6 +18,7 @@ from winpool.api.keys import MEMORY_ANNOTATION
 from winpool.memory.breaker import Share, max_evicting_nodes
 from winpool.memory.evicting import step_of
 from winpool.memory.intents import is_ahead
+from winpool.memory.progress import MAY_BE_UNDER_WAY, Progress
 from winpool.memory.situation import ready_axis, situation_of
 from winpool.memory.steps import Course, Stage, Step, Turn
 
@@ -34,6 +35,7 @@ SPACING_SECONDS: Final = 6
 within a second or two, and the pods of the last one have begun to move."""
 
 GIVEN: Final = Turn(is_given=True)
+NO_PLACE: Final = Turn(is_given=False, has_place=False)
 
 _TAKING: Final = (Stage.LISTING, Stage.BEGINNING)
 """The stages of a node that may begin next: it has a place."""
@@ -46,14 +48,16 @@ def steps_of(nodes: Sequence[Node], of: Pass, *, held: Container[str] = ()) -> d
     that are left alone.
     """
     concerned = list(_concerned(nodes, of))
-    unfinished = sum(each.is_unfinished(of.now) for each in concerned)
-    places = max_evicting_nodes(nodes=len(nodes), max_nodes=Share.of(of.limits.max_nodes)) - unfinished
+    most = max_evicting_nodes(nodes=len(nodes), max_nodes=Share.of(of.limits.max_nodes))
+    unfinished = sorted((each for each in concerned if each.is_unfinished(of.now)), key=_seniority)
+    placed = {each.node.uid for each in unfinished[:most]}
+    places = most - len(unfinished)
     turn = _turn(concerned, of)
     found: dict[str, Step] = {}
     for each in sorted(concerned, key=_urgency):
         uid = each.node.uid
-        has_place = places > 0 or each.is_unfinished(of.now)
-        step = step_of(each, of, turn if has_place else Turn(is_given=False), is_held=uid in held)
+        has_place = places > 0 or uid in placed
+        step = step_of(each, of, turn if has_place else NO_PLACE, is_held=uid in held)
         found[uid] = step
         if step.stage in _TAKING and not each.is_unfinished(of.now):
             places -= 1
@@ -63,12 +67,25 @@ def steps_of(nodes: Sequence[Node], of: Pass, *, held: Container[str] = ()) -> d
 
 
 def _concerned(nodes: Iterable[Node], of: Pass) -> Iterable[Situation]:
-    """Yield those with an intent, and those for which an eviction is right now."""
+    """Yield those with an intent or an eviction, and those for which an eviction is right now."""
     views, evicts = of.memory.views, of.course is Course.EVICT
+    under_way = of.known.under_way()
     for node in nodes:
-        view = views.get(node.uid)
-        if MEMORY_ANNOTATION in node.annotations or (evicts and view is not None and view.evictable):
-            yield situation_of(node, view, of.known, now=of.now)
+        view, ending = views.get(node.uid), under_way.get(node.uid, set())
+        is_ready = evicts and view is not None and bool(view.evictable)
+        if is_ready or ending or MEMORY_ANNOTATION in node.annotations:
+            yield situation_of(node, view, of.known, now=of.now, under_way=ending)
+
+
+def _seniority(situation: Situation) -> tuple[bool, float, str]:
+    """Return what orders the nodes that count: where an eviction may be under way, then by their intents.
+
+    Others can have written intents too. However many there are, no more nodes evict than there are places.
+    """
+    uid, intended = situation.node.uid, situation.first(Progress.INTENDED)
+    if intended is None or situation.first(*MAY_BE_UNDER_WAY) is not None:
+        return (False, 0.0, uid)
+    return (True, intended.at.timestamp(), uid)
 
 
 def _turn(situations: Iterable[Situation], of: Pass) -> Turn:

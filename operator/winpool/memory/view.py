@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.memory.attribution import guard_of
+from winpool.memory.hysteresis import has_lasted
 from winpool.memory.levels import missing
 from winpool.memory.settings import (
     EVIDENCE_SAMPLES,
@@ -81,6 +82,7 @@ def _axis_view(
         level=level,
         held=found.held,
         since=None if level is None or level is Level.NORMAL else found.latches[level].since,
+        ready_since=found.ready_since if has_lasted(found.latches, settings) else None,
         sampled_at=found.at,
         source=found.source,
         reading=reading,
@@ -115,18 +117,9 @@ def _hold(
         Hold.ESTIMATE: level is Level.PROXY_ONLY,
         Hold.SETTLING: bool(state.evictions.running),
         Hold.UNATTRIBUTED: guard is not None,
-        Hold.GRACE: not _has_lasted(found, settings),
+        Hold.GRACE: found.ready_since is None or not has_lasted(found.latches, settings),
         Hold.AGE: len(found.points) < EVIDENCE_SAMPLES
         or now - found.points[-EVIDENCE_SAMPLES].at > EVIDENCE_SECONDS,
         Hold.RECOVERING: is_recovering(found.points, lacking),
     }
     return next((hold for hold, is_true in reasons.items() if is_true), None)
-
-
-def _has_lasted(axis: AxisState, settings: DetectorSettings) -> bool:
-    """Whether the last samples were over Hard, or all of the grace over Soft."""
-    hard, soft = axis.latches[Level.HARD], axis.latches[Level.SOFT]
-    if hard.over_samples >= EVIDENCE_SAMPLES:
-        return True
-    has_grace = soft.over_seconds is not None and soft.over_seconds >= settings.soft_grace_seconds
-    return has_grace and soft.over_samples >= EVIDENCE_SAMPLES

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from winpool.objects.node import Node, NodeCondition, Taint
+    from winpool.objects.pressure import Axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,26 @@ class NodePatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Premise:
+    """What an eviction for memory pressure was decided on: ``node`` as it was, and its pressure on ``axis``.
+
+    ``intended_at`` is the time of the intent on the node. ``max_pressured_nodes`` is that of the spec of
+    the pool.
+    """
+
+    node: Node
+    axis: Axis
+    intended_at: datetime
+    max_pressured_nodes: int | str
+
+
+@dataclass(frozen=True, slots=True)
 class Eviction:
     """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
 
     ``node`` is where it runs, ``why`` is for the log. Where a detector of memory pressure waits for what it
-    returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes.
+    returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes;
+    ``premise`` is then checked again right before the request.
     """
 
     namespace: str
@@ -48,6 +65,7 @@ class Eviction:
     why: str
     node_uid: str = ""
     share: float | None = None
+    premise: Premise | None = None
 
     @property
     def full_name(self) -> str:

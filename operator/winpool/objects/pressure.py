@@ -100,15 +100,17 @@ class AxisView:
     """One axis of a node.
 
     ``level`` is None where it is unknown; ``held`` is then the last one, of which what is on the node stays.
-    ``since`` is when the level was reached, None at Normal. ``sampled_at`` is when the last sample of it
-    was measured, by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of
-    Soft and Hard. ``hold`` is None where an eviction is right.
+    ``since`` is when the level was reached, None at Normal. ``ready_since`` is since when it has lasted long
+    enough for an eviction, None where it has not. ``sampled_at`` is when the last sample of it was measured,
+    by ``source``. ``missing`` are the bytes that must become free for the axis to be clear of Soft and Hard.
+    ``hold`` is None where an eviction is right.
     """
 
     axis: Axis
     level: Level | None
     held: Level
     since: float | None
+    ready_since: float | None
     sampled_at: float | None
     source: str
     reading: Reading | None
@@ -177,6 +179,32 @@ class PodUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Capability:
+    """How many nodes have it, and of how many that is not known. Of all others it is known that they do not.
+
+    Unknown is never counted as no.
+    """
+
+    have: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the sources of so many ``nodes`` can tell.
+
+    ``commit_limit`` and ``pod_commit`` are of kubelets; pods are asked about on hot nodes only. ``paging`` is
+    of windows_exporter. ``kubelet_eviction``: the kubelet itself evicts pods when memory runs out.
+    """
+
+    nodes: int
+    commit_limit: Capability
+    pod_commit: Capability
+    paging: Capability
+    kubelet_eviction: Capability
+
+
+@dataclass(frozen=True, slots=True)
 class KnownMemory:
     """What is known of the memory of the nodes of a pool, by the UIDs of the nodes.
 
@@ -186,7 +214,8 @@ class KnownMemory:
     sources that give no samples, without names of nodes. ``pods`` are the pods of hot nodes, by their UIDs,
     where the pool evicts; a node whose last list of them is not fresh has none. ``data_sources`` are the
     names in the operator's settings, None where those are not known. ``forbidden`` says which right the
-    operator lacks to poll kubelets, empty where it lacks none.
+    operator lacks to poll kubelets, empty where it lacks none. ``capabilities`` are what people read: renewed
+    rarely, and None until most is known after a start.
     """
 
     told: Mapping[str, NodeView] = field(default_factory=dict)
@@ -196,6 +225,7 @@ class KnownMemory:
     read_at: float = 0.0
     data_sources: frozenset[str] | None = None
     forbidden: str = ""
+    capabilities: Capabilities | None = None
 
 
 NOTHING_KNOWN: Final = KnownMemory()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class Due(msgspec.Struct, frozen=True):
     """What is due on one node.
 
+    ``conditions`` can be written now, ``following`` once the patch has named them in the record.
     ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
     ``awaits_conditions`` that the conditions that the record names have to be removed first: once the record
     is gone, nothing names them any more.
@@ -33,6 +34,7 @@ class Due(msgspec.Struct, frozen=True):
 
     state: Conformity = AS_WANTED
     conditions: ConditionsPatch | None = None
+    following: ConditionsPatch | None = None
     awaits_guard: bool = False
     awaits_conditions: bool = False
 
@@ -76,14 +78,14 @@ def dues_of(
             has_conditions = brief.target.conditions or _recorded(member.record)
             if not has_conditions and (brief.target.wants_nothing or brief.is_met_by(member)):
                 continue  # in each pass, this is so for thousands of nodes
+            wanted, written = brief.target.conditions, snapshot.written_conditions.get(uid)
+            is_named = _are_named(member, wanted, pool_uid=pool.uid)
             due = Due(
                 maker.conform(member, brief.target),
-                _conditions_due(
-                    member,
-                    brief.target.conditions,
-                    pool_uid=pool.uid,
-                    ours=_ours(member.record, members, snapshot.written_conditions.get(uid)),
-                ),
+                _conditions_due(member, wanted, ours=_ours(member.record, members, written))
+                if is_named
+                else None,
+                None if is_named or not wanted else ConditionsPatch(member.node, wanted),
             )
             if due != NOTHING_DUE:
                 found[uid] = due
@@ -113,19 +115,24 @@ def _of_left(
     )
 
 
+def _are_named(member: Member, wanted: tuple[NodeCondition, ...], *, pool_uid: str) -> bool:
+    """Whether the record names these conditions. Others are not written: they might never be removed."""
+    record = member.record
+    return (
+        isinstance(record, Record)
+        and record.pool_uid == pool_uid
+        and {each.type for each in wanted} <= record.conditions
+    )
+
+
 def _conditions_due(
-    member: Member, wanted: tuple[NodeCondition, ...], *, pool_uid: str, ours: frozenset[str]
+    member: Member, wanted: tuple[NodeCondition, ...], *, ours: frozenset[str]
 ) -> ConditionsPatch | None:
-    """Return the conditions to write: only those that the record names. Others might never be removed.
+    """Return the conditions to write, which the record names.
 
     ``ours`` are the types that are known to be ours; they are removed where they are not wanted.
     """
-    record, node = member.record, member.node
-    if not isinstance(record, Record) or record.pool_uid != pool_uid:
-        return None
-    types = {each.type for each in wanted}
-    if not types <= record.conditions:
-        return None
+    node, types = member.node, {each.type for each in wanted}
     is_missing = any(each not in node.conditions for each in wanted)
     is_stale = bool((ours - types) & _types(node))
     return ConditionsPatch(node, wanted) if is_missing or is_stale else None

@@ -8,7 +8,8 @@ under the guard, or names a pool that this process has seen. Any other record ma
 that never existed, so nothing is removed by it (``rights``).
 
 A stray is released only once its pool was deleted. Before, it loses only what its own kubelet could remove
-(``strays``).
+(``strays``), and nothing while someone holds it. What a deleted pool left is released from held nodes too, as
+the pool itself would have done it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.objects.hold import is_held
 from winpool.ownership.conformity import AS_WANTED, Conformity
 from winpool.ownership.membership import asking
 from winpool.ownership.reading import record_of
@@ -26,6 +28,7 @@ from winpool.ownership.strays import owner_of, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from datetime import datetime
 
     from winpool.objects.node import Node
     from winpool.objects.others import PoolName
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
     from winpool.ownership.rights import Rights
 
 
-def release_stray(node: Node, *, is_let_go: Callable[[str | PoolName], bool], rights: Rights) -> Conformity:
+def release_stray(
+    node: Node, *, is_let_go: Callable[[str | PoolName], bool], rights: Rights, now: datetime
+) -> Conformity:
     """Return the patch that removes ours from a node that is not a Windows node; none for one that is.
 
     ``is_let_go`` says whether it is certain that the pool with a UID or name was deleted, or does not exist
-    (P4). Of any other, only what the node's kubelet could remove itself is removed (P3).
+    (P4). Of any other, only what the node's kubelet could remove itself is removed (P3), and nothing where
+    someone holds the node ``now``.
     """
     owner = owner_of(node)
     if owner is None or node.labels.get(OS_LABEL) == OS_WINDOWS:
@@ -45,7 +51,9 @@ def release_stray(node: Node, *, is_let_go: Callable[[str | PoolName], bool], ri
     found = record_of(node)
     if isinstance(found, Record) and not rights.know_owner(found):
         return _release_by_record(node, rights=rights)  # not at all: do not ask about invented UIDs
-    return _release_by_record(node, rights=rights) if is_let_go(owner) else trim(node, rights=rights)
+    if is_let_go(owner):
+        return _release_by_record(node, rights=rights)
+    return AS_WANTED if is_held(node, now=now) else trim(node, rights=rights)
 
 
 def release_orphan(

@@ -7,15 +7,20 @@ https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from winpool.pods.node_pods import NodePod
 
-MAX_BUDGETS = 1
+MAX_BUDGETS: Final = 1
 """Of a pod that can be evicted. The API server answers 500 where a pod has more."""
+
+MOST_TERMS: Final = 5_000
+"""Labels and requirements that are compared with each pod of a namespace: those of two thousand budgets. 250
+pods of a node then take half a second, in which the operator does nothing else. Without this limit, anyone
+who may create budgets in a namespace could make it minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +71,33 @@ class Budget:
             and all(each.is_met_by(pod.labels) for each in self.requirements)
         )
 
+    @property
+    def terms(self) -> int:
+        """How much there is to compare with a pod."""
+        return 1 + len(self.labels) + len(self.requirements)
+
 
 def with_budgets(pods: Iterable[NodePod], budgets: Iterable[Budget]) -> tuple[NodePod, ...]:
     """Return ``pods``, each with whether a budget permits no eviction of it now.
 
-    ``unhealthyPodEvictionPolicy: AlwaysAllow`` is not considered: such a pod stays, although it could go.
+    ``unhealthyPodEvictionPolicy: AlwaysAllow`` is not considered: such a pod stays, although it could go. In
+    a namespace with more than MOST_TERMS all pods stay, since it is not found out which are protected (P4).
     """
     by_namespace: dict[str, list[Budget]] = {}
     for budget in budgets:
         by_namespace.setdefault(budget.namespace, []).append(budget)
-    found: list[NodePod] = []
-    for pod in pods:
-        own = [each for each in by_namespace.get(pod.namespace, ()) if each.is_about(pod)]
-        is_blocked = len(own) > MAX_BUDGETS or any(each.allowed < 1 for each in own)
-        found.append(replace(pod, is_blocked=is_blocked))
-    return tuple(found)
+    too_many = {
+        namespace for namespace, own in by_namespace.items() if sum(each.terms for each in own) > MOST_TERMS
+    }
+    return tuple(
+        replace(
+            pod,
+            is_blocked=pod.namespace in too_many or _is_blocked(pod, by_namespace.get(pod.namespace, ())),
+        )
+        for pod in pods
+    )
+
+
+def _is_blocked(pod: NodePod, budgets: Sequence[Budget]) -> bool:
+    own = [each for each in budgets if each.is_about(pod)]
+    return len(own) > MAX_BUDGETS or any(each.allowed < 1 for each in own)

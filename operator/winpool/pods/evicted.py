@@ -30,12 +30,18 @@ class Answer(Enum):
 class Answered:
     """An answer. ``at`` is when it came, on the clock of ``objects.pressure``; of GONE, the first time.
 
-    ``said`` is why it was refused, for people.
+    ``said`` is why it was refused, for people. ``node_uid`` is the node that the pod is, or was, on; empty
+    where that is not known.
     """
 
     answer: Answer
     at: float
     said: str = ""
+    node_uid: str = ""
+
+    def is_about(self, node_uid: str) -> bool:
+        """Whether it may be about a pod of that node."""
+        return self.node_uid in ("", node_uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,22 @@ class KnownEvictions:
     answers: Mapping[str, Answered] = field(default_factory=dict)
     protected: frozenset[str] = frozenset()
     read_at: float = 0.0
+
+    def under_way(self) -> dict[str, set[str]]:
+        """Return the UIDs of the pods that are being deleted by requests of this process, by their nodes."""
+        found: dict[str, set[str]] = {}
+        for uid, each in self.answers.items():
+            if each.answer is Answer.ACCEPTED and each.node_uid:
+                found.setdefault(each.node_uid, set()).add(uid)
+        return found
+
+    def answer_on(self, node_uid: str, pod_uid: str) -> Answered | None:
+        """Return the last answer about a pod, as a pod of that node.
+
+        Who can annotate a node can name any pod on it. That another node does not have the pod says nothing.
+        """
+        found = self.answers.get(pod_uid)
+        return found if found is not None and found.is_about(node_uid) else None
 
 
 NOTHING_EVICTED: Final = KnownEvictions()

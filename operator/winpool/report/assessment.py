@@ -41,7 +41,8 @@ class Assessment(msgspec.Struct, frozen=True):
     the pool goes, since a record could not be read; ``refused`` why the API server did not let the patch pass
     when it was last tried. ``left_alone`` is what stands there by a record that may be forged.
     ``awaits_guard`` says that the patch has to wait until it is known what the record permits,
-    ``awaits_conditions`` that the conditions that the record names have to come off first. ``is_held`` says
+    ``awaits_conditions`` that the conditions that the record names have to come off first. ``following`` are
+    the conditions that are written once the patch has named them in the record. ``is_held`` says
     that someone holds the node, so that nothing is written to it, except to release a deleted pool.
 
     A struct, since every pass makes one for each node: a frozen dataclass takes ten times as long to make.
@@ -62,6 +63,7 @@ class Assessment(msgspec.Struct, frozen=True):
     refused: str = ""
     left_alone: Keys = NO_KEYS
     conditions: ConditionsPatch | None = None
+    following: ConditionsPatch | None = None
     awaits_guard: bool = False
     awaits_conditions: bool = False
     is_held: bool = False
@@ -194,6 +196,7 @@ def assessed(
             refused=refused.get(node.uid, "") if state.patch else "",
             left_alone=state.left_alone,
             conditions=due.conditions,
+            following=due.following,
             awaits_guard=due.awaits_guard,
             awaits_conditions=due.awaits_conditions,
             is_held=held,

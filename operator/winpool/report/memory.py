@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
     from winpool.memory.overview import Overview
     from winpool.objects.pool import Pool
+    from winpool.objects.pressure import Capabilities, Capability
     from winpool.report.assessment import Assessment
     from winpool.report.view import View
     from winpool.rooms import Finding, RoomResult
@@ -76,6 +77,21 @@ def _carried(status: WindowsNodePoolStatus, overview: Overview, found: Sequence[
         if names:
             count = issue.node_count - (len(issue.nodes) - len(names))
             yield issue.model_copy(update={"nodes": tuple(names), "node_count": max(count, len(names))})
+
+
+def memory_capabilities(pool: Pool, known: Capabilities | None) -> str:
+    """Return what the nodes of ``pool`` can tell; what the status says already, until that is ``known``."""
+    if known is None:
+        return pool.status.memory_capabilities or ""
+    return (
+        f"Of {count_nodes(known.nodes)}, these report the commit limit: {_number(known.commit_limit)}, the "
+        f"commit of pods: {_number(known.pod_commit)}, paging: {_number(known.paging)}. Kubelets that evict "
+        f"pods themselves: {_number(known.kubelet_eviction)}."
+    )
+
+
+def _number(of: Capability) -> str:
+    return f"{of.have} (unknown: {of.unknown})" if of.unknown else str(of.have)
 
 
 def memory_healthy(view: View) -> Told | None:

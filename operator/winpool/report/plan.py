@@ -1,4 +1,4 @@
-"""What a pool in mode DryRun would do to which node: the patches that are due, in words."""
+"""What a pool in mode DryRun would do to which node: the patches and conditions that are due, in words."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ from winpool.report.preflight import preflight
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from winpool.objects.acts import NodePatch
+    from winpool.objects.acts import ConditionsPatch, NodePatch
+    from winpool.objects.node import NodeCondition
     from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
 
 
 def plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
     """Return what would be written to which node, and what the taints would meet there."""
-    patches = [each.patch for each in assessed if each.patch is not None and not each.is_held]
+    due = [each for each in assessed if (each.patch or each.conditions) and not each.is_held]
     spec = snapshot.pool.spec
     return Plan(
-        total_nodes=len(patches),
-        steps=tuple(_step(patch) for patch in patches[:MAX_PLAN_STEPS]),
+        total_nodes=len(due),
+        steps=tuple(_step(each) for each in due[:MAX_PLAN_STEPS]),
         preflight=preflight(snapshot, spec, assessed) if spec else (),
     )
 
 
-def _step(patch: NodePatch) -> PlanStep:
-    changes = sorted(_changes(patch), key=_place)
+def _step(found: Assessment) -> PlanStep:
+    patch, conditions = found.patch, found.conditions or found.following
+    changes = [] if patch is None else [*_changes(patch)]
+    changes += [] if conditions is None else _of_conditions(conditions)
+    changes.sort(key=_place)
     return PlanStep(
-        node=patch.node.name,
+        node=found.node.name,
         action=PlanAction.UPDATE,
-        reason=_difference(patch),
+        reason=_difference(patch, conditions),
         changes=tuple(changes[:MAX_CHANGES]),
         change_count=len(changes),
     )
 
 
-def _difference(patch: NodePatch) -> str:
-    """Name what differs, in one word: a patch that changes neither only renews the ownership record."""
-    match bool(patch.labels), patch.taints is not None:
+def _difference(patch: NodePatch | None, conditions: ConditionsPatch | None) -> str:
+    """Name what differs, in one word: a patch that changes nothing only renews the ownership record."""
+    match bool(patch and patch.labels), patch is not None and patch.taints is not None:
         case True, True:
             return "LabelsAndTaints"
         case True, False:
@@ -57,7 +61,7 @@ def _difference(patch: NodePatch) -> str:
         case False, True:
             return "Taints"
         case _:
-            return "OwnershipRecord"
+            return "OwnershipRecord" if conditions is None else "Conditions"
 
 
 def _changes(patch: NodePatch) -> Iterator[Change]:
@@ -79,15 +83,27 @@ def _of(kind: ChangeKind, standing: Mapping[str, str], wanted: Mapping[str, str 
             yield Change(kind=kind, key=key, from_=standing.get(key), to=value)
 
 
-_KINDS = (ChangeKind.TAINT, ChangeKind.LABEL, ChangeKind.ANNOTATION)
+def _of_conditions(patch: ConditionsPatch) -> Iterator[Change]:
+    """Return the changes of our conditions. A new message alone is none."""
+    standing = {each.type: _told(each) for each in patch.node.conditions}
+    wanted = {each.type: _told(each) for each in patch.conditions}
+    return _of(ChangeKind.CONDITION, standing, {**dict.fromkeys(standing), **wanted})
 
 
-def _place(change: Change) -> tuple[bool, bool, bool, int, str]:
-    """Return what orders the changes: what may end pods, other taints, the keys of the spec, our own."""
+def _told(condition: NodeCondition) -> str:
+    return f"{condition.status} ({condition.reason})"
+
+
+_KINDS = (ChangeKind.TAINT, ChangeKind.CONDITION, ChangeKind.LABEL, ChangeKind.ANNOTATION)
+
+
+def _place(change: Change) -> tuple[bool, bool, bool, bool, int, str]:
+    """Return what orders the changes: what may end pods, other taints, conditions, the spec, our own keys."""
     is_taint = change.kind is ChangeKind.TAINT
     return (
         not (is_taint and change.key.endswith(f":{NO_EXECUTE}")),
         not is_taint,
+        change.kind is not ChangeKind.CONDITION,
         change.key.startswith(PREFIX),
         _KINDS.index(change.kind),
         change.key,

@@ -143,7 +143,7 @@ def reconciling(view: View) -> Told:
         return Told(
             "True", Reason.POD_LIST_FAILING, f"The operator tries again to list pods. {_SEE_POD_LIST}"
         )
-    unwritten = {*tally.outstanding, *tally.names_at(Stage.WAITING)}
+    unwritten = {*tally.outstanding, *tally.awaiting_conditions, *tally.names_at(Stage.WAITING)}
     if not unwritten and (validating := tally.names_at(Stage.VALIDATING)):
         reason = tally.at(Stage.VALIDATING)[0].reason
         return Told("True", reason, f"The operator validates {count_nodes(len(validating))}.")

@@ -13,7 +13,7 @@ from winpool.report.guard import guard_findings
 from winpool.report.holds import held_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
-from winpool.report.memory import pool_memory
+from winpool.report.memory import memory_capabilities, pool_memory
 from winpool.report.node_findings import node_findings
 from winpool.report.os_support import builds, findings, grouped
 from winpool.report.other_operator import carried_report, other_operator_findings
@@ -96,6 +96,9 @@ def status(
         available_nodes=counts.available,
         held_nodes=counts.held,
         pressured_nodes=memory.pressured if memory else 0,
+        memory_capabilities=memory_capabilities(pool, snapshot.memory.capabilities) or None
+        if memory
+        else None,
         misplaced_pods=misplaced_pods(snapshot, nodes.all),
         builds=builds(groups),
         issues=standing.shown,

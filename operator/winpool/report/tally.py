@@ -31,7 +31,8 @@ class Tally:
     ``asking`` names those that a look at all pods soon would help along. ``foreign`` are selected and
     another pool's. ``undecided`` are selected, and it is not known yet whether their owner is a pool;
     ``ownerless`` are selected, their owner is none, and only a person can give them to the pool. ``held`` are
-    the pool's, and people hold them: none of these is outstanding.
+    the pool's, and people hold them: none of these is outstanding. ``awaiting_conditions`` names those on
+    which node conditions are still to be written or removed.
     """
 
     nodes: int
@@ -48,6 +49,7 @@ class Tally:
     undecided: int
     ownerless: int
     held: int
+    awaiting_conditions: tuple[str, ...]
 
     @property
     def unknown(self) -> int:
@@ -77,12 +79,15 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
     """
     nodes = ready = up_to_date = up_to_date_and_ready = available = foreign = undecided = ownerless = 0
     notable: list[Assessment] = []
+    awaiting: list[str] = []
     pending = {name for result in results for each in result.progress for name in each.nodes}
     # One walk, not one for each count: a pass does this for every node.
     for each in assessed:
         node, whose = each.node, each.claim
         if each.patch is not None or each.is_held:
             notable.append(each)
+        if each.conditions is not None and not each.is_held:
+            awaiting.append(node.name)
         if whose is Claim.OURS or whose is Claim.LEFT:
             nodes += 1
             current = each.is_current and (not pending or node.name not in pending)
@@ -120,6 +125,7 @@ def tally(assessed: Sequence[Assessment], results: Sequence[RoomResult]) -> Tall
         undecided=undecided,
         ownerless=ownerless,
         held=sum(each.is_held for each in notable),
+        awaiting_conditions=tuple(awaiting),
     )
 
 

@@ -99,7 +99,7 @@ class View:
             return False
         if self.blind and self.is_overdue:
             return bool(self.goes_on_with)
-        if tally.outstanding or tally.at(Stage.WAITING):
+        if tally.outstanding or tally.awaiting_conditions or tally.at(Stage.WAITING):
             return True
         return bool(tally.at(Stage.VALIDATING)) and not (tally.at(Stage.HELD) or tally.at(Stage.TIMED_OUT))
 

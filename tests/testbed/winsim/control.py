@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from testbed.errors import TestbedError
 from testbed.waiting import wait_until
 from testbed.winsim.exchange import exchange
-from testbed.winsim.replies import Nodes, NodeView, Outcome, Summary, Truth
+from testbed.winsim.replies import Asked, Nodes, NodeView, Outcome, Summary, Truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +40,10 @@ class FleetControl:
     def status(self) -> tuple[NodeView, ...]:
         """Return all machines and their nodes."""
         return Nodes.model_validate_json(exchange(self.path, "GET", "/v1/nodes")).items
+
+    def asked(self) -> Asked:
+        """Return what has been asked of the kubelets of this fleet, whose endpoints are served."""
+        return Asked.model_validate_json(exchange(self.path, "GET", "/v1/asked"))
 
     def truth(self, name: str) -> Truth:
         """Return what paging and denied allocations have done on a node whose endpoint is served."""

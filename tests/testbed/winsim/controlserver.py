@@ -1,8 +1,8 @@
 """The fleet's side of its control socket: HTTP on a Unix socket, JSON both ways.
 
-``GET /v1/summary``, ``/v1/nodes``, ``/v1/unready`` and ``/v1/truth/<node>`` tell; ``POST /v1/<verb>`` takes
-a verb's arguments and answers with the names of the nodes, and with ``?choose`` it does nothing else. Errors
-are ``{"error": sentence}``.
+``GET /v1/summary``, ``/v1/nodes``, ``/v1/unready``, ``/v1/asked`` and ``/v1/truth/<node>`` tell;
+``POST /v1/<verb>`` takes a verb's arguments and answers with the names of the nodes, and with ``?choose`` it
+does nothing else. Errors are ``{"error": sentence}``.
 
 Who can open the socket may do everything to the simulated nodes; the socket belongs to its user alone.
 """
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from testbed.control import address
 from testbed.winsim.mistakes import sentences
-from testbed.winsim.replies import Nodes, Outcome, Refusal, Truth
+from testbed.winsim.replies import Asked, Nodes, Outcome, Refusal, Truth
 from testbed.winsim.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class ControlServer:
         application.router.add_get("/v1/summary", self._summary)
         application.router.add_get("/v1/nodes", self._nodes)
         application.router.add_get("/v1/unready", self._unready)
+        application.router.add_get("/v1/asked", self._asked)
         application.router.add_get("/v1/truth/{node}", self._truth)
         application.router.add_post("/v1/{verb}", self._act)
         # Nobody needs a line per question; what is done to nodes the fleet says itself.
@@ -69,6 +70,19 @@ class ControlServer:
 
     async def _unready(self, _request: web.Request) -> web.Response:
         return _json(Outcome(names=self._fleet.unready()))
+
+    async def _asked(self, _request: web.Request) -> web.Response:
+        endpoint = self._fleet.endpoint
+        if endpoint is None:
+            return _refusal("no node of this fleet serves a kubelet endpoint", status=404)
+        tally = endpoint.tally
+        return _json(
+            Asked(
+                requests=dict(tally.requests),
+                most_of_a_node=tally.most_of_a_node,
+                connections=endpoint.connections,
+            )
+        )
 
     async def _truth(self, request: web.Request) -> web.Response:
         name, endpoint = request.match_info["node"], self._fleet.endpoint

@@ -66,6 +66,17 @@ class Truth(Reply):
     stall: float
 
 
+class Asked(Reply):
+    """What has been asked of the kubelets of a fleet since it started."""
+
+    requests: dict[str, int]
+    """By path, those too that were refused or never answered."""
+    most_of_a_node: int
+    """How many requests to the same node were under way at once at most."""
+    connections: int
+    """That were taken."""
+
+
 class Outcome(Reply):
     """The nodes that a verb was for."""
 

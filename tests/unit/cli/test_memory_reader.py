@@ -439,3 +439,24 @@ def test_without_credentials_it_ends_with_2_and_says_what_is_missing(
     ended = plugin("memory", *more)
     assert (ended.code, ended.out) == (2, [])
     assert "kubectl winpool memory: no credentials for the API server" in ended.err[-1]
+
+
+@pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
+def test_where_nothing_listens_any_more_it_ends_with_2(
+    plugin: Callable[..., Any], more: tuple[str, ...]
+) -> None:
+    ended = plugin("memory", "--url", f"http://{HOST}:1", *more)
+    assert (ended.code, ended.out) == (2, [])
+    assert "kubectl winpool memory: the operator cannot be reached" in ended.err[-1]
+
+
+@pytest.mark.parametrize("more", [(), ("-w",)])
+def test_where_the_pod_that_leads_is_gone_it_ends_with_2_and_quotes_kubectl(
+    plugin: Callable[..., Any], host: Host, more: tuple[str, ...]
+) -> None:
+    kubectl = host.folder / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho 'Error (NotFound): pods \"winpool-0\" not found' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    ended = plugin("--kubeconfig", str(host.folder / "config"), "memory", *more)
+    assert (ended.code, ended.out) == (2, [])
+    assert 'pods "winpool-0" not found' in ended.err[-1]

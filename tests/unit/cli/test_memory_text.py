@@ -25,6 +25,7 @@ from winpool.cli.memory_text import render_node, render_nodes
 from winpool.cli.paper import Look
 from winpool.cli.widths import width_of
 from winpool.objects.memory_report import (
+    PROBLEM_CHARACTERS,
     CommitReport,
     MemoryReport,
     NodeReport,
@@ -341,6 +342,38 @@ def test_without_a_node_that_is_watched_it_says_for_which_pools_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert memory.NO_NODES in drawn(monkeypatch, Seen(Known(()).report()))
+
+
+def test_a_watch_counts_the_nodes_by_level_above_the_lines_that_a_terminal_may_not_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "5 nodes: 1 Soft, 2 Unknown, 2 Normal\n" in drawn(monkeypatch, Seen(REPORT))
+    one = drawn(monkeypatch, Seen(REPORT), name=Choice("akswin000002"))
+    assert "nodes:" not in one
+
+
+def test_a_watch_of_five_thousand_nodes_fills_the_terminal_once_and_erases_nothing_before_it_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = Seen(healthy(5000).report())
+    text = drawn(monkeypatch, seen, seen, is_terminal=True)
+    clear, first, second = text.split("\x1b[H")
+    assert clear == "\x1b[2J", "later pictures are written over the one before"
+    assert first == second
+    rows = second.removesuffix("\x1b[J").splitlines()
+    assert len(rows) == 39, "one of 40 is for the cursor"
+    assert "5000 nodes: 5000 Normal" in second
+    assert "more lines: a taller terminal shows them" in rows[-1]
+    assert all(row.endswith("\x1b[K") for row in rows), "what was longer before is erased"
+
+
+def test_a_problem_without_end_is_cut_where_an_operator_cuts_it() -> None:
+    report = Known((SeenNode("a", "p", None, "short"),)).report()
+    (node,) = report.nodes
+    endless = msgspec.structs.replace(node, problem="x " * 1_000_000)
+    report = msgspec.structs.replace(report, nodes=(endless,))
+    for text in (render_nodes(report, look=Look(80)), render_node(endless, report, look=Look(80))):
+        assert text.count("x") <= PROBLEM_CHARACTERS
 
 
 def test_five_thousand_nodes_take_a_line_each() -> None:

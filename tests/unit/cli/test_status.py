@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import NOON
+from harness.builders import NOON, a_taint
 from harness.strategies import NASTY
 from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_troubles, members
 from winpool.api.conditions import ConditionType
+from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.text import printable
 from winpool.cli.live import Seen
 from winpool.cli.node_states import node_groups
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node
 
 WIDE = Look(100)
+PRESSURE = "winpool.dev/memory-pressure:NoSchedule"
 
 
 def shown(pool: Mapping[str, Any], nodes: list[Node] | None = None, *, look: Look = WIDE, **more: Any) -> str:
@@ -133,6 +136,28 @@ def test_an_issue_says_how_many_nodes_the_first_names_since_when_and_what_to_do(
     assert lines[0] == "Issues: 1"
     assert "VersionSkew, 12 nodes (w1, w2, w3 and 9 more), for 5h" in lines[1]
     assert [line.strip() for line in lines[2:]] == ["too old", "Fix: upgrade it"]
+
+
+def test_nodes_under_pressure_and_held_nodes_are_counted_and_take_a_line_each() -> None:
+    nodes = members(40)
+    pressured = [replace(each, taints=(*each.taints, a_taint(PRESSURE))) for each in nodes[:5]]
+    held = [replace(each, annotations={HOLD_ANNOTATION: ""}) for each in nodes[5:7]]
+    pool = a_pool(status={"pressuredNodes": 6, "heldNodes": 2})
+    text = shown(pool, [*pressured, *held, *nodes[7:]])
+    assert "40 up to date, 6 under memory pressure, 2 held" in squeezed(text)
+    assert [line.strip() for line in section(text, "Nodes by state")[1:]] == [
+        "33 up to date",
+        "5 tainted because of memory pressure: w01, w02, w03 and 2 more",
+        "2 held, by the annotation winpool.dev/hold: w06, w07",
+    ]
+    content = content_of(view_of(pool))
+    assert (content["pressuredNodes"], content["heldNodes"]) == (6, 2)
+
+
+def test_where_none_is_under_pressure_or_held_nothing_is_said_of_it() -> None:
+    text = shown(a_pool(status={"pressuredNodes": 0, "heldNodes": 0}))
+    assert "pressure" not in text
+    assert "held" not in text
 
 
 def test_an_issue_without_nodes_is_about_the_pool() -> None:
@@ -382,7 +407,7 @@ class TestJson:
     def test_it_has_what_the_text_has_under_the_names_of_the_api(self) -> None:
         pool, nodes = five_troubles()
         view = view_of(pool)
-        groups_of = node_groups(pool, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes)
+        groups_of = node_groups(pool, nodes, counted=view.nodes, up_to_date=view.up_to_date_nodes, now=NOON)
         content = content_of(view, groups_of)
         assert json.loads(json.dumps(content)) == content
         assert content["name"] == "win-2022"

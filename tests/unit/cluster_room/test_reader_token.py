@@ -28,7 +28,7 @@ FORBIDDEN = (
 BROUGHT = "Apply deploy/overlays/memory, or with the Helm chart set memory.enabled=true."
 
 
-def answer(token: str, *, seconds: Any = 3600) -> bytes:
+def answer(token: str, *, seconds: Any = 600) -> bytes:
     return json.dumps(
         {
             "kind": "TokenRequest",
@@ -88,7 +88,7 @@ def reader(server: Server, told: list[str] | None = None) -> ReaderToken:
 
 
 @in_virtual_time
-async def test_a_token_of_that_account_is_asked_for_an_hour_and_for_the_api_server() -> None:
+async def test_a_token_of_that_account_is_asked_for_ten_minutes_and_for_the_api_server() -> None:
     server = Server(answer("one"))
     assert await reader(server)() == "one"
     [asked] = server.asked
@@ -104,7 +104,7 @@ async def test_a_token_of_that_account_is_asked_for_an_hour_and_for_the_api_serv
     assert json.loads(asked.body or b"") == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600},
+        "spec": {"expirationSeconds": 600},
     }
 
 
@@ -122,7 +122,7 @@ async def test_it_is_renewed_after_four_fifths_of_its_life_and_used_on_meanwhile
     server = Server(answer("one"), answer("two"))
     token = reader(server)
     assert await token() == "one"
-    await asyncio.sleep(2879)
+    await asyncio.sleep(479)
     assert await token() == "one"
     assert len(server.asked) == 1
     await asyncio.sleep(1)
@@ -144,7 +144,7 @@ async def test_its_life_begins_before_it_is_asked_for() -> None:
     await asyncio.sleep(20)
     server.open.set()
     assert await first == "one"
-    await asyncio.sleep(3579)
+    await asyncio.sleep(579)
     assert await token() == "one"
     await asyncio.sleep(1)
     assert await token() is None
@@ -152,8 +152,9 @@ async def test_its_life_begins_before_it_is_asked_for() -> None:
 
 
 @in_virtual_time
-async def test_a_life_that_the_server_shortens_counts_and_a_longer_one_is_not_used() -> None:
-    for told, life in ((1200, 1200), (3607, 3600), (10**9, 3600)):
+async def test_a_longer_life_is_not_used() -> None:
+    life = 600
+    for told in (600, 607, 10**9):
         token = reader(Server(answer("one", seconds=told), DOWN))
         await token()
         await asyncio.sleep(life - 1)
@@ -252,13 +253,97 @@ async def test_a_token_that_cannot_be_renewed_is_used_until_its_end() -> None:
     server = Server(answer("one"), DOWN)
     token = reader(server)
     assert await token() == "one"
-    for seconds in (2880, 100, 100, 519):
+    for seconds in (480, 40, 40, 39):
         await asyncio.sleep(seconds)
         assert await token() == "one"
-    assert len(server.asked) > 10
+    assert [round(pause) for pause in gaps(server.asked_at)] == [480, 1, 2, 4, 8, 16, 32]
     await asyncio.sleep(1)
     assert await token() is None
     await token.close()
+
+
+# Kubelets refuse it
+
+
+@in_virtual_time
+async def test_a_token_that_most_kubelets_refuse_is_renewed_with_the_next_poll_and_used_until_then() -> None:
+    server = Server(answer("one"), answer("two"))
+    token = reader(server)
+    assert await token() == "one"
+    await asyncio.sleep(10)
+    server.open.clear()
+    token.refused("one")
+    assert len(server.asked) == 1
+    assert await token() == "one"
+    server.open.set()
+    await asyncio.sleep(1)
+    assert await token() == "two"
+    assert len(server.asked) == 2
+
+
+@in_virtual_time
+async def test_kubelets_that_refuse_whatever_they_are_shown_cost_a_request_in_five_minutes() -> None:
+    server = Server(*[answer(f"token-{number}") for number in range(100)])
+    token = reader(server)
+    for _ in range(3600):
+        shown = await token()
+        assert shown is not None
+        token.refused(shown)
+        await asyncio.sleep(1)
+    assert len(server.asked) == 13
+    assert [round(pause) for pause in gaps(server.asked_at)] == [1, *[300] * 11]
+
+
+@in_virtual_time
+async def test_a_refusal_of_an_older_token_renews_nothing() -> None:
+    server = Server(answer("one"), answer("two"), answer("three"))
+    token = reader(server)
+    await token()
+    token.refused("one")
+    await token()
+    await asyncio.sleep(1)
+    await asyncio.sleep(310)
+    for late in ("one", "", "another"):
+        token.refused(late)
+        assert await token() == "two"
+    assert len(server.asked) == 2
+    token.refused("two")
+    await token()
+    await asyncio.sleep(1)
+    assert await token() == "three"
+
+
+@in_virtual_time
+async def test_while_no_new_token_is_given_the_refused_one_is_used_and_what_is_missing_is_told() -> None:
+    """The account was deleted: its tokens are worth nothing. With a new account polls go on by themselves."""
+    server = Server(answer("one"), *[NO_ACCOUNT] * 4, answer("two"))
+    token = reader(server)
+    for _ in range(60):
+        shown = await token()
+        assert shown in ("one", "two")
+        if shown == "one":
+            token.refused(shown)
+        await asyncio.sleep(1)
+    assert [round(pause) for pause in gaps(server.asked_at)] == [1, 1, 2, 4, 8]
+    assert token.problem == ""
+    assert shown == "two"
+
+
+@in_virtual_time
+async def test_an_early_renewal_is_logged_without_the_token(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    token = reader(Server(answer(SECRET)))
+    await token()
+    for _ in range(3):
+        token.refused(SECRET)
+    [line] = [each.getMessage() for each in caplog.records if each.name.startswith("winpool.")]
+    assert line == (
+        "most kubelets refuse the token of the ServiceAccount winpool-system/winpool-kubelet-reader; winpool"
+        " asks for a new one"
+    )
+
+
+# What is told
 
 
 @in_virtual_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from datetime import UTC, datetime
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.disruption_budgets import BudgetLister, decode_budgets
+from harness.virtual_time import in_virtual_time
+from winpool.cluster.disruption_budgets import LIST_SECONDS, BudgetLister, decode_budgets
 from winpool.cluster.errors import StreamGarbled, Unavailable
 from winpool.cluster.request import Request
 from winpool.cluster.victim_pods import decode_victims, list_victim_pods
-from winpool.pods.budgets import Budget, with_budgets
+from winpool.pods.budgets import MOST_TERMS, Budget, Requirement, with_budgets
 from winpool.pods.node_pods import NodePod
 
 Object = dict[str, Any]
@@ -136,6 +138,37 @@ def test_a_single_host_process_container_makes_the_pod_one(kind: str) -> None:
 )
 def test_requests_are_those_that_the_scheduler_counts(spec: Object, gib: int) -> None:
     assert one(spec=spec).requests == gib * GIB
+
+
+def granting(memory: Any, name: str = "main") -> Object:
+    return {"name": name, "resources": {"requests": {"memory": memory}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "gib"),
+    [
+        ({"containers": [requesting("1Ti", name="main")]}, {"containerStatuses": [granting("2Gi")]}, 2),
+        ({"containers": [requesting("1Gi", name="main")]}, {"containerStatuses": [granting("2Gi")]}, 1),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [{"name": "main"}]}, 3),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [granting("lots")]}, 3),
+        ({"containers": [requesting("3Gi", name="main")]}, {"containerStatuses": [granting("1Gi", "a")]}, 3),
+        (
+            {"containers": [], "initContainers": [requesting("9Gi", name="side", restartPolicy="Always")]},
+            {"initContainerStatuses": [granting("1Gi", "side")]},
+            1,
+        ),
+        (
+            {"containers": [], "resources": {"requests": {"memory": "9Gi"}}},
+            {"resources": {"requests": {"memory": "4Gi"}}},
+            4,
+        ),
+    ],
+)
+def test_what_a_running_pod_wishes_and_its_node_does_not_grant_is_no_request(
+    spec: Object, status: Object, gib: int
+) -> None:
+    """An author may change it in place, and pods within their requests are evicted last."""
+    assert one(spec=spec, status=status).requests == gib * GIB
 
 
 @pytest.mark.parametrize(
@@ -291,12 +324,61 @@ def test_the_selector_of_a_budget_is_that_of_kubernetes(selector: Object | None,
     assert is_blocked(a_budget(allowed=0, selector=selector)) is is_about
 
 
+def test_in_a_namespace_with_too_many_budgets_to_compare_no_pod_is_evicted_and_in_others_they_are() -> None:
+    """Anyone who may create budgets in a namespace could otherwise keep the operator busy for minutes."""
+    pods = [NodePod("shop", "web", "1"), NodePod("other", "web", "2")]
+    few = [Budget("shop", f"b{number}", labels={"app": "x"}) for number in range(MOST_TERMS // 2)]
+    more = [*few, Budget("shop", "one-more")]
+    assert [each.is_blocked for each in with_budgets(pods, few)] == [False, False]
+    assert [each.is_blocked for each in with_budgets(pods, more)] == [True, False]
+    met = tuple(Requirement(f"key-{number}", "DoesNotExist") for number in range(MOST_TERMS))
+    assert [each.is_blocked for each in with_budgets(pods, [Budget("other", "x", requirements=met)])] == [
+        False,
+        True,
+    ]
+
+
 def test_one_budget_that_cannot_be_read_makes_the_list_none() -> None:
     with pytest.raises(StreamGarbled):
         budgets(a_budget(), {"metadata": {"name": "no-namespace"}})
 
 
-async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"name": ".."},
+        {"name": "a/../../secrets/x"},
+        {"name": "web 0"},
+        {"name": "web\n0"},
+        {"name": "Web-0"},
+        {"name": "web-0\u202e"},
+        {"name": "w" * 254},
+        {"name": ""},
+        {"namespace": "../nodes"},
+        {"namespace": ""},
+        {"uid": "a_b"},
+        {"uid": 'x","at":"'},
+        {"uid": "u" * 65},
+        {"uid": ""},
+    ],
+    ids=str,
+)
+def test_a_pod_with_a_name_that_no_pod_has_makes_the_list_none(named: Object) -> None:
+    with pytest.raises(StreamGarbled, match="no pod has"):
+        read(a_pod_object(metadata=named))
+
+
+@pytest.mark.parametrize("name", ["a", "web-0", "web.0-x", "w" * 253])
+def test_each_name_that_the_api_server_accepts_is_read(name: str) -> None:
+    assert one(metadata={"name": name, "uid": "0b2c4e1e-6d35-4a7f-9a53-0f3a3c1d2e3f"}).name == name
+
+
+def test_two_pods_with_one_uid_make_the_list_none() -> None:
+    with pytest.raises(StreamGarbled, match="two pods with one UID"):
+        read(a_pod_object(), a_pod_object(metadata={"name": "web-1"}))
+
+
+async def test_the_budgets_of_all_pages_are_listed() -> None:
     pages = [
         a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **{"continue": "t"}),
         a_list(
@@ -310,4 +392,19 @@ async def test_of_all_budgets_those_of_the_namespaces_are_kept() -> None:
     async def answer(request: Request) -> bytes:
         return pages.pop(0)
 
-    assert [each.name for each in await BudgetLister(answer).list({"shop"})] == ["web", "second"]
+    assert [each.name for each in await BudgetLister(answer).list()] == ["web", "x", "second"]
+
+
+@in_virtual_time
+async def test_a_list_of_budgets_whose_pages_trickle_in_ends_in_time() -> None:
+    number = iter(range(1000))
+
+    async def answer(request: Request) -> bytes:
+        await asyncio.sleep(5)
+        token = {"continue": f"page-{next(number)}"}
+        return a_list(a_budget(), kind="PodDisruptionBudgetList", version="policy/v1", **token)
+
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Unavailable, match="not all of them within 15 s"):
+        await BudgetLister(answer).list()
+    assert asyncio.get_running_loop().time() - began == LIST_SECONDS

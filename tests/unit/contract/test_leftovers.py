@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders import GUARDED, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
+from harness.builders import GUARDED, NOON, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
 from harness.strategies import haunted_nodes, nodes, pools
 from harness.writes import acted, carries_ours, foreign_labels, patched, relabelled
-from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, PREFIX
+from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, OS_LABEL, POOL_LABEL, PREFIX
+from winpool.api.moments import written_moment
 from winpool.api.syntax import is_restricted_label
 from winpool.decide import decide
 from winpool.objects.acts import NodePatch
@@ -43,12 +45,12 @@ def gone(*identities: str | PoolName) -> Callable[[str | PoolName], bool]:
 
 def let_go(node: Node) -> Conformity:
     """Release it as a stray of a pool that someone has deleted."""
-    return release_stray(node, is_let_go=lambda _: True, rights=GUARDED)
+    return release_stray(node, is_let_go=lambda _: True, rights=GUARDED, now=NOON)
 
 
 def kept(node: Node) -> Conformity:
     """Treat it as a stray of a pool that nobody has deleted."""
-    return release_stray(node, is_let_go=lambda _: False, rights=GUARDED)
+    return release_stray(node, is_let_go=lambda _: False, rights=GUARDED, now=NOON)
 
 
 ALL_GONE: Gone = ("uid-of-pool", PoolName("pool"))
@@ -112,6 +114,30 @@ def test_a_stray_of_a_pool_that_nobody_deleted_keeps_what_its_kubelet_may_not_re
         relabelled(BEFORE, **{OS_LABEL: os}).labels,
         BEFORE.taints,
     )
+
+
+@pytest.mark.parametrize("value", ["", "until Monday", written_moment(NOON + timedelta(hours=1))])
+def test_a_stray_that_someone_holds_keeps_all_until_its_pool_is_deleted(value: str) -> None:
+    held = replace(OWNED, annotations={**OWNED.annotations, HOLD_ANNOTATION: value})
+    stray = relabelled(held, **{OS_LABEL: "linux"})
+    assert kept(stray).patch is None
+    given_back = patched(stray, let_go(stray).patch)
+    assert given_back.taints == BEFORE.taints
+    assert given_back.annotations == {HOLD_ANNOTATION: value}, "it is of others, and stays"
+
+
+def test_a_stray_whose_hold_has_ended_loses_what_its_kubelet_could_remove() -> None:
+    held = replace(OWNED, annotations={**OWNED.annotations, HOLD_ANNOTATION: written_moment(NOON)})
+    stray = relabelled(held, **{OS_LABEL: "linux"})
+    assert patched(stray, kept(stray).patch).labels["team"] == "x"
+
+
+def test_an_orphan_is_released_though_someone_holds_it() -> None:
+    """Its pool is gone, and would have released it too."""
+    held = replace(OWNED, annotations={**OWNED.annotations, HOLD_ANNOTATION: ""})
+    patch = orphan_of(held)
+    assert patch is not None
+    assert patched(held, patch).labels == BEFORE.labels
 
 
 def test_a_stray_that_is_a_windows_node_again_becomes_what_it_was() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from harness.builders import (
     GUARD,
+    NOON,
     a_node,
     a_pool,
     a_record,
@@ -237,13 +238,17 @@ SEEN = {UID: Keys(taints=frozenset({GPU.identity}))}
 def test_a_stray_whose_owner_was_never_seen_is_left_as_it_is(os: str | None) -> None:
     stray = relabelled(forged(uid="invented"), **{OS_LABEL: os, POOL_LABEL: "pool"})
     for guard in ("", GUARD):
-        found = release_stray(stray, is_let_go=lambda _: True, rights=Rights(guard=guard, pools=SEEN))
+        found = release_stray(
+            stray, is_let_go=lambda _: True, rights=Rights(guard=guard, pools=SEEN), now=NOON
+        )
         assert (found.patch, found.left_alone is not None) == (None, True)
 
 
 def test_a_stray_of_a_pool_that_was_seen_loses_what_that_pool_has_set_and_no_more() -> None:
     stray = relabelled(forged(), **{OS_LABEL: "linux"})
-    after = patched(stray, release_stray(stray, is_let_go=lambda _: True, rights=Rights(pools=SEEN)).patch)
+    after = patched(
+        stray, release_stray(stray, is_let_go=lambda _: True, rights=Rights(pools=SEEN), now=NOON).patch
+    )
     assert (after.labels[RESTRICTED], after.taints, after.annotations) == ("a", (), {})
 
 
@@ -336,7 +341,7 @@ def test_nor_is_what_a_pool_left_that_is_gone() -> None:
     node = guarded_node(a_pool(taints=["os=windows:NoSchedule"]))
     rights = Rights(pools={UID: Keys(taints=frozenset({("os", "NoSchedule")}))}, is_unknown=True)
     stray = relabelled(node, **{OS_LABEL: "linux"})
-    assert release_stray(stray, is_let_go=lambda _: True, rights=rights).patch is None
+    assert release_stray(stray, is_let_go=lambda _: True, rights=rights, now=NOON).patch is None
     other = a_pool("other", uid="other")
     claimed = claim(node, found=record_of(node), pool=other, rivals=(), vanished=(UID,), rights=rights)
     assert (claimed.claim, claimed.is_gone) == (Claim.UNKNOWN, False), "nobody is told to take the record off"

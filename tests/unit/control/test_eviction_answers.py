@@ -20,6 +20,7 @@ from winpool.cluster.errors import (
     Invalid,
     NoAnswer,
     NotFound,
+    NotWanted,
     Permission,
     TooManyRequests,
     Unavailable,
@@ -141,6 +142,18 @@ async def test_the_answers_of_the_api_server(
     assert results == {result: 1}
 
 
+@in_virtual_time
+async def test_a_request_that_was_not_sent_after_all_is_none_and_waits_for_nothing() -> None:
+    heard, time = Heard(), asyncio.get_running_loop().time
+    results: Counter[EvictionResult] = Counter()
+    answers = Answers(detectors=heard, results=results, monotonic=time)
+    lane = EvictionLane(writer=OneAnswer(NotWanted("the node has changed")), monotonic=time, notes=answers)
+    outcome = await lane.run([HOG])
+    assert ([act for act, _ in outcome.stopped], outcome.error) == ([HOG], None)
+    assert (told(answers), heard.of, results) == ({}, [], {})
+    assert lane.seconds_to_next([HOG]) is None
+
+
 def test_from_the_moment_it_is_sent_a_request_may_be_carried_out(answers: Answers) -> None:
     answers.asked(HOG)
     assert told(answers) == {"uid-hog": Answer.ASKED}
@@ -166,6 +179,25 @@ def test_a_list_shows_that_an_earlier_process_has_evicted_a_pod(answers: Answers
         answers.seen(WATCH, listed(a_pod("hog", is_terminating=True)))
     assert told(answers) == {"uid-hog": Answer.ACCEPTED}
     assert heard.of == [("begun", "uid-of-w1", "uid-hog", None)]
+
+
+def test_that_another_node_lacks_a_pod_does_not_show_that_it_is_gone(answers: Answers, heard: Heard) -> None:
+    """Who can annotate a node can name there a pod of another node."""
+    elsewhere = replace(WATCH, node=a_node("w2"))
+    answers.accepted(HOG)
+    answers.seen(elsewhere, listed())
+    assert (told(answers), heard.of) == ({"uid-hog": Answer.ACCEPTED}, [BEGUN])
+    answers.seen(WATCH, listed())
+    assert (told(answers), heard.of) == ({"uid-hog": Answer.GONE}, [BEGUN, GONE])
+
+
+def test_its_own_node_is_heard_though_another_one_was_first(answers: Answers, heard: Heard) -> None:
+    answers.seen(replace(WATCH, node=a_node("w2")), listed())
+    assert not answers.known()["uid-hog"].is_about("uid-of-w1")
+    answers.seen(WATCH, listed(a_pod("hog", is_terminating=True)))
+    assert answers.known()["uid-hog"].is_about("uid-of-w1")
+    answers.seen(WATCH, listed())
+    assert heard.of[1:] == [("begun", "uid-of-w1", "uid-hog", None), GONE]
 
 
 def test_a_list_says_nothing_of_pods_that_are_not_watched(answers: Answers, heard: Heard) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,12 +19,14 @@ from harness.memory_fleet import (
     CALM_GIB,
     KUBELET_SOURCE,
     PROMETHEUS_SOURCE,
+    Fleet,
     Stage,
     a_watched_node,
     a_watching_pool,
 )
 from harness.virtual_time import in_virtual_time
 from winpool.control.memory.collector import MemoryCollector
+from winpool.kubelet import limits
 from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome, PollError
 from winpool.objects.node import KubeletEndpoint, NodeVersions
@@ -110,6 +113,37 @@ async def test_a_leak_is_polled_often_and_wakes_the_pool_at_each_level_and_not_i
         hot = [at for at in stage.polls_of(3) if at > levels[Level.WARNING] + 1]
         assert all(later - earlier == pytest.approx(10) for earlier, later in pairwise(hot))
         assert len([at for at in stage.polls_of(4) if at > 600]) <= (stage.time - 600) / 60 + 1
+
+
+@in_virtual_time
+async def test_when_an_eviction_is_right_all_nodes_of_the_pool_are_looked_at_within_hot_nodes_interval() -> (
+    None
+):
+    """It waits for samples of the others (ADR 0032). Those of another pool are polled as before."""
+    stage = Stage(range(40))
+    other = a_watching_pool("other", uid="uid-of-other", mode="Evict")
+    stage.collector.want(EVICTING, stage.nodes[:30])
+    stage.collector.want(other, stage.nodes[30:])
+    hog = stage.nodes[3].uid
+    async with watching(stage.collector):
+        await asyncio.sleep(600)
+        stage.machine(3).committed = lambda _: 23.9
+        await until(lambda: bool(stage.known(EVICTING).views[hog].evictable))
+        right = stage.time
+        await asyncio.sleep(limits.HOT_INTERVAL + 2)
+        views = stage.known(EVICTING).views
+        since = views[hog].axes[Axis.COMMIT].ready_since
+        assert since is not None
+        sampled = [view.axes[Axis.COMMIT].sampled_at for view in views.values()]
+        assert all(at is not None and at >= since for at in sampled)
+        await asyncio.sleep(120)
+    for number in range(40):
+        polls = [at for at in stage.polls_of(number) if right < at <= right + 12]
+        assert len(polls) <= 2
+    others = [
+        len([at for at in stage.polls_of(number) if right < at <= right + 120]) for number in range(30, 40)
+    ]
+    assert max(others) <= 3
 
 
 @in_virtual_time
@@ -389,15 +423,16 @@ async def test_an_eviction_that_becomes_right_wakes_a_pool_that_evicts() -> None
 
 @in_virtual_time
 async def test_each_kubelet_is_asked_once_whether_it_evicts_and_again_with_another_version() -> None:
-    stage = Stage(range(30), jitter=None)
+    stage = Stage(range(60), jitter=None)
     stage.machine(1).eviction = KubeletEviction.NOT_ARMED
     stage.machine(2).eviction = PollError(Outcome.FORBIDDEN, "")
     stage.collector.want(POOL, stage.nodes)
     async with watching(stage.collector):
         await asyncio.sleep(3000)
         assert set(stage.fleet.probes.values()) == {1}
-        assert len(stage.fleet.probes) == 30
-        assert all(later - earlier >= 0.2 for earlier, later in pairwise(stage.fleet.probed_at))
+        assert len(stage.fleet.probes) == 60
+        asked_at = stage.fleet.probed_at
+        assert all(later - earlier >= 1.0 for earlier, later in zip(asked_at, asked_at[30:], strict=False))
         found = {each.node.name: each.probe and each.probe.found for each in stage.collector.watched}
         assert found["w001"] is KubeletEviction.NOT_ARMED
         assert found["w002"] is KubeletEviction.UNKNOWN
@@ -553,3 +588,61 @@ async def test_who_watches_nothing_does_nothing() -> None:
         assert stage.fleet.polls == {}
         assert stage.wakes == []
         ahead.cancel()
+
+
+@in_virtual_time
+async def test_a_node_that_goes_away_in_the_middle_of_its_poll_is_forgotten_after_it() -> None:
+    stage = Stage([1, 2])
+    stage.machine(1).seconds = 5.0
+    name = stage.nodes[1].name
+    stage.collector.want(POOL, stage.nodes)
+    async with watching(stage.collector):
+        await until(lambda: bool(stage.fleet.in_flight[name]))
+        stage.collector.want(POOL, stage.nodes[:1])
+        await asyncio.sleep(0.5)
+        assert stage.fleet.in_flight[name] == 1
+        before = stage.fleet.forgotten.count(name)
+        await until(lambda: not stage.fleet.in_flight[name])
+        await asyncio.sleep(0.5)
+    assert (before, stage.fleet.forgotten.count(name)) == (1, 2)
+    assert stage.nodes[0].name not in stage.fleet.forgotten
+
+
+@in_virtual_time
+async def test_a_pool_that_goes_away_before_its_query_begins_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The task of a query begins after others have had a turn."""
+    stage = Stage([1])
+    stage.collector.want(a_watching_pool(sources=[PROMETHEUS_SOURCE]), stage.nodes)
+    async with watching(stage.collector):
+        # The loops and then their first tasks begin in the next two turns of the event loop.
+        for _ in range(20):
+            if any(task.get_name() == "query main" for task in asyncio.all_tasks()):
+                break
+            await asyncio.sleep(0)
+        assert stage.fleet.queries == []
+        stage.collector.forget("pool")
+        await asyncio.sleep(1)
+    assert stage.fleet.queries == []
+    assert caplog.messages == []
+
+
+@in_virtual_time
+async def test_what_asks_for_the_token_is_closed_when_nothing_is_polled_any_more() -> None:
+    fleet, closed = Fleet(), list[bool]()
+
+    async def close() -> None:
+        closed.append(fleet.is_open)
+
+    collector = MemoryCollector(
+        replace(fleet.connections(), close=close),
+        wake=lambda _: None,
+        now=lambda: NOON,
+        monotonic=asyncio.get_running_loop().time,
+    )
+    async with watching(collector):
+        await asyncio.sleep(1)
+        assert fleet.is_open
+        assert closed == []
+    assert closed == [False]

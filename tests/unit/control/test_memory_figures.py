@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
+from winpool.cluster.errors import ApiError, DisruptionBudget
+from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
 from winpool.control.evicting.parts import eviction_parts
@@ -23,6 +25,7 @@ from winpool.serve.metrics import WinpoolCollector
 from winpool.telemetry import of_memory
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
+EVICTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
 
 
@@ -105,11 +108,20 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
     collector = Stage(range(1)).collector
     none = {("evicted",): 0, ("refused",): 0, ("gone",): 0, ("failed",): 0, ("unanswered",): 0}
     assert of_memory(collector)[sample_definitions.EVICTIONS] == none
+    answers = iter((DisruptionBudget("429", status=429), EVICTED))
+
+    async def request(_: Request) -> bytes:
+        answer = next(answers)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+    transport = cast(Transport, SimpleNamespace(request=request))
     clock = Clock(monotonic=asyncio.get_running_loop().time)
-    transport = cast(Transport, SimpleNamespace(request=None))
-    answers = eviction_parts(transport, memory=collector, on_looked=lambda _: None, clock=clock).answers
-    answers.refused(HOG, "429")
-    answers.accepted(HOG)
+    lane = eviction_parts(transport, memory=collector, known={}, on_looked=lambda _: None, clock=clock).lane
+    await lane.run([HOG])
+    await asyncio.sleep(60)
+    await lane.run([HOG])
     counted = {**none, ("evicted",): 1, ("refused",): 1}
     assert of_memory(collector)[sample_definitions.EVICTIONS] == counted
 

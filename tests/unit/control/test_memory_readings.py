@@ -31,7 +31,6 @@ EXPORTER = ExporterSample(
     available=3 * GIB,
     physical=16 * GIB,
     pool_nonpaged=GIB,
-    pool_paged=2 * GIB,
     page_reads=400.0,
     pages_written=200.0,
     pages_repurposed=100.0,

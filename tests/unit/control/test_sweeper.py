@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from harness.builders import GUARD, a_body, a_node, a_record, a_taint
 from harness.stage import until
 from harness.sweeping import Stage, a_stray, an_orphan, pauses_between, played
-from winpool.api.keys import POOL_LABEL
+from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
+from winpool.api.moments import written_moment
 from winpool.control.leftovers.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
 from winpool.objects.node import Node
 from winpool.ownership.record import Owned
@@ -124,6 +127,26 @@ def test_a_stray_keeps_its_taints_until_someone_deletes_its_pool() -> None:
         assert (stage.cluster.nodes["s1"].taints, stage.kept.of(pool)) == ((), ())
 
     played(scene)
+
+
+def test_a_stray_that_someone_holds_is_written_once_the_hold_has_ended_or_its_pool_is_deleted() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.list_pools(a_body("pool"))
+        ends = written_moment(stage.cluster.now() + timedelta(seconds=1.5 * STRAYS_SECONDS))
+        stage.put(held(a_stray("ending"), ends), held(a_stray("held"), ""))
+        await asyncio.sleep(1.9 * STRAYS_SECONDS)
+        assert stage.left == {"ending", "held"}
+        await asyncio.sleep(0.2 * STRAYS_SECONDS)
+        assert stage.left == {"held"}
+        stage.list_pools(a_body("pool", version=10**6, deletionTimestamp="2026-11-01T13:00:00Z"))
+        await asyncio.sleep(STRAYS_PAUSE_SECONDS)
+        assert stage.left == set()
+
+    played(scene)
+
+
+def held(node: Node, value: str) -> Node:
+    return replace(node, annotations={**node.annotations, HOLD_ANNOTATION: value})
 
 
 def test_a_stray_is_released_where_its_pool_was_deleted_and_is_gone_before_strays_are_listed() -> None:

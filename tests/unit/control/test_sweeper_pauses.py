@@ -12,6 +12,7 @@ from winpool.api.keys import POOL_LABEL
 from winpool.cluster.errors import Unavailable
 from winpool.control.act.lane import Outcome
 from winpool.control.act.patches import PatchLane
+from winpool.control.clock import Clock
 from winpool.control.leftovers.kept_strays import KeptStrays
 from winpool.control.leftovers.sweeper import Sweeper
 from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
@@ -67,7 +68,7 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
             rights_over=lambda _: Rights(guard=GUARD),
             announce=lambda _: None,
             is_complete=lambda: True,
-            monotonic=asyncio.get_running_loop().time,
+            clock=Clock(monotonic=asyncio.get_running_loop().time),
         )
         began = asyncio.get_running_loop().time()
         task = asyncio.create_task(sweeper.run())

@@ -40,7 +40,7 @@ class Deaf:
 
 
 class Stage:
-    """Lists of half a second each."""
+    """Lists of half a second each, unless said otherwise."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -52,6 +52,7 @@ class Stage:
         self.lists: list[tuple[str, float]] = []
         self.namespaces: list[Container[str]] = []
         self.at_once = self.most_at_once = 0
+        self.seconds = 0.5
         self.looked: list[str] = []
         self.answers = Answers(detectors=Deaf(), results=Counter(), monotonic=loop.time)
         self.looks = VictimLooks(
@@ -77,7 +78,7 @@ class Stage:
         self.lists.append((name, self.time()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(self.seconds)
         self.at_once -= 1
         if self.error is not None:
             raise self.error
@@ -282,5 +283,34 @@ def test_lists_are_forgotten_that_no_pass_asks_for_any_more() -> None:
         await asyncio.sleep(30)
         stage.looks.want(POOL, [])
         assert stage.looks.known(POOL).pods == {}
+
+    on_stage(scene)
+
+
+def test_a_node_that_is_wanted_again_and_again_is_listed_twenty_times_a_minute() -> None:
+    """Whatever makes it hot and calm again, or writes its annotation."""
+
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 0.01
+        for _ in range(3000):
+            stage.want("w00")
+            await asyncio.sleep(0.1)
+            stage.looks.want(POOL, [])
+        times = [at for _, at in stage.lists]
+        assert len(times) > 80, "no less than it may"
+        assert min(later - first for first, later in zip(times, times[20:], strict=False)) >= 59.99
+
+    on_stage(scene)
+
+
+def test_a_node_that_is_listed_too_often_keeps_no_other_waiting() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = 0.01
+        for _ in range(400):
+            stage.want("w00")
+            await asyncio.sleep(0.1)
+        stage.want("w00", "w01")
+        await asyncio.sleep(0.1)
+        assert stage.lists[-1][0] == "w01"
 
     on_stage(scene)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,20 @@ def test_it_has_arguments_output_and_an_exit_code_of_its_own(tmp_path: Path) -> 
     lines = output.read_text().splitlines()
     assert lines[0].startswith("winpool ")
     assert any("nonsense" in line for line in lines[1:])
+
+
+@pytest.mark.timeout(120)
+def test_each_thread_that_asks_is_told_the_same_exit_code(tmp_path: Path) -> None:
+    process = Forked("winpool.__main__", ["nonsense"], environment={}, output=tmp_path / "output")
+
+    def ask(_: int) -> int:
+        while (code := process.poll()) is None:
+            pass
+        return code
+
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        assert set(threads.map(ask, range(16))) == {2}
+    assert process.wait(1) == 2
 
 
 @pytest.mark.timeout(120)

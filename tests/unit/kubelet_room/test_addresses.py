@@ -51,7 +51,29 @@ def test_without_an_internal_ip_there_is_no_address() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "w1", "10.0.0", "010.0.0.5", "10.0.0.5:10250", "10.0.0.5/24", "2130706433"]
+    "text",
+    [
+        *(
+            "",
+            "w1",
+            "10.0.0",
+            "010.0.0.5",
+            "10.0.0.5:10250",
+            "10.0.0.5/24",
+            "2130706433",
+            "0x7f000001",
+            "127.1",
+        ),
+        *(
+            "localhost",
+            "kubernetes.default.svc",
+            "[::1]",
+            "::ffff:10.96.0.1:443",
+            "10.0.0.5@10.96.0.1",
+            "10.0.0.\u0665",
+        ),
+        *(" 10.0.0.5", "10.0.0.5\n", "1" * 100_000),
+    ],
 )
 def test_what_is_no_ip_address_is_no_address_and_no_other_one_counts_instead(text: str) -> None:
     assert refusal(text, "10.0.0.5") is Outcome.NO_ADDRESS
@@ -68,6 +90,18 @@ def test_what_is_no_port_is_no_address(port: int) -> None:
 def test_the_api_server_never_gets_the_token(address: str, port: int) -> None:
     assert refusal(address, port=port) is Outcome.REFUSED_ADDRESS
     assert refusal(address, port=port, rules=TESTBED) is Outcome.REFUSED_ADDRESS
+
+
+@pytest.mark.parametrize(
+    "address", ["10.96.0.1", "::ffff:a60:1", "::FFFF:10.96.0.1", "0:0:0:0:0:ffff:0a60:0001"]
+)
+def test_the_api_server_is_the_same_however_its_address_is_written(address: str) -> None:
+    assert refusal(address, port=443) is Outcome.REFUSED_ADDRESS
+
+
+def test_the_port_of_the_api_server_on_another_machine_is_only_a_port() -> None:
+    assert target("10.0.0.5", port=443).port == 443
+    assert target("10.0.0.5", port=6443).port == 6443
 
 
 def test_a_kubelet_beside_the_api_server_is_polled() -> None:
@@ -89,10 +123,21 @@ NEAR = [
     "::ffff:169.254.1.1",
 ]
 NO_MACHINE = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "::127.0.0.1"]
-NO_MACHINE += ["64:ff9b::7f00:1", "fe80::1%eth0", "fd00::1%1"]
+NO_MACHINE += [
+    "64:ff9b::7f00:1",
+    "fe80::1%eth0",
+    "fd00::1%1",
+    "0.0.0.1",
+    "::ffff:0.0.0.0",
+    "::ffff:0:127.0.0.1",
+]
+METADATA = ["168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"]
+METADATA += ["::ffff:168.63.129.16"]
+TUNNELS = ["2002:7f00:1::", "2002:a9fe:a9fe::1", "2001:0:7f00:1::"]
+"""6to4 and Teredo, to 127.0.0.1 and to 169.254.169.254."""
 
 
-@pytest.mark.parametrize("address", [*NEAR, *NO_MACHINE])
+@pytest.mark.parametrize("address", [*NEAR, *NO_MACHINE, *METADATA, *TUNNELS])
 def test_an_address_that_no_other_machine_has_is_refused(address: str) -> None:
     assert refusal(address, "10.0.0.5") is Outcome.REFUSED_ADDRESS
 
@@ -105,7 +150,7 @@ def test_a_setting_allows_ranges_of_loopback_and_link_local_addresses(address: s
     assert refusal(address, rules=other) is Outcome.REFUSED_ADDRESS
 
 
-@pytest.mark.parametrize("address", NO_MACHINE)
+@pytest.mark.parametrize("address", [*NO_MACHINE, *METADATA, *TUNNELS])
 def test_no_setting_allows_an_address_of_no_machine(address: str) -> None:
     everything = AddressRules(allowed=(ip_network("0.0.0.0/0"), ip_network("::/0")))
     assert refusal(address, rules=everything) is Outcome.REFUSED_ADDRESS

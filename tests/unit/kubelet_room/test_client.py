@@ -6,9 +6,8 @@ import asyncio
 import gzip
 import json
 import ssl
-import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -17,7 +16,6 @@ import pytest
 from cluster.door import until
 from harness.hostile_server import (
     Answer,
-    HostileServer,
     a_server,
     answering,
     deaf,
@@ -28,7 +26,8 @@ from harness.hostile_server import (
     trickling,
 )
 from harness.kubelet_payloads import GIB, a_summary
-from harness.listener import an_authority
+from harness.listener import a_pair, an_authority
+from harness.polling import AMPLE, SOON, TOKEN, a_client, at, poll_once, refused, the_token, trusted
 from testbed.pki import Authority
 from winpool.kubelet import client as client_module
 from winpool.kubelet.addresses import Target
@@ -36,55 +35,9 @@ from winpool.kubelet.client import MAX_BODY_BYTES, KubeletClient
 from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.samples import KubeletSample
-from winpool.kubelet.trust import Trust, insecure_context
+from winpool.kubelet.trust import insecure_context
 
-TOKEN = "eyJhbGciOi.s3cret-t0ken.c2ln"
 WELL = answering(response(a_summary("w1")))
-AMPLE = 30.0
-"""Seconds that no test waits for."""
-
-SOON = 0.5
-"""A deadline for what never comes. The handshake has to end before it where a test is about what follows."""
-
-
-async def the_token() -> str | None:
-    return TOKEN
-
-
-def trusted(authority: Authority) -> Callable[[], ssl.SSLContext]:
-    return Trust(authority.paths.certificate, monotonic=lambda: 0.0).context
-
-
-@asynccontextmanager
-async def a_client(
-    authority: Authority, *, token: Callable[[], Awaitable[str | None]] = the_token
-) -> AsyncIterator[KubeletClient]:
-    async with KubeletClient(token=token, context=trusted(authority)) as client:
-        yield client
-
-
-def at(server: HostileServer, *, node: str = "w1", host: str = "127.0.0.1") -> Target:
-    return Target(node=node, host=host, port=server.port)
-
-
-async def refused(poll: Awaitable[object]) -> Outcome:
-    """Return how a poll ends that gives no sample. Nothing of its error has the token in it."""
-    with pytest.raises(PollError) as raised:
-        await poll
-    shown = "".join(traceback.format_exception(raised.value)) + repr(raised.value) + raised.value.detail
-    assert TOKEN not in shown
-    assert "s3cret" not in shown
-    return raised.value.outcome
-
-
-async def poll_once(
-    authority: Authority, tls: ssl.SSLContext | None, answer: Answer, *, deadline: float = AMPLE
-) -> Outcome:
-    """Return how one poll of a kubelet with this answer ends. No connection to it stays open."""
-    async with a_server(tls, answer) as server, a_client(authority) as client:
-        outcome = await refused(client.summary(at(server), deadline=deadline, keep=True))
-        await until(lambda: server.open == 0, what="the connection is closed")
-        return outcome
 
 
 # Kubelets that answer
@@ -284,6 +237,23 @@ async def test_a_certificate_for_another_node_is_refused_before_the_token_is_sen
     async with a_server(tls_for(authority, tmp_path, **certificate), WELL) as server:
         async with a_client(authority) as client:
             assert await refused(client.summary(at(server), deadline=AMPLE)) is Outcome.CERTIFICATE
+        assert server.heads == []
+
+
+@pytest.mark.parametrize("purpose", ["server", "client"])
+async def test_a_certificate_that_has_the_name_of_the_node_as_its_common_name_only_is_refused(
+    authority: Authority, tmp_path: Path, purpose: str
+) -> None:
+    """The certificates with which kubelets and users log in are of the same authority in most clusters."""
+    pair, now = a_pair(tmp_path, "named"), datetime.now(UTC)
+    if purpose == "server":
+        authority.issue_serving(pair, common_name="w1", now=now, names=[], addresses=["127.0.0.9"])
+    else:
+        authority.issue_client(pair, common_name="w1", now=now)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    async with a_server(context, WELL) as server, a_client(authority) as client:
+        assert await refused(client.summary(at(server), deadline=AMPLE)) is Outcome.CERTIFICATE
         assert server.heads == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from winpool.kubelet.amounts import LIMIT
 from winpool.kubelet.exporter import Query, samples_of
+from winpool.kubelet.matchers import DEFAULT_MATCHERS
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.vectors import MOST_SERIES, Point, parse_vector
 
@@ -92,12 +94,24 @@ def test_what_is_no_vector_is_unreadable(body: bytes) -> None:
     assert raised.value.outcome is Outcome.UNREADABLE
 
 
-def test_an_answer_with_more_series_than_nodes_can_have_is_unreadable() -> None:
+def test_an_answer_with_more_series_than_nodes_can_have_is_too_large() -> None:
     series = [a_series(f"w{number}", "1") for number in range(MOST_SERIES + 1)]
     assert len(values(an_answer(*series[:MOST_SERIES]))) == MOST_SERIES
     with pytest.raises(PollError) as raised:
         parse_vector(an_answer(*series), label="node")
+    assert raised.value.outcome is Outcome.TOO_LARGE
+
+
+def test_series_that_are_hidden_from_the_count_are_unreadable() -> None:
+    body = an_answer(*[a_series("w1", "1")] * (MOST_SERIES + 1)).replace(b'"metric"', b'"metri\\u0063"')
+    with pytest.raises(PollError) as raised:
+        parse_vector(body, label="node")
     assert raised.value.outcome is Outcome.UNREADABLE
+
+
+def test_a_label_that_quotes_the_word_that_is_counted_is_one_series() -> None:
+    series = a_series("w1", "1", job=MOST_SERIES * '"metric"')
+    assert values(an_answer(series)) == {"w1": 1.0}
 
 
 def test_warnings_and_unknown_fields_change_nothing() -> None:
@@ -129,7 +143,6 @@ FIELDS = {
     "AVAILABLE": "available",
     "PHYSICAL": "physical",
     "POOL_NONPAGED": "pool_nonpaged",
-    "POOL_PAGED": "pool_paged",
     "PAGE_READS": "page_reads",
     "PAGES_WRITTEN": "pages_written",
     "PAGES_REPURPOSED": "pages_repurposed",
@@ -157,13 +170,23 @@ def test_a_negative_rate_is_unknown() -> None:
 
 def test_rates_are_of_counters_and_amounts_of_gauges() -> None:
     for query in Query:
-        assert ("_total[5m]" in query.value) == query.value.startswith("irate("), query
+        text = query.of(DEFAULT_MATCHERS)
+        assert ('_total{job="windows-exporter"}[5m]' in text) == text.startswith("irate("), query
 
 
 def test_rates_are_of_series_that_have_not_ended() -> None:
-    assert Query.PAGE_READS.value == (
-        "irate(windows_memory_swap_page_reads_total[5m]) and windows_memory_swap_page_reads_total"
+    assert Query.PAGE_READS.of({"job": "exporter"}) == (
+        'irate(windows_memory_swap_page_reads_total{job="exporter"}[5m]) '
+        'and windows_memory_swap_page_reads_total{job="exporter"}'
     )
+
+
+@pytest.mark.parametrize("query", Query)
+def test_every_metric_of_a_query_has_the_matchers(query: Query) -> None:
+    text = query.of({"namespace": "monitoring", "job": "exporter"})
+    metrics = re.findall(r"windows_memory_\w+", text)
+    assert metrics
+    assert text.count('{job="exporter",namespace="monitoring"}') == len(metrics)
 
 
 NODES = st.sampled_from(["w1", "w2", ""]) | st.text(max_size=5)

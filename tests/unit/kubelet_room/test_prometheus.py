@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 import traceback
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +17,16 @@ import pytest
 from yarl import URL
 
 from cluster.door import until
-from harness.hostile_server import Answer, HostileServer, a_server, answering, never, response, tls_for
+from harness.hostile_server import (
+    Answer,
+    HostileServer,
+    a_server,
+    answering,
+    endless,
+    never,
+    response,
+    tls_for,
+)
 from harness.listener import an_authority
 from testbed.pki import Authority
 from winpool.kubelet import prometheus as prometheus_module
@@ -22,11 +34,13 @@ from winpool.kubelet.exporter import Query
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.trust import Trust
+from winpool.kubelet.vectors import MOST_SERIES
 
 TOKEN = "s3cret-t0ken"
 NOW = 1_790_000_000.0
 AMPLE = 30.0
 SOON = 0.5
+MATCHERS = {"job": "windows-exporter", "team": 'a "b" \\ + {c}'}
 
 
 async def the_token() -> str | None:
@@ -43,7 +57,7 @@ def a_vector(*nodes: str, value: str = "1024") -> bytes:
 
 
 async def well(head: str, writer: asyncio.StreamWriter) -> None:
-    value = str(NOW - 7) if query_of(head) == Query.TIME.value else "1024"
+    value = str(NOW - 7) if query_of(head) == Query.TIME.of(MATCHERS) else "1024"
     writer.write(response(a_vector("w1", "w2", value=value)))
 
 
@@ -53,7 +67,24 @@ def a_client(
     trust = Trust(authority.paths.certificate, monotonic=lambda: 0.0)
     token = the_token if scheme == "https" else None
     url = parse_url(f"{scheme}://127.0.0.1:{server.port}{path}", has_token=token is not None)
-    return PrometheusClient(url, token=token, context=trust.context)
+    return PrometheusClient(url, matchers=MATCHERS, token=token, context=trust.context)
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[], tuple[int, int]]]:
+    """Have no garbage collected; yield what returns the bytes that are in use, and that were at most."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield tracemalloc.get_traced_memory
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def kept() -> int:
+    """Return the bytes in blocks of half a MiB and more: bodies, and no buffers of connections."""
+    return sum(each.size for each in tracemalloc.take_snapshot().traces if each.size >= 2**19)
 
 
 async def refused(
@@ -76,7 +107,7 @@ async def test_ten_queries_tell_of_all_nodes_over_few_connections_that_are_close
     assert sorted(samples) == ["w1", "w2"]
     assert samples["w1"].age == 7.0
     assert samples["w1"].committed == 1024
-    assert sorted(map(query_of, server.heads)) == sorted(query.value for query in Query)
+    assert sorted(map(query_of, server.heads)) == sorted(query.of(MATCHERS) for query in Query)
     assert all(f"Authorization: Bearer {TOKEN}\r\n" in head for head in server.heads)
     assert server.connections <= prometheus_module.MAX_QUERIES
 
@@ -109,7 +140,7 @@ async def test_one_query_that_fails_makes_the_others_worthless(
     authority: Authority, tls: ssl.SSLContext
 ) -> None:
     async def almost(head: str, writer: asyncio.StreamWriter) -> None:
-        if query_of(head) == Query.POOL_PAGED.value:
+        if query_of(head) == Query.POOL_NONPAGED.of(MATCHERS):
             writer.write(response(b"", status="500 Internal Server Error"))
         else:
             await well(head, writer)
@@ -123,6 +154,51 @@ async def test_an_answer_that_is_too_large(
     monkeypatch.setattr(prometheus_module, "MAX_BODY_BYTES", 1000)
     answer = answering(response(a_vector(*(f"w{number}" for number in range(100)))))
     assert await refused(authority, tls, answer) is Outcome.TOO_LARGE
+
+
+async def test_of_an_answer_without_an_end_no_more_is_read_than_the_limit(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 4 * 2**20
+    monkeypatch.setattr(prometheus_module, "MAX_BODY_BYTES", limit)
+    async with a_server(None, endless) as server:
+        client = a_client(server, authority, scheme="http")
+        with traced() as memory:
+            with pytest.raises(PollError) as raised:
+                await client.samples(label="node", deadline=AMPLE)
+            assert raised.value.outcome is Outcome.TOO_LARGE
+            await until(lambda: server.open == 0, what="its connections are closed")
+            # The server of this test runs in the same process, and ends its answers a moment later.
+            await until(lambda: kept() == 0, what="nothing is kept")
+            assert memory()[1] < (prometheus_module.MAX_QUERIES + 1) * limit
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (a_vector(*(f"w{number}" for number in range(MOST_SERIES + 1))), Outcome.TOO_LARGE),
+        (4 * 2**20 * b"x", Outcome.UNREADABLE),
+    ],
+    ids=["series", "nonsense"],
+)
+async def test_nothing_is_kept_of_an_answer_that_cannot_be_used(
+    authority: Authority, tls: ssl.SSLContext, body: bytes, outcome: Outcome
+) -> None:
+    answer = answering(response(body))
+    with traced() as memory:
+        assert await refused(authority, tls, answer) is outcome
+        assert memory()[1] > len(body)
+        await until(lambda: kept() == 0, what="nothing is kept")
+
+
+async def test_a_port_where_nothing_listens_is_no_connection(
+    authority: Authority, tls: ssl.SSLContext
+) -> None:
+    async with a_server(tls, well) as server:
+        client = a_client(server, authority)
+    with pytest.raises(PollError) as raised:
+        await client.samples(label="node", deadline=AMPLE)
+    assert raised.value.outcome is Outcome.NO_CONNECTION
 
 
 async def test_a_prometheus_that_hangs_is_a_timeout(authority: Authority, tls: ssl.SSLContext) -> None:
@@ -148,7 +224,8 @@ async def test_without_a_token_nothing_is_sent(authority: Authority, tls: ssl.SS
 
     context: Callable[[], ssl.SSLContext] = Trust(authority.paths.certificate, monotonic=lambda: 0.0).context
     async with a_server(tls, well) as server:
-        client = PrometheusClient(URL(f"https://127.0.0.1:{server.port}"), token=no_token, context=context)
+        url = URL(f"https://127.0.0.1:{server.port}")
+        client = PrometheusClient(url, matchers=MATCHERS, token=no_token, context=context)
         with pytest.raises(PollError) as raised:
             await client.samples(label="node", deadline=AMPLE)
         assert raised.value.outcome is Outcome.NO_TOKEN

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import ssl
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,15 @@ from hypothesis import strategies as st
 from harness.clock import Seconds
 from harness.listener import an_authority
 from winpool import start
-from winpool.sampling import SamplingError, make_sampling, read_data_sources
+from winpool.cluster.reader_token import ReaderToken
+from winpool.sampling import (
+    SamplingError,
+    addresses_of,
+    connections_of,
+    make_sampling,
+    read_data_sources,
+    service_of,
+)
 from winpool.settings import Settings
 from winpool.support.text import DataError
 
@@ -33,6 +44,30 @@ def fault(**fields: object) -> str:
     lines = "\n".join(f"  {name}: {value}" for name, value in told.items())
     [found] = faults(f"dataSources:\n-{lines[1:]}\n")
     return found.removeprefix("dataSources[0].")
+
+
+async def test_the_api_server_is_known_by_each_of_its_urls_and_one_that_is_not_resolved_hides_no_other() -> (
+    None
+):
+    known = await addresses_of(
+        "https://127.0.0.1:6443", "https://no.such.host.invalid:443", "https://[fd00::1]"
+    )
+    assert known == {(ip_address("127.0.0.1"), 6443), (ip_address("fd00::1"), 443)}
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("10.96.0.1", "443", "https://10.96.0.1"),
+        ("fd00::1", "6443", "https://[fd00::1]:6443"),
+    ],
+)
+def test_a_pod_has_the_address_of_the_api_server_in_its_environment(host: str, port: str, url: str) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    assert service_of(environment) == (url,)
+    assert service_of({}) == ()
+    assert service_of({"KUBERNETES_SERVICE_HOST": host}) == ()
+    assert service_of(environment | {"KUBERNETES_SERVICE_PORT": "tcp://10.96.0.1:443"}) == ()
 
 
 def test_by_default_kubelets_need_a_certificate_of_the_systems_cas() -> None:
@@ -92,6 +127,12 @@ def test_data_sources_are_known_by_their_names(tmp_path: Path) -> None:
         ("dataSources: [{name: main}]", "missing required field `url`"),
         ("dataSources: [{name: main, url: 'https://p', token: x}]", "unknown field `token`"),
         ("dataSources: [{name: main, url: 'https://p', scrapeIntervalSeconds: 30s}]", "a whole number"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: windows-exporter}]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: [job]}]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: 5}}]", "must be a text"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: [a, b]}}]", "must be a text"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: }]", "must be a map"),
+        ("dataSources: [{name: main, url: 'https://p', matchers: {job: a, job: b}}]", "is there twice"),
     ],
 )
 def test_a_file_of_another_shape_is_refused_with_the_place(text: str, said: str) -> None:
@@ -116,6 +157,18 @@ def test_each_fault_of_a_data_source_is_told(tmp_path: Path) -> None:
         "caFile: it is for HTTPS only; write https:// in url, or remove caFile"
     )
     assert fault(url="http://p", tokenFile=ca).startswith("url: a token is sent by HTTPS only")
+
+
+def test_matchers_that_match_nothing_or_everything_are_refused_by_name() -> None:
+    assert fault(matchers="{}") == (
+        "matchers: it is empty, so series of every job would be believed; write {job: windows-exporter}"
+    )
+    assert fault(matchers="{'job=\"x\"} or up': a}").startswith(
+        "matchers: 'job=\"x\"} or up' is not the name of a label"
+    )
+    assert (
+        fault(matchers="{job: ''}") == "matchers: the value of 'job' must have 1 to 128 printable characters"
+    )
 
 
 def test_every_fault_of_a_file_is_told_at_once() -> None:
@@ -176,3 +229,16 @@ async def test_a_ca_that_cannot_be_used_ends_the_operator_with_one_line(
     assert [each.getMessage() for each in caplog.records] == [
         "--kubelet-ca-file: the CA file /no/ca.crt cannot be read: No such file or directory"
     ]
+
+
+async def test_what_polls_kubelets_ends_the_request_for_their_token() -> None:
+    closed = list[str]()
+
+    async def close() -> None:
+        closed.append("token")
+
+    token = cast(ReaderToken, SimpleNamespace(close=close))
+    await connections_of(
+        make_sampling(Settings(), monotonic=Seconds()), token, api_server=frozenset()
+    ).close()
+    assert closed == ["token"]

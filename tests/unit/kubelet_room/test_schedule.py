@@ -245,3 +245,39 @@ def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
     assert kept(12.0) == {"x-hot": False}, "all places are taken"
     assert list(kept(62.0).values()).count(False) == 2, "one node gives its place away"
     assert kept(72.0) == {"x-hot": True}
+
+
+# Nodes that are awaited
+
+
+def test_polls_that_are_awaited_come_at_once_fifty_a_second_and_then_as_usual() -> None:
+    schedule = a_schedule(*names(60))
+    assert len(answered(schedule, 1.0)) == 60
+    schedule.poll_soon(names(60), now=20.0)
+    found = [len(answered(schedule, at)) for at in (20.0, 20.99, 21.5)]
+    assert found == [1, limits.SOON_POLLS_PER_SECOND - 1, 60 - limits.SOON_POLLS_PER_SECOND]
+    assert (answered(schedule, 79.9), len(answered(schedule, 82.0))) == ([], 60)
+
+
+def test_no_node_is_polled_more_often_than_a_hot_one_however_often_it_is_awaited() -> None:
+    schedule = a_schedule("w1")
+    assert answered(schedule, 1.0) == ["w1"]
+    for second in range(2, 11):
+        schedule.poll_soon(["w1"], now=float(second))
+        assert answered(schedule, float(second)) == []
+    assert answered(schedule, 11.0) == ["w1"]
+
+
+def test_a_poll_in_flight_is_not_the_one_that_is_awaited() -> None:
+    schedule = a_schedule("w1")
+    only(schedule, 1.0)
+    schedule.poll_soon(["w1"], now=2.0)
+    schedule.done("w1", now=3.0, sampled=True)
+    assert (answered(schedule, 10.9), answered(schedule, 11.0), answered(schedule, 21.0)) == ([], ["w1"], [])
+
+
+def test_a_node_that_fails_keeps_its_back_off_though_it_is_awaited() -> None:
+    schedule = a_schedule("w1")
+    assert answered(schedule, 1.0, sampled=False) == ["w1"]
+    schedule.poll_soon(["w1", "gone"], now=20.0)
+    assert (answered(schedule, 60.9), answered(schedule, 61.0)) == ([], ["w1"])

@@ -35,6 +35,9 @@ class Fleet:
         for name in names:
             self.schedule.set_heat(name, heat, now=self._now)
 
+    def poll_soon(self, names: list[str]) -> None:
+        self.schedule.poll_soon(names, now=self._now)
+
     def run(self, *, until: float) -> None:
         while self._now <= until:
             for poll in self.schedule.due(now=self._now):
@@ -93,6 +96,25 @@ def test_when_all_nodes_hang_and_then_answer_all_are_polled_as_usual_within_six_
     fleet.run(until=1200.0 + 360.0)
     fleet.run(until=2400.0)
     assert max(fleet.longest_gap(name, since=1560.0) for name in fleet_names) <= limits.BASE_INTERVAL + 0.5
+
+
+def test_a_pool_that_is_awaited_all_the_time_costs_fifty_polls_a_second_and_delays_no_hot_node() -> None:
+    fleet_names = names(1000)
+    hot = fleet_names[:20]
+    fleet = Fleet(fleet_names, lambda _: 0.1)
+    fleet.heat(hot)
+    fleet.run(until=300.0)
+    for second in range(300, 420):
+        fleet.poll_soon(fleet_names)
+        fleet.run(until=float(second))
+    starts = sorted(at for name in fleet_names for at in fleet.starts[name] if at >= 300.0)
+    usual = 1000 / limits.BASE_INTERVAL + len(hot) / limits.HOT_INTERVAL
+    assert len(starts) <= 120 * (limits.SOON_POLLS_PER_SECOND + usual)
+    assert max(fleet.longest_gap(name, since=200.0) for name in hot) <= limits.HOT_INTERVAL + 0.5
+    assert (
+        max(fleet.longest_gap(name, since=330.0) for name in fleet_names)
+        <= 1000 / limits.SOON_POLLS_PER_SECOND + 1
+    )
 
 
 @contextmanager

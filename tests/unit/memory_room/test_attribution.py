@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,6 +74,63 @@ def test_noise_is_no_growth() -> None:
     node.polls(10, **split(23.3, 16.0))
     node.polls(5, **split(23.5, 16.0))
     assert node.view().guard is None
+
+
+@pytest.mark.parametrize(
+    ("before", "about", "varies", "guard"),
+    [
+        (split(23.5, 15.1), (23.5, 15.1), "pods_commit", Guard.OUTSIDE_SHARE),
+        (split(20.5, 15.0), (23.5, 16.5), "pods_commit", Guard.OUTSIDE_GROWTH),
+        (split(23.28, 16.0), (23.52, 16.0), "commit_total", Guard.OUTSIDE_GROWTH),
+    ],
+    ids=["a third", "half of the growth", "any growth"],
+)
+def test_memory_that_varies_about_a_line_changes_the_guard_once(
+    before: dict[str, Any], about: tuple[float, float], varies: str, guard: Guard
+) -> None:
+    """By up to 100 MiB, as processes come and go, for almost as long as the growth is still seen."""
+    node, found = Watched(), list[Guard | None]()
+    node.polls(10, **before)
+    for number in range(45):
+        values = split(*about)
+        values[varies] += (number * 7 % 11 - 5) * 20 * MIB
+        found.append(node.poll(**values).guard)
+    changes = [now for earlier, now in pairwise([None, *found]) if now is not earlier]
+    assert changes == [guard]
+
+
+@pytest.mark.parametrize(("pods", "guard"), [(16.2, Guard.OUTSIDE_SHARE), (16.4, None)])
+def test_a_third_outside_pods_has_ended_where_it_is_less_by_a_margin(
+    pods: float, guard: Guard | None
+) -> None:
+    """Of 24 GiB 30 % are 7.2."""
+    node = Watched()
+    node.polls(3, **split(23.5, 15.0))
+    node.polls(3, **split(23.5, pods))
+    assert node.view().guard is guard
+
+
+@pytest.mark.parametrize(("pods", "guard"), [(16.7, Guard.OUTSIDE_GROWTH), (16.9, None)])
+def test_growth_outside_pods_has_ended_where_it_is_less_by_a_margin(pods: float, guard: Guard | None) -> None:
+    """From 20.5 GiB, of which pods have 15, to 23.5: two fifths of the growth are 1.2 GiB."""
+    node = Watched()
+    node.polls(10, **split(20.5, 15.0))
+    node.polls(3, **split(23.5, 16.0))
+    assert node.view().guard is Guard.OUTSIDE_GROWTH
+    node.polls(15, **split(23.5, pods))
+    assert node.view().guard is guard
+
+
+def test_while_a_new_pod_has_no_numbers_the_pool_of_the_kernel_ends_no_guard() -> None:
+    node = Watched(BOTH)
+    exporter = split(23.5, None, pool_nonpaged=GIB)
+    for _ in range(3):
+        node.poll(**split(23.5, 10.0))
+        node.poll(source=PROMETHEUS, **exporter)
+    for _ in range(5):
+        node.poll(**split(23.5, None))
+        node.poll(source=PROMETHEUS, **exporter)
+        assert node.view().guard is Guard.OUTSIDE_SHARE
 
 
 def test_without_pressure_growth_outside_pods_is_not_reported() -> None:

@@ -26,8 +26,8 @@ from winpool.memory.intent_text import read
 from winpool.memory.intents import Intents
 from winpool.memory.situation import Aside
 from winpool.memory.steps import Course, Stage, Step
-from winpool.objects.acts import Eviction
-from winpool.objects.pressure import Hold
+from winpool.objects.acts import Eviction, Premise
+from winpool.objects.pressure import Axis, Hold, Level
 from winpool.ownership.goals import LEAVE
 from winpool.pods.evicted import Answer
 
@@ -80,6 +80,7 @@ def test_the_pod_is_evicted_once_the_intent_is_on_the_node() -> None:
         "It is the smallest such pod whose eviction frees the 2Gi that the node is short of.",
         node_uid=node.uid,
         share=4.0 * GIB,
+        premise=Premise(node, Axis.COMMIT, HOG.at, "100%"),
     )
     assert on_node(found) == ["uid-hog"]
 
@@ -186,8 +187,24 @@ def test_it_stands_aside(changes: dict[str, Any], aside: Aside, intents: Any) ->
 
 
 def test_it_stands_aside_where_the_whole_pool_is_in_trouble() -> None:
-    found = step(a_hot_node("w1", HOG), pods=listed(a_pod("hog")), is_systemic=True)
-    assert (found.aside, found.eviction) == (Aside.SYSTEMIC, None)
+    nodes = a_hot_node("w1", HOG), a_hot_node("w2")
+    found = steps(*nodes, pods=listed(a_pod("hog")), maxPressuredNodes=1)["w1"]
+    assert (found.aside, found.eviction, found.again_at) == (Aside.SYSTEMIC, None, HOG.until)
+
+
+@pytest.mark.parametrize(("ago", "is_seen"), [(0.0, True), (0.1, False)])
+def test_it_stands_aside_until_the_others_were_sampled_after_the_eviction_became_right(
+    ago: float, is_seen: bool
+) -> None:
+    nodes = a_hot_node("w1", HOG), a_hot_node("w2")
+    calm = a_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL, sampled_at=SAMPLED_AT - ago)
+    views = {"uid-of-w1": a_view(ready_since=SAMPLED_AT), "uid-of-w2": calm}
+    found = steps(*nodes, pods=listed(a_pod("hog")), views=views, maxPressuredNodes=1)["w1"]
+    if is_seen:
+        assert found.eviction is not None
+    else:
+        assert (found.aside, found.eviction) == (Aside.UNSEEN, None)
+        assert found.again_at == NOON + timedelta(seconds=5), "samples of calm nodes wake no pool"
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])

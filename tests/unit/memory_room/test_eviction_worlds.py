@@ -17,6 +17,7 @@ from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using
 from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
+from winpool.memory.breaker import Breaker, Share
 from winpool.memory.intent_text import read
 from winpool.memory.intents import Intents
 from winpool.memory.steps import Course, Pass, Step
@@ -165,7 +166,7 @@ class Evictions(RuleBasedStateMachine):
                 ),
                 limits=EvictionLimits(max_pods_per_node=PER_NODE, period_seconds=PERIOD, max_nodes=MAX_NODES),
                 course=course,
-                is_systemic=False,
+                breaker=Breaker(nodes, {}, Share(100, is_percent=True)),
                 now=NOON + timedelta(seconds=self.now + operator.ahead),
             ),
         )

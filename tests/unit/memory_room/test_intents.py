@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -162,7 +163,8 @@ def test_any_json_in_the_place_of_an_eviction_is_unreadable(value: Any) -> None:
         the_text(at="2026-09-01T14:00:00+02:00"),
         the_text(at="2026-09-01T12:00:00.5Z"),
         the_text(at="2026-09-01T12:05:00Z"),
-        the_text(until="9999-12-31T23:59:59Z"),
+        the_text(until="2026-09-01T11:59:59Z"),
+        the_text(until="never"),
         the_text(more="x"),
         the_text(why="w" * 65),
         json.dumps({"v": 1, "evictions": [json.loads(the_text())["evictions"][0]] * 2}),
@@ -183,9 +185,28 @@ def test_the_deadline_is_the_grace_period_and_two_minutes() -> None:
     assert deadline(now=NOW, grace_seconds=30) == NOW + timedelta(seconds=150)
 
 
-@pytest.mark.parametrize("grace", [1e18, 2**63])
-def test_no_grace_period_moves_the_deadline_beyond_a_day(grace: float) -> None:
-    assert deadline(now=NOW, grace_seconds=grace) == NOW + timedelta(seconds=86_400 + 120)
+@pytest.mark.parametrize("grace", [601, 86_400, 2**63, math.inf])
+def test_of_a_long_grace_period_ten_minutes_count(grace: float) -> None:
+    """Its author may write any number, and until the deadline the node has one of few places."""
+    assert deadline(now=NOW, grace_seconds=grace) == NOW + timedelta(seconds=600 + 120)
+
+
+@pytest.mark.parametrize("grace", [0, -1, -(2**63), math.nan])
+def test_a_grace_period_that_is_none_is_zero(grace: float) -> None:
+    assert deadline(now=NOW, grace_seconds=grace) == NOW + timedelta(seconds=120)
+
+
+@pytest.mark.parametrize("until", ["2026-09-01T12:12:01Z", "2026-09-02T12:02:00Z", "9999-12-31T23:59:59Z"])
+def test_a_deadline_that_is_too_far_off_counts_as_the_latest_there_is(until: str) -> None:
+    found = read(the_text(until=until))
+    assert isinstance(found, Intents)
+    assert [each.until for each in found.entries] == [NOW + timedelta(seconds=720)]
+
+
+def test_also_one_that_is_at_the_end_of_all_times() -> None:
+    found = read(the_text(at="9999-12-31T23:59:58Z", until="9999-12-31T23:59:59Z"))
+    assert isinstance(found, Intents)
+    assert cleared(found, now=NOW, period_seconds=600, unfinished=()) == NO_INTENTS
 
 
 def test_evictions_count_for_a_period() -> None:

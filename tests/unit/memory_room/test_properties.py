@@ -182,6 +182,7 @@ def test_shifting_all_times_by_a_constant_changes_nothing(
                 replace(
                     each,
                     since=None if each.since is None else each.since - shift,
+                    ready_since=None if each.ready_since is None else each.ready_since - shift,
                     sampled_at=None if each.sampled_at is None else each.sampled_at - shift,
                 )
                 for each in view.axes.values()

@@ -295,6 +295,18 @@ def test_taint_and_condition_come_off_with_the_mode_or_the_block(more: dict[str,
     assert is_clean(house)
 
 
+def test_until_the_condition_is_off_the_pool_is_not_settled() -> None:
+    """The taint comes off first, in a write of its own (P9)."""
+    house = a_marked_house()
+    house.edit(edited(house.pool, a_spec(more=block("Observe"))))
+    said = []
+    while not is_clean(house):
+        house.run()
+        [reconciling] = [each.status for each in house.pool.status.conditions if each.type == "Reconciling"]
+        said.append((is_tainted(house), status_on(house), reconciling))
+    assert said == [(False, "True", "True"), (False, "absent", "True"), (False, "absent", "False")]
+
+
 @pytest.mark.parametrize("more", [block("Signal"), block("Observe"), None], ids=["Signal", "Observe", "none"])
 def test_they_come_off_where_the_spec_cannot_be_acted_on(more: dict[str, Any] | None) -> None:
     house = a_marked_house()
@@ -338,16 +350,18 @@ def test_in_a_mode_that_writes_nothing_they_stay_and_are_told(mode: str, view: N
     )
 
 
-def test_a_dry_run_plans_the_taint() -> None:
+def test_a_dry_run_plans_the_taint_and_the_condition() -> None:
     house = a_house(mode="Signal")
     house.edit(edited(house.pool, a_spec(mode="DryRun", more=block())))
     see(house, HARD)
     plan = house.decide().status.plan
     assert plan
     [step] = plan.steps
-    [change] = step.changes
+    [taint, condition] = step.changes
     assert (step.node, step.reason) == ("w1", "Taints")
-    assert (change.key, change.from_, change.to) == ("winpool.dev/memory-pressure:NoSchedule", None, "")
+    assert (taint.key, taint.from_, taint.to) == ("winpool.dev/memory-pressure:NoSchedule", None, "")
+    told = (condition.kind, condition.key, condition.from_, condition.to)
+    assert told == ("Condition", "WindowsMemoryPressure", None, "True (CommitExhaustionImminent)")
 
 
 def test_a_deleted_pool_takes_the_condition_off_first_and_the_label_last() -> None:

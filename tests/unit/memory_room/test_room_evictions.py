@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,16 +21,22 @@ from harness.evicting import (
 from harness.evicting import a_view as a_ready_view
 from harness.house import House
 from harness.views import CALM, all_of
+from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.control.act.aftermath import Aftermath
+from winpool.control.report.announcer import Announcer
 from winpool.decide import ROOMS, Decision
+from winpool.memory.eviction_findings import eviction_findings
 from winpool.memory.intent_text import written
 from winpool.memory.intents import Intents
+from winpool.memory.steps import Stage, Step
 from winpool.objects.node import Taint
-from winpool.objects.pressure import Hold, KnownMemory, NodeView
+from winpool.objects.pressure import Hold, KnownMemory, Level, NodeView
 from winpool.pods.evicted import Answer, Answered, KnownEvictions
 from winpool.pods.node_pods import NodePod
+from winpool.report.announce import Announcement
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)
@@ -93,6 +100,20 @@ def test_the_pods_are_listed_then_the_intent_is_written_with_the_taint_and_then_
     third = house.run()
     assert evicted(third) == ["uid-hog"]
     assert third.acts.evictions[0].node_uid == UID
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+@pytest.mark.parametrize("taints", [(), (TAINT,)])
+def test_after_a_restart_an_eviction_settles_anew_and_the_taint_stays_as_it_is(
+    taints: tuple[Taint, ...], *, is_listed: bool
+) -> None:
+    house = a_house()
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD}, taints=taints)
+    if is_listed:
+        listing(house)
+    decision = house.decide()
+    assert decision.patches == ()
+    assert bool(decision.victim_looks) is not is_listed
 
 
 def test_after_the_period_one_write_clears_the_record() -> None:
@@ -166,8 +187,8 @@ def test_a_systemic_pressure_ends_evictions() -> None:
     house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
     listing(house, HOG)
     assert evicted(house.decide()) == ["uid-hog"]
-    told = {**house.memory.told, "uid-of-w2": a_ready_view()}
-    house.memory = replace(house.memory, told=told)
+    both = {**house.memory.told, "uid-of-w2": a_ready_view()}
+    house.memory = replace(house.memory, told=both, views=both)
     more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 1}}}
     house.edit(edited(house.pool, a_spec(more=more)))
     decision = house.decide()
@@ -186,7 +207,10 @@ def test_after_a_start_no_pod_is_evicted_for_the_first_node_that_is_known() -> N
     more = {"memoryPressure": {"mode": "Evict", "eviction": {"maxPressuredNodes": 2}}}
     house.edit(edited(house.pool, a_spec(more=more)))
     assert evicted(house.decide()) == [], "of w2 and w3 nothing is known"
-    house.memory = replace(house.memory, told={**house.memory.told, "uid-of-w2": CALM})
+    calm = a_ready_view(commit=Hold.NO_PRESSURE, level=Level.NORMAL)
+    house.memory = replace(house.memory, views={**house.memory.views, "uid-of-w2": CALM})
+    assert evicted(house.decide()) == [], "of w2 nothing is known since the eviction became right"
+    house.memory = replace(house.memory, views={**house.memory.views, "uid-of-w2": calm})
     assert evicted(house.decide()) == ["uid-hog"]
 
 
@@ -213,6 +237,52 @@ def test_what_keeps_a_node_from_being_helped_is_told(
     assert evicted(decision) == []
 
 
+@pytest.mark.parametrize(
+    ("pods", "to_do"),
+    [
+        ([replace(HOG, is_blocked=True), a_pod("silent")], "add replicas"),
+        ([a_pod("silent"), a_pod("agent", owner_kind="DaemonSet")], "Add the source Kubelet"),
+        ([replace(HOG, owner_kind="DaemonSet")], "If a rule in spec.memoryPressure.eviction.rules"),
+    ],
+    ids=["budget", "unknown usage", "protected"],
+)
+def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[NodePod], to_do: str) -> None:
+    house = a_house()
+    press(house)
+    listing(house, *pods)
+    [issue] = [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
+    assert to_do in issue.fix
+
+
+def test_a_node_of_which_no_pod_may_be_evicted_has_one_event() -> None:
+    house = a_house()
+    press(house)
+    listing(house, replace(HOG, is_blocked=True))
+    found = [
+        (each.name, each.regarding)
+        for _ in range(3)
+        for each in house.run().pool_events
+        if each.reason == EventReason.EVICTION_BLOCKED
+    ]
+    assert found == [("w1", Regarding.NODE)]
+
+
+def test_the_event_of_an_eviction_says_why_this_pod() -> None:
+    house = a_house()
+    press(house)
+    house.write("w1", annotations={MEMORY_ANNOTATION: RECORD})
+    listing(house, HOG)
+    told: list[Announcement] = []
+    announcer = cast(Announcer, SimpleNamespace(announce=told.extend))
+    aftermath = Aftermath("win-2022", announcer=announcer, ask_for_nodes=lambda: None)
+    aftermath.evicted(house.decide().acts.evictions)
+    assert [(each.reason, each.name) for each in told] == [(EventReason.POD_EVICTED, "w1")]
+    assert told[0].note == (
+        "Pool win-2022: the operator evicted pod shop/hog. The pod has committed 4Gi, 4Gi more than it "
+        "requests. It is the smallest such pod whose eviction frees the 2Gi that the node is short of."
+    )
+
+
 def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
     house = a_house()
     press(house, a_ready_view(commit=Hold.SETTLING))
@@ -222,6 +292,45 @@ def test_a_stuck_eviction_is_told_for_as_long_as_it_lasts() -> None:
     assert IssueReason.EVICTION_STUCK in issues(house.decide())
     listing(house, hog=answered(Answer.GONE, ago=61))
     assert IssueReason.EVICTION_STUCK not in issues(house.decide())
+
+
+def stuck_message(*nodes: tuple[str, str]) -> str:
+    """Return what is said of these nodes and the pods in their annotations that do not end."""
+    intents = {node: replace(an_intent(pod, ago=200), namespace="shop", name=pod) for node, pod in nodes}
+    steps = [Step(a_node(node), Stage.STUCK, None, intent=intent) for node, intent in intents.items()]
+    [finding] = eviction_findings(steps, problems={})
+    return finding.message
+
+
+def test_a_stuck_eviction_names_the_pod() -> None:
+    house = a_house()
+    press(house, a_ready_view(commit=Hold.SETTLING))
+    stuck = written(Intents((an_intent("hog", ago=200),))) or ""
+    house.write("w1", annotations={MEMORY_ANNOTATION: stuck})
+    listing(house, a_pod("hog", is_terminating=True))
+    messages = set()
+    for seconds in (0, 61, 122):
+        found = house.run(now=NOON + timedelta(seconds=seconds)).status.issues
+        messages |= {each.message for each in found if each.reason == IssueReason.EVICTION_STUCK}
+    [message] = messages
+    assert message.endswith(" Pods: shop/hog.")
+
+
+def test_of_many_stuck_evictions_the_pods_of_the_first_three_nodes_are_named_in_one_order() -> None:
+    nodes = [("w4", "d"), ("w2", "b"), ("w1", "a"), ("w3", "c")]
+    message = stuck_message(*nodes)
+    assert "The first of these pods are shop/a, shop/b, shop/c. " in message
+    assert stuck_message(*reversed(nodes)) == message
+    assert stuck_message(*nodes[:3]).endswith(" Pods: shop/a, shop/b, shop/d.")
+    longest = [(node, "x" * 253) for node, _ in nodes]
+    assert len(stuck_message(*longest)) < 1300
+
+
+@pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb"])
+def test_a_name_that_no_pod_can_have_is_not_repeated(name: str) -> None:
+    intent = replace(an_intent("hog", ago=200), name=name, namespace="shop" if name else "")
+    [finding] = eviction_findings([Step(a_node("w1"), Stage.STUCK, None, intent=intent)], problems={})
+    assert finding.message.endswith(" Pods: UID uid-hog.")
 
 
 def test_lists_that_fail_and_a_missing_permission_are_told_while_they_are_tried_again() -> None:

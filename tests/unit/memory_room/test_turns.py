@@ -87,6 +87,18 @@ def test_and_one_whose_annotation_cannot_be_read() -> None:
     assert found["w01"].stage is Stage.WAITING
 
 
+def test_a_node_that_writes_intents_again_and_again_keeps_all_others_waiting() -> None:
+    """Another operator may have begun that eviction a moment ago, so no number of places changes it."""
+    other = a_hot_node("w01")
+    for ago in (-5.0, 0.0, 5.0):
+        forged = a_hot_node("w00", an_intent("nobody", ago=ago))
+        found = steps(forged, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes="100%")
+        assert found["w01"].stage is Stage.WAITING
+    forged = a_hot_node("w00", an_intent("nobody", ago=7))
+    found = steps(forged, other, pods={other.uid: listed(a_pod("hog"))}, maxNodes="100%")
+    assert found["w01"].stage is Stage.BEGINNING
+
+
 def test_a_stuck_one_takes_no_place() -> None:
     stuck, other = a_hot_node("w00", an_intent("a", ago=200)), a_hot_node("w01")
     pods = {stuck.uid: listed(a_pod("a", is_terminating=True)), other.uid: listed(a_pod("hog"))}

@@ -178,6 +178,7 @@ def axis_views(draw: st.DrawFn, axis: Axis) -> AxisView:
         level=draw(st.one_of(st.none(), st.sampled_from(Level))),
         held=draw(st.sampled_from(Level)),
         since=draw(moments),
+        ready_since=draw(moments),
         sampled_at=draw(moments),
         source=draw(st.text(max_size=5)),
         reading=draw(st.one_of(st.none(), st.just(reading))),

@@ -16,7 +16,15 @@ from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import Issue
 from winpool.decide import Decision, decide
-from winpool.objects.pressure import NOTHING_KNOWN, Guard, KnownMemory, Level, NodeView
+from winpool.objects.pressure import (
+    NOTHING_KNOWN,
+    Capabilities,
+    Capability,
+    Guard,
+    KnownMemory,
+    Level,
+    NodeView,
+)
 from winpool.report.announce import Announcement
 from winpool.snapshot import Snapshot
 
@@ -106,6 +114,42 @@ def test_a_node_at_soft_is_a_warning_until_it_is_signalled() -> None:
     decision = decide(watching({"w1": a_view(Level.SOFT, signalled=False)}))
     assert not issues(decision)
     assert issues(decision, IssueReason.MEMORY_WARNING)
+
+
+# What the sources can tell
+
+FOUND: Final = Capabilities(
+    nodes=40,
+    commit_limit=Capability(have=38, unknown=0),
+    pod_commit=Capability(have=3, unknown=37),
+    paging=Capability(have=0, unknown=0),
+    kubelet_eviction=Capability(have=25, unknown=13),
+)
+SAID: Final = (
+    "Of 40 nodes, these report the commit limit: 38, the commit of pods: 3 (unknown: 37), paging: 0. "
+    "Kubelets that evict pods themselves: 25 (unknown: 13)."
+)
+
+
+def test_what_the_sources_can_tell_is_in_the_status_and_what_is_unknown_is_counted_apart() -> None:
+    decision = decide(knowing(replace(among_calm({}), capabilities=FOUND)))
+    assert decision.status.memory_capabilities == SAID
+    assert list(faults_of_texts([SAID])) == []
+
+
+def test_what_the_sources_can_tell_stays_over_a_restart_until_it_is_known_again() -> None:
+    before = knowing(replace(among_calm({}), capabilities=FOUND))
+    assert then(before, NOTHING_KNOWN).status.memory_capabilities == SAID
+    fewer = replace(FOUND, commit_limit=Capability(have=30, unknown=8))
+    said = then(before, replace(among_calm({}), capabilities=fewer)).status.memory_capabilities
+    assert said == SAID.replace("38", "30 (unknown: 8)", 1)
+
+
+def test_a_pool_that_watches_no_memory_says_nothing_of_sources() -> None:
+    memory = replace(told({"w1": CALM}), capabilities=FOUND)
+    assert decide(knowing(memory)).status.memory_capabilities == SAID
+    assert decide(replace(a_snapshot(a_pool(), [a_node()]), memory=memory)).status.memory_capabilities is None
+    assert decide(knowing(among_calm({}))).status.memory_capabilities is None
 
 
 # Issues

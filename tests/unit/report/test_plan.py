@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from harness.builders import Nodes, a_node, a_pool, a_snapshot, deleted, edited
+from harness.builders import Nodes, a_node, a_pool, a_snapshot, a_spec, deleted, edited
+from harness.house import House
 from harness.strategies import fleets, pools
+from harness.views import CALM, HARD, STALE, all_of
 from harness.writes import acted, relabelled
 from winpool.api.v1alpha1 import MAX_CHANGES, MAX_PLAN_STEPS, Mode, Plan
-from winpool.decide import decide
+from winpool.decide import ROOMS, decide
 from winpool.objects.node import Node, NodeMemory
 from winpool.objects.pool import Pool
 
@@ -97,6 +99,66 @@ def test_a_step_says_what_the_operator_adds_by_itself_after_what_the_spec_asks_f
     ]
     assert ("Label", "winpool.dev/pool", None, "pool") in found[2:]
     assert not any("applied" in key for _, key, _, _ in found)
+
+
+PRESSURE = "winpool.dev/memory-pressure:NoSchedule"
+CONDITION = "WindowsMemoryPressure"
+SIGNAL: dict[str, Any] = {"memoryPressure": {"mode": "Signal", "eviction": {"maxPressuredNodes": "100%"}}}
+
+
+def a_house_under_pressure(mode: str) -> House:
+    """Return a pool of one node that runs out of memory; with mode Active it is signalled already."""
+    house = House(a_pool(labels=LABELS, more=SIGNAL), on("w1"), rooms=ROOMS)
+    house.memory = all_of(["w1"], CALM)
+    house.settle()
+    house.edit(edited(house.pool, a_spec(labels=LABELS, mode=mode, more=SIGNAL)))
+    house.memory = all_of(["w1"], HARD)
+    house.settle()
+    return house
+
+
+def planned(house: House) -> list[tuple[str, str, str | None, str | None]]:
+    plan = house.decide().status.plan
+    assert plan is not None
+    return [(each.kind, each.key, each.from_, each.to) for step in plan.steps for each in step.changes]
+
+
+def test_a_dry_run_plans_the_taint_and_the_condition_of_memory_pressure() -> None:
+    house = a_house_under_pressure("DryRun")
+    assert planned(house) == [
+        ("Taint", PRESSURE, None, ""),
+        ("Condition", CONDITION, None, "True (CommitExhaustionImminent)"),
+    ]
+    assert house.patches[1:] == []
+    assert house.conditions == []
+
+
+def test_a_dry_run_plans_how_they_are_removed_and_what_only_changes_a_condition() -> None:
+    house = a_house_under_pressure("Active")
+    house.edit(edited(house.pool, a_spec(labels=LABELS, mode="DryRun", more=SIGNAL)))
+    assert planned(house) == [], "all is as it is to be"
+    house.memory = all_of(["w1"], CALM)
+    assert planned(house) == [
+        ("Taint", PRESSURE, "", None),
+        ("Condition", CONDITION, "True (CommitExhaustionImminent)", "False (NoPressure)"),
+    ]
+    house.memory = all_of(["w1"], STALE)
+    assert planned(house) == [
+        ("Condition", CONDITION, "True (CommitExhaustionImminent)", "Unknown (MetricsStale)")
+    ]
+    [step] = house.decide().status.plan.steps  # type: ignore[union-attr]
+    assert step.reason == "Conditions"
+    house.edit(edited(house.pool, a_spec(labels=LABELS, mode="DryRun")))
+    assert planned(house) == [
+        ("Taint", PRESSURE, "", None),
+        ("Condition", CONDITION, "True (CommitExhaustionImminent)", None),
+    ]
+
+
+def test_what_is_planned_of_a_condition_is_what_active_does() -> None:
+    dry, active = a_house_under_pressure("DryRun"), a_house_under_pressure("Active")
+    [condition] = active.nodes["w1"].conditions
+    assert planned(dry)[-1] == ("Condition", condition.type, None, f"{condition.status} ({condition.reason})")
 
 
 def test_a_step_says_what_comes_back_on_a_node_that_leaves() -> None:

@@ -99,11 +99,18 @@ def test_simulated_nodes_come_as_the_front_proxy() -> None:
 def test_endpoints_of_kubelets_are_served_only_where_that_was_chosen() -> None:
     usual = components.winsim(LAYOUT, ports=PORTS, options=Options(windows=1)).argv
     assert not any(argument.startswith(("--kubelet-port", "--exporter-port")) for argument in usual)
-    chosen = Options(windows=1, kubelet_endpoints=True, kubelet_trust_seconds=2, windows_page_file="8096Mi")
+    chosen = Options(
+        windows=1,
+        kubelet_endpoints=True,
+        kubelet_trust_seconds=2,
+        windows_page_file="8096Mi",
+        further_pods=14,
+    )
     argv = components.winsim(LAYOUT, ports=PORTS, options=chosen).argv
     assert {
         "--kubelet-port=20005",
         "--exporter-port=20006",
         "--windows-page-file=8096Mi",
         "--kubelet-trust-seconds=2.0",
+        "--further-pods=14",
     } <= set(argv)

@@ -31,6 +31,22 @@ def test_a_job_may_name_nodes_by_another_label_and_have_no_targets() -> None:
     assert [rule["target_label"] for rule in job["relabel_configs"]] == ["nodename"]
 
 
+def test_a_job_may_name_no_node_and_honour_what_the_series_say() -> None:
+    plain, forged = parsed(JOB, ScrapeJob(name="shop", targets={}, node_label=None, honor_labels=True))[
+        "scrape_configs"
+    ]
+    assert forged["relabel_configs"] == []
+    assert (plain["honor_labels"], forged["honor_labels"]) == (False, True)
+
+
+def test_targets_may_have_further_labels() -> None:
+    [job] = parsed(ScrapeJob(name="shop", targets={"w01": "127.3.0.1:1"}, labels={"team": "a"}))[
+        "scrape_configs"
+    ]
+    [target] = job["static_configs"]
+    assert sorted(target["labels"].values()) == ["a", "w01"]
+
+
 def test_a_scrape_takes_no_longer_than_its_interval_and_never_more_than_ten_seconds() -> None:
     found = {seconds: parsed(interval_seconds=seconds)["global"] for seconds in (1, 60)}
     assert found[1] == {"scrape_interval": "1s", "scrape_timeout": "1s"}

@@ -81,7 +81,13 @@ class Actor:
         self._create_task = create_task
         self._wake = wake
         self._evicting: asyncio.Task[None] | None = None
+        self._decided: dict[str, Eviction] = {}
+        """The evictions that were decided last, by the UIDs of the pods."""
         self._eviction_error: ApiError | None = None
+
+    def follow(self, decision: Decision) -> None:
+        """Note the last decision: evictions that still wait for their turn are sent only if it has them."""
+        self._decided = {each.uid: each for each in decision.acts.evictions}
 
     async def perform(
         self, decision: Decision, *, patience: Patience, is_wanted: Callable[[], bool]
@@ -128,8 +134,10 @@ class Actor:
         )
 
     async def _run_evictions(self, evictions: tuple[Eviction, ...], *, is_wanted: Callable[[], bool]) -> None:
-        outcome = await self._lanes.evictions.run(evictions, is_wanted=is_wanted)
+        outcome = await self._lanes.evictions.run(
+            evictions, newest=lambda each: self._decided.get(each.uid), is_wanted=is_wanted
+        )
         self._eviction_error = outcome.error
         self._aftermath.evicted(outcome.done)
-        if outcome.done or outcome.stopped or outcome.error:
+        if outcome.done or outcome.stopped or outcome.remaining or outcome.error:
             self._wake()

@@ -59,7 +59,6 @@ class ConditionLane:
         self._told: set[str] = set()
         self._pauses: Pauses[Goal] = Pauses(monotonic=clock.monotonic, longest=LONGEST_PAUSE_SECONDS)
         self._lane = Lane(
-            ready=self._due,
             perform=self._apply,
             is_of_one=is_of_one_object,
             in_flight=CONDITIONS_IN_FLIGHT,
@@ -75,7 +74,7 @@ class ConditionLane:
         ``is_wanted`` returns False: what they were decided on has changed.
         """
         due = [each for each in patches if not self._has_to_wait(each)]
-        return await self._lane.run(due, is_wanted=is_wanted)
+        return await self._lane.run(due, ready=self._due, is_wanted=is_wanted)
 
     def standing(self, uid: str) -> tuple[NodeCondition, ...] | None:
         """Return what was last written to the node of that UID, by type; None where nothing was."""

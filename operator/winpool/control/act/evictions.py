@@ -9,22 +9,12 @@ has given up by itself.
 from __future__ import annotations
 
 import logging
-import re
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from winpool.cluster.errors import (
-    ApiError,
-    Conflict,
-    DisruptionBudget,
-    Forbidden,
-    Invalid,
-    NoAnswer,
-    NotFound,
-    NotLeading,
-    TooManyRequests,
-    Unauthorized,
-)
+from winpool.cluster.errors import ApiError, DisruptionBudget, Forbidden, NoAnswer, NotFound, NotWanted
+from winpool.cluster.last_check import unless
+from winpool.control.act.eviction_notes import note_failed
 from winpool.control.act.lane import Lane, is_of_one_object
 from winpool.control.act.pauses import Pauses
 
@@ -32,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from winpool.cluster.writer import Writer
+    from winpool.control.act.eviction_notes import Notes
     from winpool.control.act.lane import Outcome
     from winpool.objects.acts import Eviction
 
@@ -58,58 +49,39 @@ SETTLED_KEPT: Final = 8192
 """Bound of memory, some 200 bytes each: the pods of 70 full nodes in ten minutes. Beyond it, the one settled
 longest ago is forgotten; at worst it is evicted once more."""
 
-_INTERNAL_ERROR: Final = 500
 
-_OF_ETCD: Final = re.compile(r"\betcdserver: |\brpc error: ")
-"""In the message of a 500 that the API server passes on from etcd. A write that timed out there, or met a
-change of the leader, may have been carried out."""
+def _unchanged(eviction: Eviction) -> Eviction:
+    return eviction
 
 
-class Notes(Protocol):
-    """Remembers the answers, see ``control.evicting.answers``."""
-
-    def asked(self, eviction: Eviction) -> None:
-        """Note that a request is sent."""
-        ...
-
-    def accepted(self, eviction: Eviction) -> None:
-        """Note that the pod is being deleted."""
-        ...
-
-    def refused(self, eviction: Eviction, said: str) -> None:
-        """Note that this pod is not evicted now."""
-        ...
-
-    def unheard(self, eviction: Eviction) -> None:
-        """Note that the request was not carried out, for a reason that is not of the pod."""
-        ...
-
-    def forbidden(self, error: Forbidden) -> None:
-        """Note that the operator lacks the right to evict."""
-        ...
-
-    def unanswered(self, eviction: Eviction) -> None:
-        """Note that it is not known whether the request was or will be carried out."""
-        ...
-
-    def gone(self, eviction: Eviction) -> None:
-        """Note that there is no such pod."""
-        ...
+def _no_objection(_: Eviction) -> str:
+    return ""
 
 
 class EvictionLane:
-    """Evicts pods of all pools through ``writer``. ``notes`` remembers the answers."""
+    """Evicts pods of all pools through ``writer``. ``notes`` remembers the answers.
 
-    def __init__(self, *, writer: Writer, monotonic: Callable[[], float], notes: Notes | None = None) -> None:
+    ``objection`` returns why an eviction is not right any more, by what is known at that moment; empty where
+    it is. It is asked when the turn of an eviction comes, and again right before the request is written.
+    """
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        monotonic: Callable[[], float],
+        notes: Notes | None = None,
+        objection: Callable[[Eviction], str] = _no_objection,
+    ) -> None:
         self._writer = writer
         self._notes = notes
+        self._objection = objection
         self._monotonic = monotonic
         self._outstanding: set[str] = set()
         # UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order.
         self._settled: OrderedDict[str, float] = OrderedDict()
         self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_REFUSAL_SECONDS)
         self._lane = Lane(
-            ready=self._unless_needless,
             perform=self._evict,
             is_of_one=is_of_one_pod,
             in_flight=EVICTIONS_IN_FLIGHT,
@@ -117,16 +89,25 @@ class EvictionLane:
         )
 
     async def run(
-        self, evictions: Sequence[Eviction], *, is_wanted: Callable[[], bool] = lambda: True
+        self,
+        evictions: Sequence[Eviction],
+        *,
+        newest: Callable[[Eviction], Eviction | None] = _unchanged,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> Outcome[Eviction]:
         """Ask for ``evictions``, in order, at most EVICTIONS_IN_FLIGHT at once. Never raises an ApiError.
 
         Pods that have to wait, whose request is under way, or that were evicted are left out, and not counted
         as remaining. A pod that is gone counts as stopped, with NotFound: the operator did not evict it.
-        No more are started once ``is_wanted`` returns False: what they were decided on has changed.
+
+        ``newest`` returns an eviction as it was last decided, None where it is not to be any more. No more
+        are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
-        due = [each for each in evictions if self._unless_needless(each)]
-        return await self._lane.run(due, is_wanted=is_wanted)
+        due = [each for each in evictions if not self._is_needless(each)]
+        with unless(lambda: "" if is_wanted() else "its pool has changed"):
+            return await self._lane.run(
+                due, ready=lambda each: self._ready(each, newest(each)), is_wanted=is_wanted
+            )
 
     def forget(self, uid: str) -> None:
         """Forget the history of a pod: it may be evicted at once."""
@@ -140,19 +121,29 @@ class EvictionLane:
         """
         return self._pauses.seconds_to_next(each.uid for each in evictions)
 
-    def _unless_needless(self, eviction: Eviction) -> Eviction | None:
+    def _is_needless(self, eviction: Eviction) -> bool:
         uid, now = eviction.uid, self._monotonic()
         while self._settled and next(iter(self._settled.values())) <= now:
             self._settled.popitem(last=False)
-        is_needless = uid in self._outstanding or uid in self._settled or self._pauses.has_to_wait(uid)
-        return None if is_needless else eviction
+        return uid in self._outstanding or uid in self._settled or self._pauses.has_to_wait(uid)
+
+    def _ready(self, eviction: Eviction, newest: Eviction | None) -> Eviction | None:
+        """Return the eviction as it is to be sent now; None to leave it out."""
+        if self._is_needless(eviction):
+            return None
+        said = "a later pass decided otherwise" if newest is None else self._objection(newest)
+        if said:
+            _log_unsent(eviction, said)
+            return None
+        return newest
 
     async def _evict(self, eviction: Eviction) -> None:
         self._outstanding.add(eviction.uid)
         if self._notes is not None:
             self._notes.asked(eviction)
         try:
-            await self._writer.evict(eviction)
+            with unless(lambda: self._objection(eviction)):
+                await self._writer.evict(eviction)
         except NotFound:
             self._settle(eviction.uid)
             if self._notes is not None:
@@ -160,13 +151,7 @@ class EvictionLane:
             log.info("pod %s on node %s was gone before its eviction", eviction.full_name, eviction.node)
             raise
         except ApiError as error:
-            if self._notes is not None:
-                note_failed(self._notes, eviction, error)
-            if is_of_one_pod(error):
-                self._note_refused(eviction, error)
-            elif isinstance(error, Forbidden):
-                # The error ends the pass, and the one after it asks again: it is not to ask each second.
-                self._pauses.note(eviction.uid, at_least=error.retry_after or 0.0)
+            self._note_failed(eviction, error)
             raise
         else:
             self._settle(eviction.uid)
@@ -185,6 +170,17 @@ class EvictionLane:
         if len(self._settled) > SETTLED_KEPT:
             self._settled.popitem(last=False)
 
+    def _note_failed(self, eviction: Eviction, error: ApiError) -> None:
+        if self._notes is not None:
+            note_failed(self._notes, eviction, error)
+        if isinstance(error, NotWanted):
+            _log_unsent(eviction, error.message)
+        elif is_of_one_pod(error):
+            self._note_refused(eviction, error)
+        elif isinstance(error, Forbidden):
+            # The error ends the pass, and the one after it asks again: it is not to ask each second.
+            self._pauses.note(eviction.uid, at_least=error.retry_after or 0.0)
+
     def _note_refused(self, eviction: Eviction, error: ApiError) -> None:
         asked = UNANSWERED_SECONDS if isinstance(error, NoAnswer) else error.retry_after or 0.0
         if self._pauses.note(eviction.uid, at_least=asked) == 1:
@@ -197,28 +193,15 @@ class EvictionLane:
             )
 
 
-def note_failed(notes: Notes, eviction: Eviction, error: ApiError) -> None:
-    """Note an eviction that failed. Without an answer it may still be carried out: it remains asked for.
-
-    A 429 of flow control says nothing about the pod, and neither does a missing permission. A budget whose
-    status is invalid answers 403, two budgets answer 500, and so does a webhook that fails. A 500 of etcd
-    says as little as no answer.
-    """
-    is_verdict = (
-        isinstance(error, DisruptionBudget | Invalid)
-        or (isinstance(error, Forbidden) and error.permission is None)
-        or (error.status == _INTERNAL_ERROR and _OF_ETCD.search(error.message) is None)
-    )
-    if isinstance(error, Forbidden) and error.permission is not None:
-        notes.forbidden(error)
-    if is_verdict:
-        notes.refused(eviction, error.message)
-    elif isinstance(error, TooManyRequests | Forbidden | Unauthorized | Conflict | NotLeading):
-        notes.unheard(eviction)
-    else:
-        notes.unanswered(eviction)
-
-
 def is_of_one_pod(error: ApiError) -> bool:
     """Whether a failure concerns only the pod that was to be evicted, or its disruption budget."""
-    return isinstance(error, DisruptionBudget | NoAnswer) or is_of_one_object(error)
+    return isinstance(error, DisruptionBudget | NoAnswer | NotWanted) or is_of_one_object(error)
+
+
+def _log_unsent(eviction: Eviction, said: str) -> None:
+    log.info(
+        "the operator does not evict pod %s on node %s now: %s; it decides again",
+        eviction.full_name,
+        eviction.node,
+        said,
+    )

@@ -64,30 +64,35 @@ class Outcome(Generic[ActT]):
 class Lane(Generic[ActT]):
     """Performs acts of one kind, at most ``in_flight`` at once.
 
-    ``ready`` returns an act as it is to be performed when its turn comes; None to leave it out. ``perform``
-    performs it and raises ApiErrors; ``is_of_one`` says whether an error concerns that one object only.
+    ``perform`` performs one and raises ApiErrors; ``is_of_one`` says whether an error concerns that one
+    object only.
     """
 
     def __init__(
         self,
         *,
-        ready: Callable[[ActT], ActT | None],
         perform: Callable[[ActT], Awaitable[None]],
         is_of_one: Callable[[ApiError], bool],
         in_flight: int,
         monotonic: Callable[[], float],
     ) -> None:
-        self._ready = ready
         self._perform = perform
         self._is_of_one = is_of_one
         self._limit = in_flight
         self._monotonic = monotonic
         self._in_flight = asyncio.Semaphore(in_flight)
 
-    async def run(self, acts: Sequence[ActT], *, is_wanted: Callable[[], bool]) -> Outcome[ActT]:
+    async def run(
+        self,
+        acts: Sequence[ActT],
+        *,
+        ready: Callable[[ActT], ActT | None],
+        is_wanted: Callable[[], bool],
+    ) -> Outcome[ActT]:
         """Perform ``acts``, in order. Never raises an ApiError.
 
-        No more are started once ``is_wanted`` returns False: what they were decided on has changed.
+        ``ready`` returns an act as it is to be performed when its turn comes; None to leave it out. No more
+        are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
         outcome: Outcome[ActT] = Outcome()
         waiting = iter(acts)
@@ -95,7 +100,7 @@ class Lane(Generic[ActT]):
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._limit, len(acts))):
                 group.create_task(
-                    self._work(waiting, deadline=deadline, is_wanted=is_wanted, outcome=outcome)
+                    self._work(waiting, ready, deadline=deadline, is_wanted=is_wanted, outcome=outcome)
                 )
         outcome.remaining = len(acts) - len(outcome.done) - len(outcome.stopped)
         return outcome
@@ -103,6 +108,7 @@ class Lane(Generic[ActT]):
     async def _work(
         self,
         waiting: Iterator[ActT],
+        ready: Callable[[ActT], ActT | None],
         *,
         deadline: float,
         is_wanted: Callable[[], bool],
@@ -116,7 +122,7 @@ class Lane(Generic[ActT]):
                 act = next(waiting, None)
                 if act is None:
                     return
-                if (current := self._ready(act)) is not None:
+                if (current := ready(act)) is not None:
                     await self._do(current, outcome)
 
     async def _do(self, act: ActT, outcome: Outcome[ActT]) -> None:

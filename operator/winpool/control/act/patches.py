@@ -43,7 +43,6 @@ class PatchLane:
         self._known = known
         self._accept_written = accept_written
         self._lane = Lane(
-            ready=self._on_newest_state,
             perform=self._send,
             is_of_one=is_of_one_object,
             in_flight=PATCHES_IN_FLIGHT,
@@ -57,7 +56,7 @@ class PatchLane:
 
         No more are started once ``is_wanted`` returns False: what they were decided on has changed.
         """
-        return await self._lane.run(patches, is_wanted=is_wanted)
+        return await self._lane.run(patches, ready=self._on_newest_state, is_wanted=is_wanted)
 
     def _on_newest_state(self, patch: NodePatch) -> NodePatch | None:
         return on_newest_state(patch, self._known)

@@ -80,13 +80,13 @@ class Answers:
 
     def asked(self, eviction: Eviction) -> None:
         """Note that a request is sent: from now on it may be carried out."""
-        self._note(eviction.uid, Answer.ASKED)
+        self._note(eviction.node_uid, eviction.uid, Answer.ASKED)
 
     def accepted(self, eviction: Eviction) -> None:
         """Note that the pod is being deleted."""
         self._count(eviction, "evicted")
         self.rights.granted(EVICTION)
-        self._note(eviction.uid, Answer.ACCEPTED)
+        self._note(eviction.node_uid, eviction.uid, Answer.ACCEPTED)
         if eviction.node_uid:
             self._detectors.eviction_begun(eviction.node_uid, eviction.uid, eviction.share)
 
@@ -94,7 +94,7 @@ class Answers:
         """Note that the pod is not evicted now, and why."""
         self._count(eviction, "refused")
         self.rights.granted(EVICTION)
-        self._note(eviction.uid, Answer.REFUSED, said)
+        self._note(eviction.node_uid, eviction.uid, Answer.REFUSED, said)
         if eviction.node_uid:
             self._detectors.eviction_refused(eviction.node_uid, eviction.uid)
 
@@ -106,6 +106,10 @@ class Answers:
     def forbidden(self, error: Forbidden) -> None:
         """Note that the operator may evict no pods."""
         self.rights.refused(EVICTION, error)
+
+    def unsent(self, eviction: Eviction) -> None:
+        """Note that the request was not sent after all: it was none."""
+        self._answers.pop(eviction.uid, None)
 
     def unanswered(self, eviction: Eviction) -> None:
         """Note that the request may still be carried out: the pod stays asked for."""
@@ -119,22 +123,24 @@ class Answers:
     def seen(self, look: VictimLook, pods: NodePods) -> None:
         """Note what a list says of the pods that are watched: which are gone, and which are being deleted.
 
-        A pod may have been evicted by a request without an answer, or by an earlier process.
+        A pod may have been evicted by a request without an answer, or by an earlier process. One that is
+        known to be on another node is not gone because this one lacks it: any text can be on a node.
         """
         for uid in look.watched:
             pod, known = pods.of(uid), self._answers.get(uid)
             if pod is None or pod.is_finished:
-                self._note_gone(look.node.uid, uid)
+                if known is None or known.answer is Answer.GONE or known.is_about(look.node.uid):
+                    self._note_gone(look.node.uid, uid)
             elif pod.is_terminating and (known is None or known.answer is not Answer.ACCEPTED):
-                self._note(uid, Answer.ACCEPTED)
+                self._note(look.node.uid, uid, Answer.ACCEPTED)
                 self._detectors.eviction_begun(look.node.uid, uid, None)
 
     def _note_gone(self, node_uid: str, pod_uid: str) -> None:
-        """Note that there is no pod of that UID. The first time is the one that is kept."""
+        """Note that there is no pod of that UID on the node. The first time is the one that is kept."""
         known = self._answers.get(pod_uid)
-        if known is not None and known.answer is Answer.GONE:
+        if known is not None and known.answer is Answer.GONE and known.is_about(node_uid):
             return
-        self._note(pod_uid, Answer.GONE)
+        self._note(node_uid, pod_uid, Answer.GONE)
         if node_uid:
             self._detectors.eviction_gone(node_uid, pod_uid)
 
@@ -142,9 +148,9 @@ class Answers:
         if eviction.node_uid:
             self._results[result] += 1
 
-    def _note(self, uid: str, answer: Answer, said: str = "") -> None:
+    def _note(self, node_uid: str, uid: str, answer: Answer, said: str = "") -> None:
         self._answers.pop(uid, None)
-        self._answers[uid] = Answered(answer, self._monotonic(), said)
+        self._answers[uid] = Answered(answer, self._monotonic(), said, node_uid)
         if len(self._answers) > MOST:
             self._answers.popitem(last=False)
 

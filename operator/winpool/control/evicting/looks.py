@@ -1,7 +1,8 @@
 """Lists the pods of nodes under memory pressure, as passes ask for it, and what that says of evictions.
 
 Nothing is listed while no eviction is next and none is under way (P2). One list of a node is under way at a
-time, and the answer wakes the pool. A list that fails is made again after longer and longer pauses.
+time, and the answer wakes the pool. A list that fails is made again after longer and longer pauses, and no
+node is listed more often than ``listed_node`` permits.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.access import explained
 from winpool.cluster.errors import ApiError, Forbidden
 from winpool.cluster.outage import Outage
+from winpool.control.evicting.listed_node import ListedNode
 from winpool.control.faults import Faults
 from winpool.control.loops.wake import Wake
 from winpool.pods.budgets import with_budgets
@@ -23,7 +24,8 @@ from winpool.pods.evicted import KnownEvictions
 from winpool.pods.node_pods import NodePods
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from winpool.control.evicting.answers import Answers
@@ -36,27 +38,9 @@ log = logging.getLogger(__name__)
 IN_FLIGHT: Final = 16
 """Of all pools together: as many nodes as a pool may list the pods of for other reasons (``OWN_LOOKS``)."""
 
-LEAST_SECONDS: Final = 1.0
-"""Between two lists of one node, and after the first failure; twice as long after each further one."""
-
-LONGEST_SECONDS: Final = 30.0
-"""Between two lists that fail: as often as pods of other nodes are listed again."""
-
 KEPT_SECONDS: Final = 120.0
 """How long a list is kept that no pass asks for any more. It permits nothing after 30 s
 (``memory.evicting``), and shows what has become of an eviction a while longer."""
-
-
-@dataclass(slots=True)
-class _Kept:
-    """What is known of a node: its last list, how lists fail, and when the next one may be made."""
-
-    pool_uid: str
-    pods: NodePods | None = None
-    problem: str = ""
-    failures: int = 0
-    due: float = float("-inf")
-    is_running: bool = False
 
 
 class VictimLooks:
@@ -71,7 +55,7 @@ class VictimLooks:
         self,
         *,
         list_pods: Callable[[str], Awaitable[tuple[NodePod, ...]]],
-        list_budgets: Callable[[Container[str]], Awaitable[tuple[Budget, ...]]],
+        list_budgets: Callable[[AbstractSet[str]], Awaitable[tuple[Budget, ...]]],
         answers: Answers,
         on_looked: Callable[[str], None],
         now: Callable[[], datetime],
@@ -87,7 +71,7 @@ class VictimLooks:
         self._protected = protected
         self._wanted: dict[str, tuple[str, dict[str, VictimLook]]] = {}
         """By the UIDs of pools: the name of the pool, and its looks by the UIDs of nodes."""
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, ListedNode] = {}
         self._running = 0
         self._wake = Wake()
         self._outage = Outage(
@@ -131,12 +115,12 @@ class VictimLooks:
             while True:
                 await self._wake.wait(seconds=self._seconds_to_next())
                 for pool_uid, pool_name, look in self._due():
-                    kept = self._kept.setdefault(look.node.uid, _Kept(pool_uid))
-                    kept.pool_uid, kept.is_running = pool_uid, True
+                    kept = self._kept.setdefault(look.node.uid, ListedNode(pool_uid))
+                    kept.begin(pool_uid, now=self._monotonic())
                     self._running += 1
                     group.create_task(self._look(pool_name, look, kept), name=f"pods of {look.node.name}")
 
-    async def _look(self, pool_name: str, look: VictimLook, kept: _Kept) -> None:
+    async def _look(self, pool_name: str, look: VictimLook, kept: ListedNode) -> None:
         problem = ""
         try:
             pods = await self._listed(look)
@@ -153,8 +137,7 @@ class VictimLooks:
             self._outage.ended()
             self._faults.ended(pool_name)
         finally:
-            pause = min(LEAST_SECONDS * 2.0 ** min(max(kept.failures - 1, 0), 10), LONGEST_SECONDS)
-            kept.due, kept.is_running = self._monotonic() + pause, False
+            kept.end(now=self._monotonic())
             self._running -= 1
             self._fulfilled(look)
             self._wake.set()
@@ -164,7 +147,7 @@ class VictimLooks:
             self._on_looked(pool_name)
 
     async def _listed(self, look: VictimLook) -> NodePods:
-        """List the pods, and after them the budgets, which so are at least as young."""
+        """List the pods, and after them the budgets, which other looks may have asked for before."""
         started, began = self._now(), self._monotonic()
         with self._noting_rights("pods"):
             pods = await self._list_pods(look.node.name)
@@ -174,7 +157,7 @@ class VictimLooks:
             pods = with_budgets(pods, budgets)
         return NodePods(started, began, pods, has_budgets=look.with_budgets)
 
-    def _failed(self, kept: _Kept, error: ApiError) -> None:
+    def _failed(self, kept: ListedNode, error: ApiError) -> None:
         kept.failures += 1
         self._outage.failed(error)
 

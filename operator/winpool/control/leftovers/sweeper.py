@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from winpool.cluster.reflector import NodeReflector
     from winpool.control.act.patches import PatchLane
+    from winpool.control.clock import Clock
     from winpool.control.leftovers.kept_strays import KeptStrays
     from winpool.control.relist.pools import Pools
     from winpool.objects.acts import NodePatch
@@ -73,7 +74,7 @@ class Sweeper:
         rights_over: Callable[[Iterable[Node]], Rights],
         announce: Callable[[Announcement], None],
         is_complete: Callable[[], bool],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._pools = pools
         self._nodes = nodes
@@ -84,9 +85,10 @@ class Sweeper:
         self._is_complete = is_complete
         self._doubted_strays, self._doubted_orphans = DoubtedRecords(), DoubtedRecords()
         self._gone_pools = GonePools(pools=pools, announce=announce)
-        self._monotonic = monotonic
+        self._clock = clock
+        self._monotonic = clock.monotonic
         self._wake = Wake()
-        self._refusals = Refusals(monotonic=monotonic)
+        self._refusals = Refusals(monotonic=clock.monotonic)
         # Those of the last list that are still to be released. Each try needs a new list: nothing else shows
         # their present state.
         self._strays: tuple[NodePatch, ...] = ()
@@ -167,7 +169,11 @@ class Sweeper:
             self._strays_due = float("-inf")
             raise
         rights = self._rights_over(strays)
-        found = [(stray, release_stray(stray, is_let_go=self._is_let_go, rights=rights)) for stray in strays]
+        now = self._clock.now()
+        found = [
+            (stray, release_stray(stray, is_let_go=self._is_let_go, rights=rights, now=now))
+            for stray in strays
+        ]
         self._strays = tuple(state.patch for _, state in found if state.patch)
         self._doubted_strays.tell(found)
         self._kept_strays.note(

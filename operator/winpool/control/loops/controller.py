@@ -15,7 +15,6 @@ from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
 from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
-from winpool.control.act.evictions import EvictionLane
 from winpool.control.act.patches import PatchLane
 from winpool.control.evicting.parts import eviction_parts
 from winpool.control.leftovers.kept_strays import KeptStrays
@@ -97,7 +96,9 @@ class Controller:
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self._asked = Questions()
         self.memory = self._make_collector(connections)
-        self._evicting = eviction_parts(transport, memory=self.memory, on_looked=self._wake_pool, clock=clock)
+        self._evicting = eviction_parts(
+            transport, memory=self.memory, known=nodes.nodes, on_looked=self._wake_pool, clock=clock
+        )
         self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
         self.node_looks = self._make_node_looks()
         self._writer = Writer(transport)
@@ -162,7 +163,8 @@ class Controller:
     def all_changed(self) -> None:
         """Ask for a pass of all pools: what all of them report has changed.
 
-        Another operator writes as well, or no longer does, or the CRD lacks other fields than before.
+        Another operator writes as well, or no longer does; the CRD lacks other fields than before; or all
+        pods were listed.
         """
         self._loops.wake_all()
 
@@ -200,9 +202,6 @@ class Controller:
     def _wake_pool(self, name: str) -> None:
         self._loops.wake(name)
 
-    def _surveyed(self) -> None:
-        self._loops.wake_all()
-
     def _pools_listed(self) -> None:
         self._loops.wake_all()
         self.sweeper.pools_listed()
@@ -211,7 +210,7 @@ class Controller:
         return PodPass(
             list_pods=PodLister(self._transport.request).list,
             questions=self._questions,
-            on_surveyed=self._surveyed,
+            on_surveyed=self.all_changed,
             period_seconds=period_seconds,
             now=self._clock.now,
             monotonic=self._clock.monotonic,
@@ -247,7 +246,7 @@ class Controller:
             conditions=ConditionLane(
                 writer=writer, known=nodes.nodes, accept_written=nodes.accept_written, clock=clock
             ),
-            evictions=EvictionLane(writer=writer, monotonic=clock.monotonic, notes=self._evicting.answers),
+            evictions=self._evicting.lane,
         )
 
     def _make_relister(self, *, period_seconds: float) -> Relister:
@@ -269,7 +268,7 @@ class Controller:
             rights_over=self._observer.rights_over,
             announce=self._announce,
             is_complete=lambda: self._observer.complete,
-            monotonic=self._clock.monotonic,
+            clock=self._clock,
         )
 
     def _announce(self, announcement: Announcement) -> None:

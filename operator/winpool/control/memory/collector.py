@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from winpool.control.loops.wake import Wake
+from winpool.control.memory.capabilities import ToldCapabilities
 from winpool.control.memory.figures import figures_of
 from winpool.control.memory.kubelet_polls import KubeletPolls
 from winpool.control.memory.source_polls import SourcePolls
 from winpool.control.memory.stats import MemoryStats
 from winpool.control.memory.wakes import Wakes
 from winpool.control.memory.watched import WatchedNodes
+from winpool.kubelet.buffers import shrink_tls_buffers
 from winpool.objects.memory_report import SeenNode, report_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from winpool.control.memory.connections import Connections
@@ -70,16 +72,20 @@ class MemoryCollector:
     ) -> None:
         """Make the loops; ``wake`` asks for a pass of the pool of a name."""
         self.stats = MemoryStats()
+        self.protected_namespaces = connections.protected_namespaces
         self._data_sources = frozenset(connections.data_sources)
         self._now = now
         self._monotonic = monotonic
         self._missing = connections.missing
+        self._close = connections.close
+        self._capabilities = ToldCapabilities(monotonic=monotonic)
         self._timer = Wake()
         self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
         self.watched = WatchedNodes(
             on_news=self._wakes.tell,
             on_change=self._nodes_changed,
             on_heat=self._heat_changed,
+            on_awaited=self._awaited,
             monotonic=monotonic,
         )
         self._kubelets = KubeletPolls(
@@ -105,11 +111,15 @@ class MemoryCollector:
         """Watch no node for the pool of that name, which is gone."""
         self.watched.forget(pool_name)
         self._wakes.forget(pool_name)
+        self._capabilities.forget(pool_name)
 
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of ``pool`` now, for its snapshot."""
         return replace(
-            self.watched.known(pool.name), data_sources=self._data_sources, forbidden=self._missing()
+            self.watched.known(pool.name),
+            data_sources=self._data_sources,
+            forbidden=self._missing(),
+            capabilities=self._capabilities.of(pool.name, self.watched.of_pool(pool.name)),
         )
 
     def snapshot(self) -> MemorySnapshot:
@@ -129,11 +139,15 @@ class MemoryCollector:
         return figures_of(self.watched, now=self._monotonic())
 
     async def run(self) -> None:
-        """Watch until cancelled; then no connection is left."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._kubelets.run(), name="polls of kubelets")
-            group.create_task(self._sources.run(), name="queries of Prometheus")
-            group.create_task(self._follow_time(), name="age of samples")
+        """Watch until cancelled; then no connection is left, and no request for a token."""
+        shrink_tls_buffers()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._kubelets.run(), name="polls of kubelets")
+                group.create_task(self._sources.run(), name="queries of Prometheus")
+                group.create_task(self._follow_time(), name="age of samples")
+        finally:
+            await self._close()
 
     async def _follow_time(self) -> None:
         """Have it known when samples grow old, and wake the pools that have waited."""
@@ -151,6 +165,9 @@ class MemoryCollector:
 
     def _heat_changed(self, watched: WatchedNode) -> None:
         self._kubelets.heat_changed(watched)
+
+    def _awaited(self, nodes: Iterable[WatchedNode]) -> None:
+        self._kubelets.poll_soon(nodes)
 
     def _nodes_changed(self) -> None:
         self._kubelets.nodes_changed()

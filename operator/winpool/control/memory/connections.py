@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from winpool.kubelet.limits import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from winpool.kubelet.addresses import AddressRules, Target
     from winpool.kubelet.configz import KubeletEviction
@@ -63,14 +63,20 @@ class DataSource(Protocol):
         ...
 
 
+async def _nothing() -> None:
+    """End nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """How samples are got.
+    """How samples are got, and what the settings keep from being done by them.
 
     ``kubelets`` makes the client of kubelets; it is called inside the running event loop. ``rules`` say to
     which addresses a token may be sent. ``data_sources`` has those of the operator's settings by their names.
     ``intervals`` are those between polls of kubelets; Prometheus is asked no more rarely.
     ``missing`` says which right the operator lacks to have a token for kubelets, empty where none is.
+    ``close`` ends a request for that token, once nothing is polled any more.
+    ``protected_namespaces`` are those whose pods are never evicted.
     """
 
     kubelets: Callable[[], KubeletReader]
@@ -78,3 +84,5 @@ class Connections:
     data_sources: Mapping[str, DataSource] = field(default_factory=dict)
     intervals: Intervals = field(default_factory=Intervals)
     missing: Callable[[], str] = str
+    close: Callable[[], Awaitable[None]] = _nothing
+    protected_namespaces: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from winpool.control.memory.capabilities import reports_paging
 from winpool.kubelet.configz import KubeletEviction
 from winpool.memory.sources import fresh_seconds
 
@@ -61,8 +62,7 @@ def _capabilities(watched: WatchedNode) -> Iterator[str]:
         yield "commit_limit"
     if watched.has_pods_commit:
         yield "pod_commit"
-    samples = (each.sample for each in watched.state.sources.values())
-    if any(sample is not None and sample.hard_reads_per_second is not None for sample in samples):
+    if reports_paging(watched):
         yield "paging"
     if watched.probe is not None and watched.probe.found is KubeletEviction.ARMED:
         yield "kubelet_eviction"

@@ -15,7 +15,7 @@ from winpool.kubelet.outcome import PollError
 from winpool.kubelet.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from winpool.control.memory.connections import Connections, KubeletReader
     from winpool.control.memory.stats import MemoryStats
@@ -63,6 +63,11 @@ class KubeletPolls:
     def heat_changed(self, watched: WatchedNode) -> None:
         """Take note that a node is nearer to the end of its memory than before, or less near."""
         self._schedule.set_heat(watched.node.name, watched.heat, now=self._monotonic())
+        self._wake.set()
+
+    def poll_soon(self, nodes: Iterable[WatchedNode]) -> None:
+        """Bring the next polls of ``nodes`` forward: an eviction waits for what they show."""
+        self._schedule.poll_soon([each.node.name for each in nodes], now=self._monotonic())
         self._wake.set()
 
     async def run(self) -> None:
@@ -115,6 +120,9 @@ class KubeletPolls:
         try:
             if watched is not None and (source := watched.wanted.kubelet) is not None:
                 sampled = await self._sample(client, poll, watched, source)
+            if poll.node not in self._polled:
+                # It was forgotten while this poll was under way, which has left its name with the client.
+                await client.forget(poll.node)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the polls of other nodes
             self._watched.fault("" if watched is None else watched.wanted.pool, error)
         finally:

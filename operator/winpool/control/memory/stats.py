@@ -42,9 +42,9 @@ class MemoryStats:
     polls: dict[str, Durations] = field(default_factory=dict)
     evictions: Counter[EvictionResult] = field(default_factory=Counter)
 
-    def note_sample(self, source: str, outcome: Outcome, *, count: int = 1) -> None:
-        """Count the sample of a node, or those of ``count`` nodes."""
-        self.samples[source, outcome] += count
+    def note_sample(self, source: str, outcome: Outcome) -> None:
+        """Count the sample of a node."""
+        self.samples[source, outcome] += 1
 
     def note_poll(self, source: str, seconds: float) -> None:
         """Count a poll that has taken so long, whatever its outcome."""

@@ -16,7 +16,7 @@ from winpool.kubelet.waiting import Waiting
 from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from winpool.control.memory.wanted import Series, Wanted
     from winpool.objects.node import Node
@@ -28,12 +28,17 @@ ROUNDING_SECONDS: Final = 0.001
 """A sample is fresh until a moment and at it, so what is known is looked at this much later."""
 
 
+AWAITED_SECONDS: Final = 60.0
+"""For so long samples of the other nodes are taken sooner after an eviction became right. After that each was
+polled in its turn, and one whose kubelet gives old numbers only is no reason to poll it often for ever."""
+
+
 class WatchedNodes:
     """The watched nodes, what is known of each, and who has to know.
 
     ``on_news`` is called with the name of a pool where something has changed that it has to know.
     ``on_change`` is called when other nodes are watched than before, and ``on_heat`` when the heat of one has
-    changed.
+    changed. ``on_awaited`` is called with nodes for whose samples an eviction in their pool waits.
     """
 
     def __init__(
@@ -42,16 +47,20 @@ class WatchedNodes:
         on_news: Callable[[str, News], None],
         on_change: Callable[[], None],
         on_heat: Callable[[WatchedNode], None],
+        on_awaited: Callable[[Iterable[WatchedNode]], None],
         monotonic: Callable[[], float],
     ) -> None:
         self._on_news = on_news
         self._on_change = on_change
         self._on_heat = on_heat
+        self._on_awaited = on_awaited
         self._monotonic = monotonic
         self._wanted: dict[str, Wanted] = {}
         self._of_pool: dict[str, dict[str, WatchedNode]] = {}
         """By the names of pools, then by the UIDs of nodes."""
         self._by_name: dict[str, WatchedNode] = {}
+        self._ready_since: dict[str, float] = {}
+        """Since when the eviction of a pool is right that became so last, by the names of pools."""
         self._changing = Waiting()
         """UIDs of nodes, by when time alone changes something about them."""
         self._by_uid: dict[str, WatchedNode] = {}
@@ -92,6 +101,7 @@ class WatchedNodes:
         for watched in tuple(self._of_pool[pool_name].values()):
             self._drop(watched)
         del self._of_pool[pool_name]
+        self._ready_since.pop(pool_name, None)
         self._faults.ended(pool_name)
         self._on_change()
 
@@ -119,6 +129,15 @@ class WatchedNodes:
     def with_uid(self, uid: str) -> WatchedNode | None:
         """Return the watched node with that UID."""
         return self._by_uid.get(uid)
+
+    def beside(self, uid: str) -> Iterable[WatchedNode]:
+        """Return the watched node with that UID and all others of its pool; none where it is not watched."""
+        watched = self._by_uid.get(uid)
+        return () if watched is None else self._of_pool[watched.wanted.pool].values()
+
+    def of_pool(self, pool_name: str) -> Collection[WatchedNode]:
+        """Return the watched nodes of the pool of that name."""
+        return self._of_pool.get(pool_name, {}).values()
 
     def has(self, watched: WatchedNode) -> bool:
         """Whether it is watched still, and no other machine of its name instead."""
@@ -189,13 +208,28 @@ class WatchedNodes:
             del self._by_name[name]
 
     def _look(self, watched: WatchedNode, now: float) -> None:
-        heat = watched.heat
+        heat, ready_since = watched.heat, watched.ready_since
         news = watched.look(now)
         if watched.heat != heat:
             self._on_heat(watched)
+        self._await(watched, is_ready=watched.ready_since > ready_since, now=now)
         if watched.changes_at < NEVER:
             self._changing.add(watched.node.uid, watched.changes_at)
         else:
             self._changing.remove(watched.node.uid)
         if news is not News.NONE:
             self._on_news(watched.wanted.pool, news)
+
+    def _await(self, watched: WatchedNode, *, is_ready: bool, now: float) -> None:
+        """Have samples of the nodes of a pool taken soon that an eviction waits for.
+
+        It waits for samples that were measured after it became right (docs/adr/0032-most-of-a-pool.md).
+        """
+        pool = watched.wanted.pool
+        if is_ready and watched.wanted.evicts:
+            self._ready_since[pool] = watched.ready_since
+            self._on_awaited(self._of_pool[pool].values())
+            return
+        since = self._ready_since.get(pool)
+        if since is not None and now - since < AWAITED_SECONDS and watched.was_sampled_before(since):
+            self._on_awaited((watched,))

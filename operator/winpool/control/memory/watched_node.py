@@ -44,7 +44,7 @@ class WatchedNode:
 
     ``heat`` is how near it is to the end of its memory. ``probe`` is what its kubelet has said of its own
     evictions. ``has_commit_limit`` and ``has_pods_commit`` say whether the last answer of the kubelet that
-    could have them did.
+    could have them did, None where there was no such answer.
     """
 
     node: Node
@@ -57,8 +57,8 @@ class WatchedNode:
     told: NodeView = field(init=False)
     problem: str = ""
     probe: Probe | None = None
-    has_commit_limit: bool = False
-    has_pods_commit: bool = False
+    has_commit_limit: bool | None = None
+    has_pods_commit: bool | None = None
     _view_until: float = field(init=False)
     _looked_at: float = field(init=False)
     _silences: dict[str, Silence] = field(default_factory=dict)
@@ -72,6 +72,17 @@ class WatchedNode:
     def is_hot(self) -> bool:
         """Whether it is to be polled often."""
         return self.heat > 0
+
+    @property
+    def ready_since(self) -> float:
+        """Since when an eviction is right, for the axis that came last; minus infinity where none is."""
+        times = (each.ready_since for each in self.view.evictable if each.ready_since is not None)
+        return max(times, default=-NEVER)
+
+    def was_sampled_before(self, moment: float) -> bool:
+        """Whether it is known, by a sample that was measured before that ``moment``."""
+        times = [each.sampled_at for each in self.view.axes.values() if each.sampled_at is not None]
+        return any(at < moment for at in times)
 
     @property
     def changes_at(self) -> float:

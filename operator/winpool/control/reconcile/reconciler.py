@@ -233,6 +233,7 @@ class Reconciler:
     def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot, self._rooms)
         self._asking.follow(snapshot.pool, decision)
+        self._actor.follow(decision)
         self._note_figures(self._pool_name, decision.figures)
         return decision
 

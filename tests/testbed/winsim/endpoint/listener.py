@@ -64,6 +64,8 @@ class Listener:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = min(_CONNECTIONS_AT_MOST, soft // 4)
         self._welcomed = 0
+        self.taken = 0
+        """How many connections have been taken, whatever has become of them."""
 
     async def run(self) -> None:
         """Take connections until cancelled."""
@@ -80,6 +82,7 @@ class Listener:
                         _reset(connection)
                         continue
                     self._welcomed += 1
+                    self.taken += 1
                     tasks.create_task(self._welcome(connection, address, server))
         finally:
             self._socket.close()

@@ -33,6 +33,8 @@ class EndpointOptions:
     """Gate PodAndContainerStatsFromCRI, off by default up to 1.37 at least."""
     page_file: PageFile = field(default_factory=SystemManagedPageFile)
     """Of all Windows machines."""
+    further_pods: int = 0
+    """Pods of each node that are in the answers of its kubelet only (``furtherpods``)."""
     trust: Trust = field(default_factory=Trust)
     """How long kubelets remember what the API server said about a token."""
 
@@ -60,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pod-stats-from-cri",
         action="store_true",
         help="have kubelets report the commit of pods, as with the gate PodAndContainerStatsFromCRI",
+    )
+    group.add_argument(
+        "--further-pods",
+        type=int,
+        default=0,
+        metavar="N",
+        help="have N more pods in the answer of each kubelet, which are nowhere else and use no memory, so "
+        "that it is as large as that of a node in use (default: 0)",
     )
     group.add_argument(
         "--windows-page-file",
@@ -93,6 +103,8 @@ def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser)
     seconds: float | None = given.kubelet_trust_seconds
     if seconds is not None and not seconds >= 0:
         parser.error(f"--kubelet-trust-seconds: {seconds} is not a number of seconds")
+    if given.further_pods < 0:
+        parser.error(f"--further-pods: {given.further_pods} is not a number of pods")
     return EndpointOptions(
         ca=given.kubelet_ca,
         ca_key=given.kubelet_ca_key,
@@ -101,6 +113,7 @@ def endpoint_options(given: argparse.Namespace, parser: argparse.ArgumentParser)
         exporter_containers=not given.exporter_without_containers,
         stats_from_cri=given.pod_stats_from_cri,
         page_file=given.windows_page_file,
+        further_pods=given.further_pods,
         trust=Trust() if seconds is None else Trust(token=seconds, allowed=seconds, denied=seconds),
     )
 

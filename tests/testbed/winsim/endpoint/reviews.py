@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-# For a thousand nodes, two users and three rights each, with room; about 10 MB at most.
-_REMEMBERED_AT_MOST: Final = 16_384
+# For five thousand nodes, two users and three rights each, with room; about 40 MB at most.
+_REMEMBERED_AT_MOST: Final = 65_536
 _Answer = TypeVar("_Answer")
 
 

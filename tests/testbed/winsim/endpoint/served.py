@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from testbed.winsim.endpoint.faults import EndpointName
+    from testbed.winsim.endpoint.furtherpods import FurtherPods
     from testbed.winsim.machines import Machine
 
 JSON: Final = "application/json"
@@ -53,7 +54,9 @@ class Served:
     frozen: Scene | None = None
     """The scene in which something froze; None: nothing is frozen."""
 
-    def kubelet(self, path: str, *, query: Mapping[str, str], port: int, scene: Scene) -> Answer:
+    def kubelet(
+        self, path: str, *, query: Mapping[str, str], port: int, scene: Scene, further: FurtherPods
+    ) -> Answer:
         """Return what the kubelet answers to a GET that is allowed."""
         fault = self.faults.get("kubelet")
         if (instead := _instead(fault)) is not None:
@@ -62,7 +65,8 @@ class Served:
         match path:
             case "/stats/summary":
                 light = query.get("only_cpu_and_memory") == "true"
-                body = msgspec.json.encode(summary(scene, only_cpu_and_memory=light))
+                pods = () if light else further.stats(scene)
+                body = msgspec.json.encode(summary(scene, only_cpu_and_memory=light, further=pods))
                 return Answer(body=spoiled(body, fault=fault, json=True), content_type=JSON)
             case "/metrics/resource":
                 light_summary = summary(scene, only_cpu_and_memory=True)

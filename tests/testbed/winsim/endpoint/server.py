@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from testbed.winsim.endpoint.access import api_verb, subresources
+from testbed.winsim.endpoint.admission import admit
 from testbed.winsim.endpoint.delivery import delay, http_server, send
 from testbed.winsim.endpoint.evictions import Evictions
 from testbed.winsim.endpoint.faults import is_kind
+from testbed.winsim.endpoint.furtherpods import FurtherPods
 from testbed.winsim.endpoint.listener import Listener
 from testbed.winsim.endpoint.looks import Looks
 from testbed.winsim.endpoint.modelled import ModelledMemory
-from testbed.winsim.endpoint.reviews import RefusedError, Reviews, forbidden
+from testbed.winsim.endpoint.reviews import RefusedError, Reviews
 from testbed.winsim.endpoint.scene import Scene
 from testbed.winsim.endpoint.served import Served
+from testbed.winsim.endpoint.tally import Tally
 from testbed.winsim.endpoint.tenants import Tenants
-from testbed.winsim.nodestatus import minor_of
 from testbed.winsim.troubles import Troubles
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from testbed.winsim.machines import Machine
     from testbed.winsim.wire import Wire
 
-_BEARER: Final = "bearer "
 _CLOCK_WAS_SET_SECONDS: Final = 0.5
 
 
@@ -72,6 +72,8 @@ class Endpoint:
         """From the time that machines live in, which is never set, to that which they tell."""
         self._booted: dict[str, float] = {}
         self._looks = Looks(self.memory, tenants=self.tenants)
+        self._further_pods = FurtherPods(options.further_pods)
+        self.tally = Tally()
         troubles = Troubles(clock=clock, say=say)
         self._evictions = Evictions(
             wire, clock=clock, looks=self._looks, changes=self.memory.changes, troubles=troubles
@@ -94,6 +96,11 @@ class Endpoint:
     def port(self) -> int:
         """The port of all kubelets."""
         return self._kubelets.port
+
+    @property
+    def connections(self) -> int:
+        """How many connections to kubelets have been taken."""
+        return self._kubelets.taken
 
     @property
     def exporter_port(self) -> int | None:
@@ -184,15 +191,25 @@ class Endpoint:
 
     async def _answer_kubelet(self, request: web.BaseRequest) -> web.StreamResponse:
         served = self._asked(request)
+        with self.tally.answering(request.path, node=served.machine.name):
+            return await self._answer_of_kubelet(request, served)
+
+    async def _answer_of_kubelet(self, request: web.BaseRequest, served: Served) -> web.StreamResponse:
         fault = served.faults.get("kubelet")
         await delay(fault)
         try:
-            await self._admit(request, served, fault)
+            await admit(request, machine=served.machine, fault=fault, reviews=self._reviews)
         except RefusedError as refused:
             return web.Response(text=refused.text, status=refused.status)
         if request.method != "GET":
             return web.Response(text="Method Not Allowed", status=HTTPStatus.METHOD_NOT_ALLOWED)
-        answer = served.kubelet(request.path, query=request.query, port=self.port, scene=self._scene(served))
+        answer = served.kubelet(
+            request.path,
+            query=request.query,
+            port=self.port,
+            scene=self._scene(served),
+            further=self._further_pods,
+        )
         return await send(request, answer, fault)
 
     async def _answer_exporter(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -203,17 +220,6 @@ class Endpoint:
             request.path, scene=self._scene(served), containers=self._options.exporter_containers
         )
         return await send(request, answer, fault)
-
-    async def _admit(self, request: web.BaseRequest, served: Served, fault: Fault | None) -> None:
-        if is_kind(fault, "unauthorized"):
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized")
-        asked = subresources(request.path, minor=minor_of(served.machine))
-        verb = api_verb(request.method)
-        if is_kind(fault, "forbidden"):
-            raise forbidden("somebody", verb=verb, subresources=asked)
-        given = request.headers.get("Authorization", "")
-        token = given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
-        await self._reviews.admit(served.machine.name, token=token, verb=verb, subresources=asked)
 
     def _asked(self, request: web.BaseRequest) -> Served:
         sockname = request.get_extra_info("sockname")

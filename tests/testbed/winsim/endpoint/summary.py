@@ -17,7 +17,7 @@ from testbed.winsim.endpoint.scene import moment
 from testbed.winsim.nodestatus import minor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from testbed.winsim.endpoint.scene import Scene
 
@@ -32,8 +32,13 @@ _TX_PER_SECOND: Final = 30_000
 _DISK_USED_PERCENT: Final = 35
 
 
-def summary(scene: Scene, *, only_cpu_and_memory: bool = False) -> stats.Summary:
-    """Compose what a kubelet answers, with ``?only_cpu_and_memory=true`` or without."""
+def summary(
+    scene: Scene, *, only_cpu_and_memory: bool = False, further: Sequence[stats.Pod] = ()
+) -> stats.Summary:
+    """Compose what a kubelet answers, with ``?only_cpu_and_memory=true`` or without.
+
+    The ``further`` pods are appended, and counted nowhere.
+    """
     pods = tuple(
         pod_stats(scene, reading, tenant, only_cpu_and_memory=only_cpu_and_memory)
         for reading in scene.current.pods
@@ -47,7 +52,8 @@ def summary(scene: Scene, *, only_cpu_and_memory: bool = False) -> stats.Summary
         cpu=_cpu(scene),
         memory=_memory(scene),
     )
-    return stats.Summary(node=node if only_cpu_and_memory else _with_the_rest(node, scene), pods=pods)
+    whole = node if only_cpu_and_memory else _with_the_rest(node, scene)
+    return stats.Summary(node=whole, pods=(*pods, *further))
 
 
 def _is_missing(scene: Scene, host_process: bool) -> bool:

@@ -102,6 +102,21 @@ async def test_who_shows_no_token_is_nobody() -> None:
         assert await got(summary_of(endpoint)) == (401, b"Unauthorized")
 
 
+async def test_what_is_asked_is_counted_whatever_becomes_of_it() -> None:
+    async with serving() as endpoint:
+        break_first(endpoint, Fault(kind="hang"))
+        hanging = [asyncio.create_task(got(summary_of(endpoint))) for _ in range(2)]
+        await got(summary_of(endpoint, SECOND))
+        async with asyncio.timeout(GUARD_SECONDS):
+            while endpoint.tally.most_of_a_node < 2:  # noqa: ASYNC110 - a tally sets no asyncio.Event
+                await asyncio.sleep(0.01)
+        for each in hanging:
+            each.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+        assert endpoint.tally.requests == {"/stats/summary": 3}
+        assert endpoint.connections == 3
+
+
 async def test_each_node_has_a_certificate_for_its_own_address_and_name() -> None:
     async with serving() as endpoint:
         for name, address in (("w01", FIRST), ("w02", SECOND)):

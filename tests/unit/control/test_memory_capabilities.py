@@ -1,0 +1,91 @@
+"""What is told of the sources of a pool's nodes: unknown is never no, and it is renewed rarely."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
+from harness.virtual_time import in_virtual_time, running
+from winpool.control.memory.capabilities import RENEW_SECONDS
+from winpool.kubelet.configz import KubeletEviction
+from winpool.kubelet.outcome import Outcome, PollError
+from winpool.objects.pressure import Capabilities, Capability
+
+POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
+OBSERVING = a_watching_pool()
+
+
+@in_virtual_time
+async def test_what_no_source_has_said_is_unknown_and_not_no() -> None:
+    stage = Stage(range(5))
+    stage.machine(0).committed = lambda _: 21.0
+    stage.machine(0).pods = (("a", 4.0, 1.0),)
+    stage.machine(1).is_old = True
+    stage.machine(2).error = PollError(Outcome.NO_CONNECTION, "")
+    stage.machine(3).eviction = KubeletEviction.NOT_ARMED
+    stage.machine(4).eviction = PollError(Outcome.FORBIDDEN, "")
+    stage.fleet.missing = {stage.nodes[2].name, stage.nodes[4].name}
+    stage.collector.want(POOL, stage.nodes)
+    async with running(stage.collector.run()):
+        assert stage.known(POOL).capabilities is None
+        await asyncio.sleep(RENEW_SECONDS + 1)
+        assert stage.known(POOL).capabilities == Capabilities(
+            nodes=5,
+            commit_limit=Capability(have=3, unknown=1),
+            pod_commit=Capability(have=1, unknown=4),
+            paging=Capability(have=3, unknown=2),
+            kubelet_eviction=Capability(have=2, unknown=2),
+        )
+
+
+@in_virtual_time
+async def test_without_an_exporter_it_is_known_that_no_node_reports_paging() -> None:
+    stage = Stage(range(2))
+    stage.collector.want(OBSERVING, stage.nodes)
+    async with running(stage.collector.run()):
+        await asyncio.sleep(130)
+        found = stage.known(OBSERVING).capabilities
+    assert found is not None
+    assert found.paging == Capability(have=0, unknown=0)
+
+
+@in_virtual_time
+async def test_while_kubelets_are_asked_the_counts_change_every_ten_minutes_at_most() -> None:
+    """700 kubelets are asked one a second, with a pass every five seconds."""
+    stage = Stage(range(700))
+    stage.collector.want(OBSERVING, stage.nodes)
+    told: list[Capabilities] = []
+    changes: list[float] = []
+    async with running(stage.collector.run()):
+        while stage.time < 1500:
+            found = stage.known(OBSERVING).capabilities
+            if found is not None and (not told or found != told[-1]):
+                told.append(found)
+                changes.append(stage.time)
+            await asyncio.sleep(5)
+    assert told[0].kubelet_eviction.unknown > 0, "or nothing was still to be asked"
+    assert told[-1].kubelet_eviction == Capability(have=700, unknown=0)
+    *before, _ = changes
+    assert all(later - earlier >= RENEW_SECONDS for earlier, later in pairwise([0.0, *before]))
+    assert len({each.nodes for each in told}) == 1
+
+
+@in_virtual_time
+async def test_a_node_that_joins_or_leaves_is_told_at_once_and_a_pool_that_is_gone_leaves_nothing() -> None:
+    stage = Stage(range(4))
+    stage.collector.want(OBSERVING, stage.nodes[:3])
+    async with running(stage.collector.run()):
+        stage.known(OBSERVING)
+        await asyncio.sleep(130)
+        first = stage.known(OBSERVING).capabilities
+        assert first is not None
+        assert (first.nodes, first.kubelet_eviction) == (3, Capability(have=3, unknown=0))
+        stage.collector.want(OBSERVING, stage.nodes)
+        second = stage.known(OBSERVING).capabilities
+        assert second is not None
+        assert (second.nodes, second.kubelet_eviction) == (4, Capability(have=3, unknown=1))
+        stage.collector.want(OBSERVING, [])
+        assert stage.known(OBSERVING).capabilities is None
+        stage.collector.want(OBSERVING, stage.nodes)
+        assert stage.known(OBSERVING).capabilities is None

@@ -1,0 +1,49 @@
+"""How often kubelets are asked for their configuration."""
+
+from __future__ import annotations
+
+from unittest.mock import AsyncMock
+
+from winpool.control.memory.probes import Probes
+from winpool.kubelet.addresses import Target
+from winpool.kubelet.configz import KubeletEviction
+
+TARGET = Target(node="w1", host="127.0.0.1", port=10250)
+VERSION = "v1.37.1"
+
+
+class Asking:
+    """Probes of nodes that nothing is known of, at a time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self._probes = Probes(monotonic=lambda: self.now)
+        self._client = AsyncMock()
+        self._client.eviction.return_value = KubeletEviction.ARMED
+
+    async def at_once(self) -> int:
+        """Ask as many nodes as may be asked now; return how many."""
+        asked = 0
+        while self._probes.is_due(None, version=VERSION):
+            await self._probes.ask(self._client, TARGET, version=VERSION, deadline=1.0)
+            asked += 1
+        return asked
+
+
+async def test_thirty_nodes_are_asked_at_once_and_then_one_a_second() -> None:
+    asking = Asking()
+    assert await asking.at_once() == 30
+    for _ in range(100):
+        asking.now += 1.0
+        assert await asking.at_once() == 1
+    asking.now += 0.5
+    assert await asking.at_once() == 0
+
+
+async def test_a_pause_allows_for_thirty_again_and_no_more() -> None:
+    asking = Asking()
+    await asking.at_once()
+    asking.now += 3600.0
+    assert await asking.at_once() == 30
+    asking.now += 10.0
+    assert await asking.at_once() == 10

@@ -1,0 +1,55 @@
+"""The namespaces that the settings protect, on their way to the passes that choose victims."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+from harness.clock import Seconds
+from harness.evicting import a_hot_node, a_pod, listed, step
+from harness.memory_fleet import KUBELET_SOURCE, Fleet, a_watching_pool
+from harness.virtual_time import in_virtual_time
+from winpool.cluster.reader_token import ReaderToken
+from winpool.cluster.transport import Transport
+from winpool.control.clock import Clock
+from winpool.control.evicting.parts import eviction_parts
+from winpool.control.memory.collector import MemoryCollector
+from winpool.memory.candidates import Exclusion, namespaces_of
+from winpool.memory.steps import Stage
+from winpool.sampling import connections_of, make_sampling
+from winpool.settings import Settings
+
+POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE])
+
+
+def test_names_are_separated_by_commas() -> None:
+    assert namespaces_of(" vault, payments,,") == {"vault", "payments"}
+    assert namespaces_of("") == frozenset()
+
+
+def test_what_connects_to_kubelets_knows_them() -> None:
+    found = connections_of(
+        make_sampling(Settings(), monotonic=Seconds()),
+        cast(ReaderToken, SimpleNamespace(close=None)),
+        api_server=frozenset(),
+        protected_namespaces=frozenset({"vault"}),
+    )
+    assert found.protected_namespaces == {"vault"}
+
+
+@in_virtual_time
+async def test_each_pass_knows_them_and_evicts_no_pod_there() -> None:
+    loop = asyncio.get_running_loop()
+    clock = Clock(monotonic=loop.time)
+    connections = replace(Fleet().connections(), protected_namespaces=frozenset({"vault"}))
+    collector = MemoryCollector(connections, wake=lambda _: None, now=clock.now, monotonic=loop.time)
+    transport = cast(Transport, SimpleNamespace(request=None))
+    parts = eviction_parts(transport, memory=collector, known={}, on_looked=lambda _: None, clock=clock)
+    known = parts.looks.known(POOL)
+    assert known.protected == {"vault"}
+    found = step(a_hot_node(), pods=listed(a_pod("hog", namespace="vault")), protected=known.protected)
+    assert found.stage is Stage.BLOCKED
+    assert found.choice is not None
+    assert found.choice.excluded == {Exclusion.SYSTEM_NAMESPACE: 1}
