@@ -106,6 +106,11 @@ CUTS: Final = (
     ),
     Cut(f"{SITE}/*.dist-info/INSTALLER", "says that pip has installed it, for pip"),
     Cut(f"{SITE}/*.dist-info/WHEEL", "the format of the wheel, for pip"),
+    Cut(
+        f"{SITE}/*.dist-info/entry_points.txt",
+        "names of the command lines of libraries, which are cut as well",
+    ),
+    Cut(f"{SITE}/kubernetes/aio/setup.py", "installs the asyncio client where it is a package of its own"),
     Cut(f"{SITE}/*.dist-info/top_level.txt", "for setuptools; name, version and licence are in METADATA"),
     Cut(
         "bin/*",
