@@ -30,8 +30,12 @@ MARKS = (
     "'NAME:.metadata.name,TAINTS:.spec.taints[*].key,"
     'WINDOWS-MEMORY-PRESSURE:.status.conditions[?(@.type=="WindowsMemoryPressure")].message\''
 )
-GROWING = r"(?m)^(\S+) .* (?:Warning|Soft|Hard) .*/min "
-"""The line of a node that ``kubectl winpool memory`` shows with a trend; the group is its name."""
+GROWING = r"(?m)^(\S+) .* (?:Warning|Soft|Hard) .* \d[0-9a-z]* +(?:\w+ +)?\d+s$"
+"""The line of a node that ``kubectl winpool memory`` shows with the time that is left; the group is its name.
+
+A narrow terminal has no room for its trend and its source. The last column is the age of the sample.
+"""
+
 RELIEF_SECONDS = 180.0
 """A node has to be clear for the minute that the sample asks for; the rest is for a busy machine."""
 
