@@ -288,3 +288,16 @@ class Stage:
     def known(self, pool: Pool) -> KnownMemory:
         """Return what is known of the nodes of the pool now."""
         return self.collector.known(pool)
+
+
+def a_mixed_stage() -> Stage:
+    """Return five nodes: a full one, an old kubelet, a silent one, two that do not evict or say so."""
+    stage = Stage(range(5))
+    stage.machine(0).committed = lambda _: 21.0
+    stage.machine(0).pods = (("a", 4.0, 1.0),)
+    stage.machine(1).is_old = True
+    stage.machine(2).error = PollError(Outcome.NO_CONNECTION, "")
+    stage.machine(3).eviction = KubeletEviction.NOT_ARMED
+    stage.machine(4).eviction = PollError(Outcome.FORBIDDEN, "")
+    stage.fleet.missing = {stage.nodes[2].name, stage.nodes[4].name}
+    return stage

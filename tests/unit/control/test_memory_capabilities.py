@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
+from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
 from winpool.control.memory.capabilities import RENEW_SECONDS
-from winpool.kubelet.configz import KubeletEviction
-from winpool.kubelet.outcome import Outcome, PollError
 from winpool.objects.pressure import Capabilities, Capability
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
@@ -18,14 +16,7 @@ OBSERVING = a_watching_pool()
 
 @in_virtual_time
 async def test_what_no_source_has_said_is_unknown_and_not_no() -> None:
-    stage = Stage(range(5))
-    stage.machine(0).committed = lambda _: 21.0
-    stage.machine(0).pods = (("a", 4.0, 1.0),)
-    stage.machine(1).is_old = True
-    stage.machine(2).error = PollError(Outcome.NO_CONNECTION, "")
-    stage.machine(3).eviction = KubeletEviction.NOT_ARMED
-    stage.machine(4).eviction = PollError(Outcome.FORBIDDEN, "")
-    stage.fleet.missing = {stage.nodes[2].name, stage.nodes[4].name}
+    stage = a_mixed_stage()
     stage.collector.want(POOL, stage.nodes)
     async with running(stage.collector.run()):
         assert stage.known(POOL).capabilities is None

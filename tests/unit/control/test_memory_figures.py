@@ -8,7 +8,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_watching_pool
+from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
 from winpool.cluster.errors import ApiError, DisruptionBudget
 from winpool.cluster.request import Request
@@ -16,7 +16,6 @@ from winpool.cluster.transport import Transport
 from winpool.control.clock import Clock
 from winpool.control.evicting.parts import eviction_parts
 from winpool.control.memory.stats import Durations
-from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.objects.acts import Eviction
 from winpool.serve import sample_definitions
@@ -31,14 +30,7 @@ HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-
 
 @in_virtual_time
 async def test_nodes_sources_and_capabilities_are_counted() -> None:
-    stage = Stage(range(5))
-    stage.machine(0).committed = lambda _: 21.0
-    stage.machine(0).pods = (("a", 4.0, 1.0),)
-    stage.machine(1).is_old = True
-    stage.machine(2).error = PollError(Outcome.NO_CONNECTION, "")
-    stage.machine(3).eviction = KubeletEviction.NOT_ARMED
-    stage.machine(4).eviction = PollError(Outcome.FORBIDDEN, "")
-    stage.fleet.missing = {stage.nodes[2].name, stage.nodes[4].name}
+    stage = a_mixed_stage()
     stage.collector.want(POOL, stage.nodes)
     async with running(stage.collector.run()):
         await asyncio.sleep(299)

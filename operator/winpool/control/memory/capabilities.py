@@ -28,7 +28,7 @@ def capabilities_of(nodes: Collection[WatchedNode]) -> Capabilities:
         commit_limit=_counted(each.has_commit_limit for each in nodes),
         pod_commit=_counted(each.has_pods_commit for each in nodes),
         paging=_counted(map(reports_paging, nodes)),
-        kubelet_eviction=_counted(map(_evicts, nodes)),
+        kubelet_eviction=_counted(map(kubelet_evicts, nodes)),
     )
 
 
@@ -39,6 +39,12 @@ def reports_paging(watched: WatchedNode) -> bool | None:
         return True
     has_exporter = any(series is not None for series in watched.wanted.sources.values())
     return None if has_exporter else False
+
+
+def kubelet_evicts(watched: WatchedNode) -> bool | None:
+    """Whether the kubelet of the node evicts pods for memory itself; None where that is not known."""
+    found = KubeletEviction.UNKNOWN if watched.probe is None else watched.probe.found
+    return None if found is KubeletEviction.UNKNOWN else found is KubeletEviction.ARMED
 
 
 class ToldCapabilities:
@@ -81,11 +87,6 @@ class _Told:
 def _was_asked(watched: WatchedNode) -> bool:
     """Whether the kubelet of the node was asked for its configuration, or is not to be asked."""
     return watched.probe is not None or watched.wanted.kubelet is None
-
-
-def _evicts(watched: WatchedNode) -> bool | None:
-    found = KubeletEviction.UNKNOWN if watched.probe is None else watched.probe.found
-    return None if found is KubeletEviction.UNKNOWN else found is KubeletEviction.ARMED
 
 
 def _counted(each_has: Iterable[bool | None]) -> Capability:

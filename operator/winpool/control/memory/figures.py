@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from winpool.control.memory.capabilities import reports_paging
-from winpool.kubelet.configz import KubeletEviction
+from winpool.control.memory.capabilities import kubelet_evicts, reports_paging
 from winpool.memory.sources import fresh_seconds
 
 if TYPE_CHECKING:
@@ -64,10 +63,9 @@ def _capabilities(watched: WatchedNode) -> Iterator[str]:
         yield "pod_commit"
     if reports_paging(watched):
         yield "paging"
-    if watched.probe is not None and watched.probe.found is KubeletEviction.ARMED:
-        yield "kubelet_eviction"
-    if watched.probe is not None and watched.probe.found is KubeletEviction.NOT_ARMED:
-        yield "no_kubelet_eviction"
+    evicts = kubelet_evicts(watched)
+    if evicts is not None:
+        yield "kubelet_eviction" if evicts else "no_kubelet_eviction"
 
 
 def _ages(watched: WatchedNode, *, now: float) -> Iterator[tuple[str, float]]:
