@@ -276,19 +276,23 @@ def test_no_admission_refused_a_pod_and_the_budget_knows_both(installed: Testbed
 
 
 def test_a_second_eviction_is_refused_until_the_first_is_replaced(installed: Testbed) -> None:
-    hosts = two_hosts(installed)
     wait_spread(installed)
     eventually(
         lambda: read(installed, "poddisruptionbudget")["status"]["disruptionsAllowed"] >= 1,
         what="the budget permits an eviction",
     )
-    first, second = (pod["metadata"]["name"] for pod in pods(installed))
-    with cordoned(installed, *hosts):  # so nothing replaces the first before the second is asked for
-        evict(installed, first)
-        with pytest.raises(ApiError, match="disruption budget") as refused:
-            evict(installed, second)
-        assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
-    wait_spread(installed)
+    (first, host), (second, other) = (
+        (pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in pods(installed)
+    )
+    # Both hosts are cordoned, so nothing replaces the first before the second is asked for. The host of
+    # the first is free again before the other: a Pod that waits takes the host that is free first, and stays.
+    with cordoned(installed, other):
+        with cordoned(installed, host):
+            evict(installed, first)
+            with pytest.raises(ApiError, match="disruption budget") as refused:
+                evict(installed, second)
+            assert refused.value.status == HTTPStatus.TOO_MANY_REQUESTS
+        wait_spread(installed)
 
     def is_evicted() -> bool:
         try:
