@@ -240,7 +240,12 @@ class Schedule:
     def _backed_off(self, node: _Node) -> float:
         """Return the interval to the next poll.
 
-        After one failure it is the usual one, so that a single loss costs one sample. Then it doubles.
+        After one failure it is half of the usual one, so that a single loss makes no node unknown: a sample is
+        fresh for two intervals. Then it doubles. It is never shorter than that of hot nodes.
         """
-        doublings = min(max(node.failures - 1, 0), 10)  # a thousand times is beyond the limit already
-        return min(self._tier(node) * (1 << doublings), limits.LONGEST_BACKOFF)
+        usual = self._tier(node)
+        if not node.failures:
+            return usual
+        doublings = min(node.failures - 1, 10)  # a thousand times is beyond the limit already
+        first = max(usual / 2, min(usual, self.intervals.hot))
+        return min(first * (1 << doublings), limits.LONGEST_BACKOFF)

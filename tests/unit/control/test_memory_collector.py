@@ -214,7 +214,7 @@ async def test_a_node_that_fails_is_polled_more_and_more_rarely() -> None:
     async with watching(stage.collector):
         await asyncio.sleep(3600)
     gaps = [round(later - earlier) for earlier, later in pairwise(stage.polls_of(0))]
-    assert gaps[:4] == [60, 120, 240, 300]
+    assert gaps[:4] == [30, 60, 120, 240]
     assert set(gaps[4:]) == {300}
 
 

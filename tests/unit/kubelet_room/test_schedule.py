@@ -1,44 +1,12 @@
-"""Which nodes are polled when: tiers, limits, back-off."""
+"""Which nodes are polled when: tiers and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
+from harness.scheduled import a_schedule, answered, names, polled
 from winpool.kubelet import limits
-from winpool.kubelet.schedule import Poll, Schedule
-
-NO_JITTER = 0.5
-"""Half of the range: intervals are exact."""
-
-
-def a_schedule(*names: str, jitter: Callable[[], float] = lambda: NO_JITTER) -> Schedule:
-    schedule = Schedule(jitter=jitter)
-    schedule.set_nodes(names, now=0.0)
-    return schedule
-
-
-def names(count: int, start: int = 0) -> list[str]:
-    return [f"w{number:04}" for number in range(start, start + count)]
-
-
-def polled(schedule: Schedule, now: float) -> list[str]:
-    return [poll.node for poll in schedule.due(now=now)]
-
-
-def only(schedule: Schedule, now: float) -> Poll:
-    [poll] = schedule.due(now=now)
-    return poll
-
-
-def answered(schedule: Schedule, now: float, *, seconds: float = 0.1, sampled: bool = True) -> list[str]:
-    """Poll whatever is due, have it end, and return it."""
-    found = polled(schedule, now)
-    for name in found:
-        schedule.done(name, now=now + seconds, sampled=sampled)
-    return found
-
+from winpool.kubelet.schedule import Schedule
 
 # Tiers
 
@@ -201,34 +169,6 @@ def test_the_hottest_is_before_the_others_but_for_one_that_has_waited_ten_second
     assert polled(schedule, 10.7) == ["x-cold"], "due since 0.4 s; the other one since 10.6 s"
 
 
-# Failures
-
-
-def test_after_one_failure_the_interval_stays_and_then_it_doubles_up_to_five_minutes() -> None:
-    schedule = a_schedule("w1")
-    now, gaps = 1.0, []
-    answered(schedule, now, sampled=False)
-    for _ in range(6):
-        due = schedule.next_look(now=now)
-        assert due is not None
-        gaps.append(due - now)
-        now = due
-        answered(schedule, now, sampled=False)
-    assert gaps == [60, 120, 240, 300, 300, 300]
-    due = schedule.next_look(now=now)
-    assert due is not None
-    answered(schedule, due)
-    assert schedule.next_look(now=due) == due + 60
-
-
-def test_heat_does_not_shorten_a_back_off() -> None:
-    schedule = a_schedule("w1")
-    for now in (1.0, 61.0):
-        assert answered(schedule, now, sampled=False) == ["w1"]
-    schedule.set_heat("w1", 1.0, now=62.0)
-    assert schedule.next_look(now=62.0) == 181.0
-
-
 def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
     schedule = a_schedule(*names(limits.MAX_KEPT), "x-hot")
 
@@ -245,39 +185,3 @@ def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
     assert kept(12.0) == {"x-hot": False}, "all places are taken"
     assert list(kept(62.0).values()).count(False) == 2, "one node gives its place away"
     assert kept(72.0) == {"x-hot": True}
-
-
-# Nodes that are awaited
-
-
-def test_polls_that_are_awaited_come_at_once_fifty_a_second_and_then_as_usual() -> None:
-    schedule = a_schedule(*names(60))
-    assert len(answered(schedule, 1.0)) == 60
-    schedule.poll_soon(names(60), now=20.0)
-    found = [len(answered(schedule, at)) for at in (20.0, 20.99, 21.5)]
-    assert found == [1, limits.SOON_POLLS_PER_SECOND - 1, 60 - limits.SOON_POLLS_PER_SECOND]
-    assert (answered(schedule, 79.9), len(answered(schedule, 82.0))) == ([], 60)
-
-
-def test_no_node_is_polled_more_often_than_a_hot_one_however_often_it_is_awaited() -> None:
-    schedule = a_schedule("w1")
-    assert answered(schedule, 1.0) == ["w1"]
-    for second in range(2, 11):
-        schedule.poll_soon(["w1"], now=float(second))
-        assert answered(schedule, float(second)) == []
-    assert answered(schedule, 11.0) == ["w1"]
-
-
-def test_a_poll_in_flight_is_not_the_one_that_is_awaited() -> None:
-    schedule = a_schedule("w1")
-    only(schedule, 1.0)
-    schedule.poll_soon(["w1"], now=2.0)
-    schedule.done("w1", now=3.0, sampled=True)
-    assert (answered(schedule, 10.9), answered(schedule, 11.0), answered(schedule, 21.0)) == ([], ["w1"], [])
-
-
-def test_a_node_that_fails_keeps_its_back_off_though_it_is_awaited() -> None:
-    schedule = a_schedule("w1")
-    assert answered(schedule, 1.0, sampled=False) == ["w1"]
-    schedule.poll_soon(["w1", "gone"], now=20.0)
-    assert (answered(schedule, 60.9), answered(schedule, 61.0)) == ([], ["w1"])
