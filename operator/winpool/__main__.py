@@ -42,8 +42,9 @@ class Run(Settings):
 
     def execute(self) -> int:
         """Run; return the exit code."""
-        from winpool import logs, start
+        from winpool import garbage, logs, start
 
+        garbage.collect_rarely()
         logs.configure(self)
         return asyncio.run(start.run(self))
 

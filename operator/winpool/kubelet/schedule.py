@@ -240,8 +240,8 @@ class Schedule:
     def _backed_off(self, node: _Node) -> float:
         """Return the interval to the next poll.
 
-        After one failure it is half of the usual one, so that a single loss makes no node unknown: a sample is
-        fresh for two intervals. Then it doubles. It is never shorter than that of hot nodes.
+        After one failure it is half of the usual one, so that a single loss makes no node unknown: a sample
+        is fresh for two intervals. Then it doubles. It is never shorter than that of hot nodes.
         """
         usual = self._tier(node)
         if not node.failures:
