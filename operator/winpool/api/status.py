@@ -207,7 +207,7 @@ class WindowsNodePoolStatus(ApiModel):
     memory_capabilities: Sentence | None = Field(
         default=None,
         description="What the sources of memory can tell, by counts of nodes, and how many kubelets evict "
-        "pods themselves. Only with `memoryPressure`, renewed every ten minutes at most. A string.",
+        "pods themselves. Only with `memoryPressure`, renewed rarely: see docs/memory.md. A string.",
     )
     set_keys: SetKeys | None = Field(
         default=None,

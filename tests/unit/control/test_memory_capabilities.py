@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
+from dataclasses import replace
+from unittest.mock import patch
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.control.memory.capabilities import RENEW_SECONDS
+from winpool.control.memory import probes
+from winpool.control.memory.capabilities import FIRST_SECONDS, RENEW_SECONDS
 from winpool.objects.pressure import Capabilities, Capability
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
@@ -20,7 +22,9 @@ async def test_what_no_source_has_said_is_unknown_and_not_no() -> None:
     stage.collector.want(POOL, stage.nodes)
     async with running(stage.collector.run()):
         assert stage.known(POOL).capabilities is None
-        await asyncio.sleep(RENEW_SECONDS + 1)
+        await asyncio.sleep(FIRST_SECONDS - 1)
+        assert stage.known(POOL).capabilities is None, "some sources give no samples"
+        await asyncio.sleep(2)
         assert stage.known(POOL).capabilities == Capabilities(
             nodes=5,
             commit_limit=Capability(have=3, unknown=1),
@@ -42,24 +46,43 @@ async def test_without_an_exporter_it_is_known_that_no_node_reports_paging() -> 
 
 
 @in_virtual_time
-async def test_while_kubelets_are_asked_the_counts_change_every_ten_minutes_at_most() -> None:
-    """700 kubelets are asked one a second, with a pass every five seconds."""
-    stage = Stage(range(700))
+async def test_while_kubelets_are_asked_the_counts_change_every_hour_at_most_and_once_when_all_were() -> None:
+    """One a minute, after the first ones, with a pass every minute."""
+    stage = Stage(range(100))
     stage.collector.want(OBSERVING, stage.nodes)
     told: list[Capabilities] = []
     changes: list[float] = []
+    with patch.object(probes, "SPACING_SECONDS", 60.0):
+        async with running(stage.collector.run()):
+            while stage.time < 5400:
+                found = stage.known(OBSERVING).capabilities
+                if found is not None and (not told or found != told[-1]):
+                    told.append(found)
+                    changes.append(stage.time)
+                await asyncio.sleep(60)
+    first, second, last = changes
+    assert first <= 180.0, "as soon as each node has given a sample"
+    assert RENEW_SECONDS <= second - first <= RENEW_SECONDS + 60
+    assert last > second + 60
+    unknown = [each.kubelet_eviction.unknown for each in told]
+    assert unknown[0] > unknown[1] > unknown[2] == 0
+    assert {each.nodes for each in told} == {100}
+
+
+@in_virtual_time
+async def test_a_source_that_the_spec_adds_is_told_of_at_once() -> None:
+    stage = Stage(range(2))
+    stage.collector.want(OBSERVING, stage.nodes)
     async with running(stage.collector.run()):
-        while stage.time < 1500:
-            found = stage.known(OBSERVING).capabilities
-            if found is not None and (not told or found != told[-1]):
-                told.append(found)
-                changes.append(stage.time)
-            await asyncio.sleep(5)
-    assert told[0].kubelet_eviction.unknown > 0, "or nothing was still to be asked"
-    assert told[-1].kubelet_eviction == Capability(have=700, unknown=0)
-    *before, _ = changes
-    assert all(later - earlier >= RENEW_SECONDS for earlier, later in pairwise([0.0, *before]))
-    assert len({each.nodes for each in told}) == 1
+        await asyncio.sleep(130)
+        before = stage.known(OBSERVING).capabilities
+        assert before is not None
+        assert before.paging == Capability(have=0, unknown=0)
+        edited = a_watching_pool(sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
+        stage.collector.want(replace(edited, generation=OBSERVING.generation + 1), stage.nodes)
+        after = stage.known(OBSERVING).capabilities
+    assert after is not None
+    assert after.paging == Capability(have=0, unknown=2)
 
 
 @in_virtual_time

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
     from winpool.control.memory.watched_node import WatchedNode
 
-RENEW_SECONDS: Final = 600.0
-"""At most one status for it in ten minutes: what nodes can tell changes with their versions and settings."""
+FIRST_SECONDS: Final = 600.0
+"""The first report waits for a sample of each source of each node, and no longer: some give none."""
+
+RENEW_SECONDS: Final = 3600.0
+"""At most one status for it in an hour: what nodes can tell changes with their versions and settings. 5,000
+kubelets are asked for their configuration for 83 minutes, and a converged pool is silent (P2)."""
 
 
 def capabilities_of(nodes: Collection[WatchedNode]) -> Capabilities:
@@ -57,18 +61,24 @@ class ToldCapabilities:
     def of(self, pool: str, nodes: Collection[WatchedNode]) -> Capabilities | None:
         """Return what to report of the ``nodes`` of ``pool``; None where that is not known yet.
 
-        It is renewed after RENEW_SECONDS, when other nodes are watched, and once when all kubelets were
-        asked.
+        It is renewed after RENEW_SECONDS, when other nodes or sources are watched, and once when all sources
+        have given a sample and all kubelets were asked.
         """
         if not nodes:
             self.forget(pool)
             return None
-        now, uids = self._monotonic(), frozenset(each.node.uid for each in nodes)
-        told = self._told.setdefault(pool, _Told(now, uids))
-        all_asked = told.all_asked or all(map(_was_asked, nodes))
-        is_other = told.capabilities is not None and uids != told.uids
-        if is_other or all_asked is not told.all_asked or now - told.at >= RENEW_SECONDS:
-            told = self._told[pool] = _Told(now, uids, capabilities_of(nodes), all_asked=all_asked)
+        now, watched = self._monotonic(), frozenset((each.node.uid, *each.wanted.sources) for each in nodes)
+        told = self._told.setdefault(pool, _Told(now, watched))
+        is_other = told.watched != watched
+        was_complete = told.is_complete and not is_other
+        is_sampled = was_complete or all(map(_is_sampled, nodes))
+        is_complete = was_complete or (is_sampled and all(map(_was_asked, nodes)))
+        if told.capabilities is None:
+            is_due = is_sampled or now - told.at >= FIRST_SECONDS
+        else:
+            is_due = is_other or now - told.at >= RENEW_SECONDS
+        if is_due or is_complete is not was_complete:
+            told = self._told[pool] = _Told(now, watched, capabilities_of(nodes), is_complete=is_complete)
         return told.capabilities
 
     def forget(self, pool: str) -> None:
@@ -78,10 +88,17 @@ class ToldCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
+    """``watched`` are the UIDs of the nodes, each with its sources."""
+
     at: float
-    uids: frozenset[str]
+    watched: frozenset[tuple[str, ...]]
     capabilities: Capabilities | None = None
-    all_asked: bool = False
+    is_complete: bool = False
+
+
+def _is_sampled(watched: WatchedNode) -> bool:
+    """Whether each source of the node has given a sample."""
+    return watched.wanted.sources.keys() <= watched.state.sources.keys()
 
 
 def _was_asked(watched: WatchedNode) -> bool:
