@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import os
 from collections.abc import AsyncIterator
 
@@ -27,6 +28,12 @@ async def no_leaked_task() -> AsyncIterator[None]:
     assert not left, f"left running: {left}"
 
 
+@pytest.fixture
+async def no_slow_callback() -> None:
+    """Have asyncio's debug mode warn of no slow callback: a busy machine has some, and tests read the log."""
+    asyncio.get_running_loop().slow_callback_duration = math.inf
+
+
 @pytest.fixture(scope="session")
 def private_network() -> None:
     """Skip the test, with the kernel's refusal, where there can be no private network namespace."""
@@ -45,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not isinstance(item, pytest.Function):
             continue
         if inspect.iscoroutinefunction(item.function):
-            item.fixturenames.insert(0, "no_leaked_task")
+            item.fixturenames[:0] = ["no_slow_callback", "no_leaked_task"]
         group = group_of(item)
         if item.get_closest_marker("xdist_group") is None and group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
