@@ -17,8 +17,9 @@ Object = dict[str, Any]
 
 NOTHING: Final[Object] = {"changed": {}, "taints": [], "intents": 0, "condition": ""}
 """What a node has of ours without a pool."""
-_OF_THE_MOMENT: Final = frozenset({"lastTransitionTime", "since", "message"})
-"""The words of conditions and issues have figures of the moment; their reasons say which they are."""
+_OF_THE_MOMENT: Final = frozenset({"lastTransitionTime", "since", "message", "memoryCapabilities"})
+"""The words of conditions and issues have figures of the moment; their reasons say which they are. What the
+sources can tell is counted once an hour: before a node is hot, or after where an operator started then."""
 _OF_THE_MACHINE: Final = frozenset({OS_REVISION_LABEL, "minRevision", "maxRevision"})
 
 
