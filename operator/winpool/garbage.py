@@ -2,8 +2,8 @@
 
 An operator holds some hundred thousand objects for as long as it runs. Each poll of a kubelet makes some
 hundred that are gone soon after, most of them without the collector. By Python's own thresholds it looked
-for cycles ten times a second at 100 polls per second: a poll took 2.7 ms of CPU, and 2.2 ms by these ones
-(5,000 nodes, of which 250 hot).
+for cycles ten times a second at 100 polls per second: 13 % of the CPU time in a profile of 5,000 nodes, of
+which 250 were hot.
 """
 
 from __future__ import annotations
