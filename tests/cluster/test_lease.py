@@ -138,7 +138,7 @@ def test_a_leader_that_was_frozen_for_longer_than_the_lease_writes_nothing_and_e
     pair.first.send(signal.SIGCONT)
     assert pair.first.wait_ended() == 1
     wait_repaired(world, *names)
-    pair.check_order(since=start)
+    pair.check_order(since=start, was_frozen=True)
     said = [line["message"] for line in pair.first.log_lines() if line.get("level") == "ERROR"]
     assert len(said) == 1
     assert "the task 'Lease' ended, so the process ends: it was not renewed in time" in str(said[0])

@@ -32,6 +32,9 @@ SLOPE_SAMPLES: Final = 5
 """It is of so many samples at least, however far apart they are."""
 SLOPE_MIN_SAMPLES: Final = 4
 """With fewer there is no trend: the median of three slopes still follows a single outlier."""
+SLOPE_MIN_SECONDS: Final = 20.0
+"""Nor is there one over less time: over a few seconds, the noise of a workload is steep. It is less than the
+30 s that four samples of a hot node take, so that a poll that comes early costs no sample."""
 MAX_POINTS: Final = 32
 """So many points are kept at most, whatever the interval (P7): three minutes have 18 at 10 s."""
 WARNING_ETA_SECONDS: Final = 900.0

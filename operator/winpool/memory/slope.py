@@ -18,6 +18,7 @@ from winpool.memory.settings import (
     MAX_POINTS,
     REPURPOSED_RISE_PER_SECOND,
     SLOPE_MIN_SAMPLES,
+    SLOPE_MIN_SECONDS,
     SLOPE_SAMPLES,
     SLOPE_SECONDS,
     TREND_REMAINING,
@@ -47,11 +48,11 @@ def with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
 
 
 def slope_of(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the median slope of pairs (seconds, amount), per second; None where they are too few.
+    """Return the median slope of pairs (seconds, amount), per second; None where there is no trend yet.
 
     The seconds are in ascending order, no two of them equal.
     """
-    if len(points) < SLOPE_MIN_SAMPLES:
+    if len(points) < SLOPE_MIN_SAMPLES or points[-1][0] - points[0][0] < SLOPE_MIN_SECONDS:
         return None
     slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2)]
     return median(slopes)

@@ -52,6 +52,12 @@ def test_the_trend_is_of_three_minutes_or_five_samples(seconds: float, kept: int
     assert points[-1].at == seconds * 59
 
 
+@pytest.mark.parametrize(("seconds", "has_one"), [(2, False), (6, False), (20 / 3, True), (10, True)])
+def test_there_is_no_trend_over_less_than_20_seconds(seconds: float, has_one: bool) -> None:
+    steep = points_of(0, 100, 200, 300, seconds=seconds)
+    assert (seconds_left(steep) is not None) == has_one
+
+
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=19), st.integers(0, 1000))
 def test_more_in_the_last_point_never_makes_the_trend_flatter(used: list[int], more: int) -> None:
     before = slope_of([(each.at, each.used) for each in points_of(*used)])
