@@ -63,7 +63,7 @@ def test_a_warning_is_reported_and_nothing_else_happens(scene: Scene) -> None:
 def test_signal_writes_condition_and_taint_when_pressure_begins_and_ends_and_not_between(
     scene: Scene,
 ) -> None:
-    scene.pool("Signal")
+    scene.pool("Signal", commit=NEVER_HARD)  # from Soft to Hard the reason of the condition changes as well
     scene.await_members()
     since = scene.world.now()
     leaking = scene.pods.run("leak", scene.node, LEAK)

@@ -46,8 +46,9 @@ class Tally:
     """Collects the nodes of one pass, by their names.
 
     Of the calm ones there is only the number: usually they are thousands. ``raised`` are those of which an
-    axis is above Normal, and all that are pressured. ``problems`` say why a source gives no samples.
-    ``was_pressured``: the last status counted nodes under pressure.
+    axis is above Normal, and all that are pressured; not those that an earlier process has marked, until it
+    is known whether that is right, since what was said of them stays. ``problems`` say why a source gives no
+    samples. ``was_pressured``: the last status counted nodes under pressure.
     """
 
     was_pressured: bool = False
@@ -79,7 +80,7 @@ class Tally:
             if level is not Level.NORMAL:  # what most nodes are is what remains
                 self._levels[axis, level] += 1
                 is_raised = is_raised or level is not None
-        if is_raised:
+        if is_raised and not (known is Known.UNDECIDED and is_marked):
             self.raised[name] = view
         return known
 

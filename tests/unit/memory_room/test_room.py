@@ -24,6 +24,7 @@ from harness.views import (
     known,
     told,
 )
+from winpool.api.issues import IssueReason
 from winpool.api.keys import POOL_LABEL, PRESSURE_CONDITION, RELEASE_FINALIZER
 from winpool.api.node_keys import NODE_KEYS, PRESSURE_TAINT, SetBy
 from winpool.decide import ROOMS, decide
@@ -213,6 +214,19 @@ def test_after_a_restart_all_stays_until_the_detector_has_judged_the_node_anew()
     see(house, CALM)
     house.settle()
     assert (is_tainted(house), status_on(house)) == (False, "False")
+
+
+@pytest.mark.parametrize("level", [Level.WARNING, Level.SOFT, Level.HARD])
+def test_after_a_restart_a_node_that_is_signalled_is_no_warning_beside_that(level: Level) -> None:
+    """The fix of the warning says that nothing is signalled yet."""
+    house = a_house()
+    see(house, HARD)
+    house.settle()
+    house.restart()
+    house.memory = told({"w1": a_view(level, signalled=None), "w2": a_view(level, signalled=None)})
+    house.settle()
+    named = {each.reason: each.nodes for each in house.pool.status.issues}
+    assert named == {IssueReason.MEMORY_PRESSURE: ("w1",), IssueReason.MEMORY_WARNING: ("w2",)}
 
 
 def test_after_a_restart_a_source_that_fails_makes_the_condition_unknown() -> None:
