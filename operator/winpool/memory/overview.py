@@ -46,9 +46,9 @@ class Tally:
     """Collects the nodes of one pass, by their names.
 
     Of the calm ones there is only the number: usually they are thousands. ``raised`` are those of which an
-    axis is above Normal, and all that are pressured; not those that an earlier process has marked, until it
-    is known whether that is right, since what was said of them stays. ``problems`` say why a source gives no
-    samples. ``was_pressured``: the last status counted nodes under pressure.
+    axis is above Normal, and all that are pressured; not those that an earlier process has signalled, until
+    it is known whether that is right, since what was said of them stays. ``problems`` say why a source gives
+    no samples. ``was_pressured``: the last status counted nodes under pressure.
     """
 
     was_pressured: bool = False
@@ -60,8 +60,13 @@ class Tally:
     _levels: Counter[tuple[Axis, Level | None]] = field(default_factory=Counter)
     _without_view: int = 0
 
-    def add(self, name: str, view: NodeView | None, problem: str, *, is_marked: bool) -> Known:
-        """Count a node, and return what is known of it. ``is_marked``: taint or condition are on it."""
+    def add(
+        self, name: str, view: NodeView | None, problem: str, *, is_marked: bool, is_signalled: bool
+    ) -> Known:
+        """Count a node, and return what is known of it.
+
+        ``is_marked``: taint or condition are on it. ``is_signalled``: they say that it is under pressure.
+        """
         known = known_of(view, has_problem=bool(problem), was_pressured=is_marked or self.was_pressured)
         if is_marked:
             self.marked.append(name)
@@ -80,7 +85,7 @@ class Tally:
             if level is not Level.NORMAL:  # what most nodes are is what remains
                 self._levels[axis, level] += 1
                 is_raised = is_raised or level is not None
-        if is_raised and not (known is Known.UNDECIDED and is_marked):
+        if is_raised and not (known is Known.UNDECIDED and is_signalled):
             self.raised[name] = view
         return known
 

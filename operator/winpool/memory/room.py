@@ -76,8 +76,14 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
             if node.conditions
             else None
         )
-        is_marked = standing is not None or PRESSURE_TAINT in member.taints
-        known = tally.add(node.name, view, problem, is_marked=is_marked)
+        is_tainted = PRESSURE_TAINT in member.taints
+        known = tally.add(
+            node.name,
+            view,
+            problem,
+            is_marked=is_tainted or standing is not None,
+            is_signalled=is_tainted or (standing is not None and standing.status == "True"),
+        )
         if signals and (known is not Known.CALM or standing is not None):
             goals[node.uid] = marks_of(known, view, standing)
     overview = tally.overview(block.eviction.max_pressured_nodes)

@@ -229,6 +229,21 @@ def test_after_a_restart_a_node_that_is_signalled_is_no_warning_beside_that(leve
     assert named == {IssueReason.MEMORY_PRESSURE: ("w1",), IssueReason.MEMORY_WARNING: ("w2",)}
 
 
+def test_after_a_restart_a_node_whose_pressure_has_ended_before_is_warned_of() -> None:
+    """Its condition is there, and says False."""
+    house = a_house()
+    for view in (HARD, CALM):
+        see(house, view)
+        house.settle()
+    house.restart()
+    house.memory = told({"w1": a_view(Level.WARNING, signalled=None)})
+    house.settle()
+    assert status_on(house) == "False"
+    assert [(each.reason, each.nodes) for each in house.pool.status.issues] == [
+        (IssueReason.MEMORY_WARNING, ("w1",))
+    ]
+
+
 def test_after_a_restart_a_source_that_fails_makes_the_condition_unknown() -> None:
     house = a_house()
     see(house, HARD)
