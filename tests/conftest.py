@@ -13,7 +13,7 @@ import pytest
 from testbed import machine
 
 # What stands on either side of an assertion that failed there is told, as in a test.
-pytest.register_assert_rewrite("harness")
+pytest.register_assert_rewrite("harness", "cluster", "crash", "image")
 
 ONCE_A_RUN = ("fragile", "guard", "hasty")
 """Fixtures that start a control plane for the tests of several files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from testbed.errors import tail
 ELECTING: Final = {"WINPOOL_LEADER_ELECT": "true"}
 LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/winpool-system/leases/winpool"
 
-_CONFLICT: Final = 409
 _NAMED: Final = re.compile(r"this operator \((\S+_[0-9a-f]{8})\) (?:leads|stands by)")
 
 
@@ -75,7 +75,7 @@ class Pair:
         begun = self.writes(self.second, since=since)
         assert begun, "the second wrote nothing"
         late = [each for each in self.writes(self.first, since=since) if each.received >= begun[0].received]
-        if was_frozen and [each.code for each in late] == [_CONFLICT]:
+        if was_frozen and [each.code for each in late] == [HTTPStatus.CONFLICT]:
             return
         assert [f"{each.verb} {each.uri} {each.code}" for each in late] == []
 
