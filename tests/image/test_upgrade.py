@@ -27,6 +27,7 @@ from image.upgrading import (
     codes_by_node,
     exactly_one_write,
     wait_judged,
+    wait_told,
 )
 from testbed.cluster import Testbed
 
@@ -34,6 +35,8 @@ TEAM: Final = "example.com/team"
 STARTUP: Final = "example.com/starting"
 NO_EXECUTE: Final = "os=windows:NoExecute"
 NODES: Final = 12
+TOLD: Final = {"heldNodes": 0, "pressuredNodes": 0}
+"""Fields of the status that the operator before does not know, as this one tells them of the pool."""
 SPEC: Final[dict[str, Any]] = {
     "labels": {TEAM: "payments", "example.com/cost": "42"},
     "taints": [
@@ -112,7 +115,7 @@ def test_neither_an_upgrade_nor_a_downgrade_writes_to_a_node_or_loses_anything(
         upgrading.install_new()
         first, second = upgrading.new_pair()
         wait_judged(first, pool, nodes=NODES)
-        standing.check()
+        standing.check(told=TOLD)
         drift(world, windows[0])
         wait_repaired(world, windows[0])
         assert second.stop() == 0
@@ -127,7 +130,7 @@ def test_neither_an_upgrade_nor_a_downgrade_writes_to_a_node_or_loses_anything(
         old = upgrading.old()
         old.start()
         wait_judged(old, pool, nodes=NODES)
-        standing.check()
+        standing.check(untold=TOLD)
         drift(world, windows[1])
         wait_repaired(world, windows[1])
         assert old.stop() == 0
@@ -137,7 +140,7 @@ def test_neither_an_upgrade_nor_a_downgrade_writes_to_a_node_or_loses_anything(
     )
 
 
-def test_an_operator_without_the_lease_and_one_with_it_do_not_quarrel(
+def test_an_operator_without_the_lease_and_one_with_it_do_not_quarrel_over_nodes(
     upgrading: Upgrading, measured: Measured
 ) -> None:
     world = upgrading.world
@@ -151,7 +154,9 @@ def test_an_operator_without_the_lease_and_one_with_it_do_not_quarrel(
     new.start()
     wait_leading(new, seconds=GUARD_SECONDS)
     wait_judged(new, pool, nodes=NODES)
-    standing.check()
+    wait_told(world, pool, TOLD)
+    writes = standing.check_two(told=TOLD)
+    measured(f"old and new at once, nothing changes: no PATCH of a node, and {writes} of the status")
 
     drift(world, *windows)
     wait_repaired(world, *windows)
@@ -170,6 +175,9 @@ def test_an_operator_without_the_lease_and_one_with_it_do_not_quarrel(
     drift(world, windows[0])
     wait_repaired(world, windows[0], team="orders")
     check_taken(world, {**once, windows[0]: 2}, since=edited)
+
+    assert old.stop() == 0
+    wait_told(world, pool, TOLD)
 
 
 def check_taken(world: World, expected: Mapping[str, int], *, since: datetime) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ GUARD_SECONDS: Final = 240.0
 NAMED: Final = {"USER": "winpool"}
 """The operator before does not run as a user without a name, as 65532 is, unless a variable says one."""
 
+OK: Final = 200
 CONFLICT: Final = 409
 
 PODS_GONE: Final = ("-n", "winpool-system", "delete", "deployment", "winpool", "--wait=true")
@@ -112,6 +113,21 @@ def kept(world: World, pool: str) -> Object:
     }
 
 
+def is_status_patch(record: AuditRecord, pool: str) -> bool:
+    """Return whether a request wrote the status of the pool, and was taken."""
+    path = record.uri.partition("?")[0]
+    return record.verb == "patch" and path.endswith(f"/windowsnodepools/{pool}/status") and record.code == OK
+
+
+def wait_told(world: World, pool: str, told: Mapping[str, Any]) -> None:
+    """Return when the status of the pool has these fields, with these values."""
+    eventually(
+        lambda: told.items() <= world.get("wnp", pool)["status"].items(),
+        what=f"the status of {pool} has {', '.join(told)}",
+        seconds=GUARD_SECONDS,
+    )
+
+
 def said(records: Sequence[AuditRecord]) -> list[str]:
     """Return requests in words, for a failure."""
     return [f"{each.verb} {each.uri} {each.code} {each.user_agent}" for each in records]
@@ -136,11 +152,38 @@ class Standing:
         self._pool = pool
         self._found = kept(world, pool)
 
-    def check(self) -> None:
-        """Assert that all is as it was, and that nothing was written, not even the same or an event."""
-        assert said(self._world.writes(since=self.since)) == []
-        assert kept(self._world, self._pool) == self._found
+    def check(self, *, told: Mapping[str, Any] | None = None, untold: Collection[str] = ()) -> None:
+        """Assert that all is as it was, and that nothing was written, not even the same or an event.
+
+        ``told`` are the fields of the status that only the operator which runs now knows: it adds them, by
+        one write of the status. ``untold`` are those that it does not know: they are gone, with its CRD.
+        """
+        status = {key: value for key, value in self._found["status"].items() if key not in untold}
+        expected = {**self._found, "status": {**status, **(told or {})}}
+        if told:
+            wait_told(self._world, self._pool, told)
+        written = self._world.writes(since=self.since)
+        of_status = [each for each in written if is_status_patch(each, self._pool)]
+        assert said(written) == said(of_status)
+        assert len(of_status) == (1 if told else 0), said(of_status)
+        assert kept(self._world, self._pool) == expected
         self.before_drift = 0
+
+    def check_two(self, *, told: Mapping[str, Any]) -> int:
+        """Assert that two operators that run at once only take turns with ``told``; return their writes.
+
+        Only one of them knows these fields of the status. Each writes the status at most once a second, as it
+        does for any other cause.
+        """
+        written = self._world.writes(since=self.since)
+        of_status = [each for each in written if is_status_patch(each, self._pool)]
+        assert said(written) == said(of_status)
+        most = (self._world.now() - self.since).total_seconds() + 2  # one at each end of the time
+        assert all(count <= most for count in Counter(each.user_agent for each in of_status).values())
+        found = kept(self._world, self._pool)
+        status = {key: value for key, value in found["status"].items() if key not in told}
+        assert {**found, "status": status} == self._found
+        return len(of_status)
 
     def check_one(self, node: str) -> None:
         """Assert that the API server took one PATCH of that node and no other, and that all are as they were.

@@ -11,12 +11,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, TypeVar
+from pathlib import Path
+from types import AsyncGeneratorType
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
+
+import kopf
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_KOPF: Final = Path(kopf.__file__).parent
 
 _IN_FEED: ContextVar[bool] = ContextVar("in_feed", default=False)
 
@@ -53,10 +59,17 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
         return self._outside.copy().run(function)
 
     def _on_lost_exception(self, loop: asyncio.AbstractEventLoop, lost: dict[str, Any]) -> None:
-        """Report an exception that no task awaits; one of a task of Kopf is only logged for debugging."""
-        task = lost.get("future") or lost.get("task")
-        if isinstance(task, asyncio.Task) and task not in self:
-            log.debug("Kopf abandoned a task that had failed: %s", lost.get("exception"))
+        """Report an exception that no task awaits; one of Kopf is only logged for debugging.
+
+        Kopf's are those of its tasks, and of its streams: a loop that ends closes each that is still open,
+        and one that a cancelled task has not left yet cannot be closed. A connection whose request was
+        cancelled before its answer is closed by aiohttp's finalizer, and there is nothing to do about it.
+        """
+        task, stream = lost.get("future") or lost.get("task"), lost.get("asyncgen")
+        if (isinstance(task, asyncio.Task) and task not in self) or _is_of_kopf(stream):
+            log.debug("Kopf abandoned what had failed: %s", lost.get("exception"))
+        elif "client_connection" in lost:
+            log.debug("aiohttp closed the connection of a cancelled request")
         else:
             loop.default_exception_handler(lost)
 
@@ -68,3 +81,8 @@ class OwnTasks(Collection["asyncio.Task[Any]"]):
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def _is_of_kopf(stream: object) -> bool:
+    """Return whether an asynchronous generator is one of Kopf's, by the file that it was written in."""
+    return isinstance(stream, AsyncGeneratorType) and Path(stream.ag_code.co_filename).is_relative_to(_KOPF)

@@ -6,9 +6,14 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 
+import kopf
 import pytest
+from kopf._cogs.clients.watching import infinite_watch
+from kopf._cogs.structs.references import Resource
 
 from winpool.feed.own_tasks import OwnTasks
+
+POOLS = Resource("winpool.dev", "v1alpha1", "windowsnodepools")
 
 
 @pytest.fixture
@@ -145,6 +150,41 @@ async def test_an_exception_that_we_lost_is_reported(
         caplog.clear()
         asyncio.get_running_loop().call_exception_handler(lost(task))
         assert "the cause" in caplog.text
+
+
+async def ours() -> AsyncIterator[int]:
+    yield 1
+
+
+def lost_stream(stream: object) -> dict[str, object]:
+    """Return what asyncio tells of a stream that it cannot close as it ends."""
+    running = RuntimeError("aclose(): asynchronous generator is already running")
+    return {"message": "an error occurred during closing", "exception": running, "asyncgen": stream}
+
+
+async def test_a_stream_that_kopf_leaves_open_as_the_process_ends_is_not_reported(
+    own: OwnTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = infinite_watch(settings=kopf.OperatorSettings(), resource=POOLS, namespace=None)
+    asyncio.get_running_loop().call_exception_handler(lost_stream(stream))
+    assert caplog.records == []
+
+
+async def test_a_stream_that_we_leave_open_is_reported(
+    own: OwnTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    for stream in (ours(), None):
+        caplog.clear()
+        asyncio.get_running_loop().call_exception_handler(lost_stream(stream))
+        assert "asynchronous generator is already running" in caplog.text
+
+
+async def test_a_connection_that_a_finalizer_closes_is_not_reported(
+    own: OwnTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = {"client_connection": object(), "message": "Unclosed connection"}
+    asyncio.get_running_loop().call_exception_handler(context)
+    assert caplog.records == []
 
 
 async def test_anything_can_be_asked_about(own: OwnTasks) -> None:

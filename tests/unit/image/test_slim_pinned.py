@@ -80,7 +80,7 @@ NEVER_REACHED: Final = {
     ("aiohttp._websocket.helpers", "aiohttp._websocket.mask"): "otherwise the same in Python",
     ("aiohttp._websocket.reader", "aiohttp._websocket.reader_c"): "otherwise the same in Python",
     ("charset_normalizer.__main__", "charset_normalizer.cli"): "python -m charset_normalizer",
-    ("dateutil.zoneinfo", "tzdata"): "dateutil.zoneinfo, which is deprecated and which nothing imports",
+    ("dateutil.tz.tz", "dateutil.rrule"): "a time zone out of an iCalendar file",
     ("dotenv.__main__", "dotenv.cli"): "python -m dotenv",
     ("idna.__main__", "idna.cli"): "python -m idna",
     ("kopf.__main__", "kopf.cli"): "python -m kopf",
@@ -88,7 +88,13 @@ NEVER_REACHED: Final = {
     ("kopf._kits.runner", "kopf.cli"): "kopf.testing.KopfRunner",
     ("kubernetes.utils.metrics", "kubernetes.client.api.custom_objects_api"): "a helper that reads metrics",
     ("pydantic._internal._generate_schema", "pydantic.v1"): "a model with __get_validators__, as v1 had it",
+    ("pydantic.main", "pydantic.deprecated"): "BaseModel.parse_raw, as v1 had it",
+    ("pydantic.main", "pydantic.deprecated.copy_internals"): "BaseModel.copy, as v1 had it",
+    ("pydantic.main", "pydantic.deprecated.json"): "BaseModel.json, as v1 had it",
+    ("pydantic.main", "pydantic.deprecated.parse"): "BaseModel.parse_raw, as v1 had it",
+    ("requests", "urllib3.contrib.pyopenssl"): "with an OpenSSL that knows no SNI",
     ("urllib3", "urllib3.contrib.emscripten"): "in a browser",
+    ("urllib3.http2", "urllib3.http2.connection"): "inject_into_urllib3, where somebody wants HTTP/2",
 }
 """Each import of a removed module by one that stays, and when it would be run. winpool runs none of them."""
 
