@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.issues import IssueReason
 from winpool.api.memory_pressure import MemoryMode
 from winpool.api.node_keys import PRESSURE_TAINT
 from winpool.memory.findings import memory_findings
@@ -25,6 +26,7 @@ from winpool.rooms import Mandate, RoomResult
 
 if TYPE_CHECKING:
     from winpool.api.memory_pressure import MemoryPressure
+    from winpool.api.status import WindowsNodePoolStatus
     from winpool.ownership.goals import Goals
     from winpool.ownership.members import Members
     from winpool.snapshot import Snapshot
@@ -63,10 +65,35 @@ def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResu
 
 def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandate: Mandate) -> MemoryResult:
     is_finishing = mandate is Mandate.FINISH
+    signals = block.mode is not MemoryMode.OBSERVE
+    status = snapshot.pool.status
+    tally, goals = _counted(snapshot, members, was_pressured=status.pressured_nodes > 0, signals=signals)
+    if tally.was_pressured and not _may_be_pressured(tally, status):
+        # What the status counted has ended, and nothing that it says stays for any other node. The next pass
+        # would find that in the status of this one, and the status would be written twice.
+        tally, goals = _counted(snapshot, members, was_pressured=False, signals=signals)
+    overview = tally.overview(block.eviction.max_pressured_nodes)
+    nodes = [member.node for member in members.ours]
+    wanted = evictions_wanted(snapshot, nodes, block=block, mandate=mandate)
+    return MemoryResult(
+        goals=wanted.joined(taken_back(members.ours) if is_finishing else goals),
+        evictions=wanted.evictions,
+        findings=(*memory_findings(overview, tally, mode=block.mode), *wanted.findings),
+        sampled=tuple(nodes),
+        victim_looks=wanted.looks,
+        requeue_at=wanted.requeue_at,
+        finishes=is_finishing,
+        overview=overview,
+    )
+
+
+def _counted(
+    snapshot: Snapshot, members: Members, *, was_pressured: bool, signals: bool
+) -> tuple[Tally, dict[str, Goals]]:
+    """Return what is known of all nodes of the pool, and what is wanted on those that are to be signalled."""
     pool_uid, written = snapshot.pool.uid, snapshot.written_conditions
     told, problems = snapshot.memory.told, snapshot.memory.problems
-    signals = block.mode is not MemoryMode.OBSERVE
-    tally = Tally(was_pressured=snapshot.pool.status.pressured_nodes > 0)
+    tally = Tally(was_pressured=was_pressured)
     goals: dict[str, Goals] = {}
     for member in members.ours:
         node = member.node
@@ -86,16 +113,16 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
         )
         if signals and (known is not Known.CALM or standing is not None):
             goals[node.uid] = marks_of(known, view, standing)
-    overview = tally.overview(block.eviction.max_pressured_nodes)
-    nodes = [member.node for member in members.ours]
-    wanted = evictions_wanted(snapshot, nodes, block=block, mandate=mandate)
-    return MemoryResult(
-        goals=wanted.joined(taken_back(members.ours) if is_finishing else goals),
-        evictions=wanted.evictions,
-        findings=(*memory_findings(overview, tally, mode=block.mode), *wanted.findings),
-        sampled=tuple(nodes),
-        victim_looks=wanted.looks,
-        requeue_at=wanted.requeue_at,
-        finishes=is_finishing,
-        overview=overview,
+    return tally, goals
+
+
+def _may_be_pressured(tally: Tally, status: WindowsNodePoolStatus) -> bool:
+    """Return whether a node is under pressure, or the status says so of one that is not judged yet."""
+    if tally.names[Known.PRESSURED]:
+        return True
+    undecided = frozenset(tally.names[Known.UNDECIDED])
+    return any(
+        not undecided.isdisjoint(each.nodes)
+        for each in status.issues
+        if each.reason == IssueReason.MEMORY_PRESSURE
     )

@@ -160,9 +160,12 @@ def _with(entry: _Entry, carried: Issue | None) -> _Entry:
     return replace(entry, node_count=count, nodes=nsmallest(MAX_ISSUE_NODES, names))
 
 
-def _badness(entry: _Entry) -> tuple[int, str, str, tuple[str, ...]]:
-    """Return what orders the issues. Names come last and numbers not at all: nodes come and go."""
-    return (_ORDER[entry.reason], entry.message, entry.fix, tuple(entry.nodes))
+def _badness(entry: _Entry) -> tuple[int, str, str, tuple[str, ...], str]:
+    """Return what orders the issues. Names come late and numbers not at all: nodes come and go.
+
+    The cause comes last: two causes may have the same message and the same first nodes.
+    """
+    return (_ORDER[entry.reason], entry.message, entry.fix, tuple(entry.nodes), entry.cause)
 
 
 class _Times:

@@ -459,6 +459,17 @@ def test_nothing_is_written_twice_for_the_same_knowledge(
         assert decision.pool_events == ()
 
 
+def test_a_pressure_that_has_ended_and_what_follows_from_it_are_written_at_once() -> None:
+    house = a_house("Observe")
+    begun = a_view(None, Level.NORMAL, signalled=None)  # since the start it was not judged
+    run_all(house, told({"w1": begun, "w2": begun, "w3": HARD}, problems={"w1": "It is off."}))
+    assert house.pool.status.pressured_nodes == 1
+    run_all(house, told({"w1": begun, "w2": begun, "w3": a_view(None, None)}))
+    stood = house.pool.status
+    assert stood.pressured_nodes == 0
+    assert house.decide().status == stood
+
+
 @given(found=known(NAMES), then=known(NAMES))
 def test_what_is_not_known_changes_no_taint(found: KnownMemory, then: KnownMemory) -> None:
     house = a_house()

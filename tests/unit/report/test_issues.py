@@ -622,6 +622,13 @@ FINDINGS = st.lists(
 )
 
 
+def test_two_causes_with_one_message_and_the_same_first_nodes_have_one_order() -> None:
+    first = Finding(IssueReason.WRITE_REFUSED, NAMES[:3], "b", "f", "a")
+    second = Finding(IssueReason.WRITE_REFUSED, sorted(NAMES)[:3], "b", "f", "c")
+    many = Finding(IssueReason.WRITE_REFUSED, NAMES, "b", "f", "d")
+    assert finding(many, second, first) == finding(first, second, many)
+
+
 @given(FINDINGS, st.randoms())
 def test_issues_count_all_nodes_of_a_cause_whatever_the_order_of_findings(
     found: list[Finding], shuffler: random.Random
