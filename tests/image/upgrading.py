@@ -115,8 +115,8 @@ def kept(world: World, pool: str) -> Object:
 
 def is_status_patch(record: AuditRecord, pool: str) -> bool:
     """Return whether a request wrote the status of the pool, and was taken."""
-    path = record.uri.partition("?")[0]
-    return record.verb == "patch" and path.endswith(f"/windowsnodepools/{pool}/status") and record.code == OK
+    wrote = (record.verb, record.resource, record.subresource, record.name)
+    return wrote == ("patch", "windowsnodepools", "status", pool) and record.code == OK
 
 
 def wait_told(world: World, pool: str, told: Mapping[str, Any]) -> None:
@@ -162,9 +162,7 @@ class Standing:
         expected = {**self._found, "status": {**status, **(told or {})}}
         if told:
             wait_told(self._world, self._pool, told)
-        written = self._world.writes(since=self.since)
-        of_status = [each for each in written if is_status_patch(each, self._pool)]
-        assert said(written) == said(of_status)
+        of_status = self._status_patches()
         assert len(of_status) == (1 if told else 0), said(of_status)
         assert kept(self._world, self._pool) == expected
         self.before_drift = 0
@@ -175,15 +173,20 @@ class Standing:
         Only one of them knows these fields of the status. Each writes the status at most once a second, as it
         does for any other cause.
         """
-        written = self._world.writes(since=self.since)
-        of_status = [each for each in written if is_status_patch(each, self._pool)]
-        assert said(written) == said(of_status)
+        of_status = self._status_patches()
         most = (self._world.now() - self.since).total_seconds() + 2  # one at each end of the time
         assert all(count <= most for count in Counter(each.user_agent for each in of_status).values())
         found = kept(self._world, self._pool)
         status = {key: value for key, value in found["status"].items() if key not in told}
         assert {**found, "status": status} == self._found
         return len(of_status)
+
+    def _status_patches(self) -> list[AuditRecord]:
+        """Return the writes of the status of the pool; assert that there were no others."""
+        written = self._world.writes(since=self.since)
+        of_status = [each for each in written if is_status_patch(each, self._pool)]
+        assert said(written) == said(of_status)
+        return of_status
 
     def check_one(self, node: str) -> None:
         """Assert that the API server took one PATCH of that node and no other, and that all are as they were.

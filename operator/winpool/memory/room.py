@@ -117,7 +117,10 @@ def _counted(
 
 
 def _may_be_pressured(tally: Tally, status: WindowsNodePoolStatus) -> bool:
-    """Return whether a node is under pressure, or the status says so of one that is not judged yet."""
+    """Return whether a node is under pressure, or the status says so of one that is not judged yet.
+
+    Where neither is so, the new status counts no node under pressure (``report.memory``).
+    """
     if tally.names[Known.PRESSURED]:
         return True
     undecided = frozenset(tally.names[Known.UNDECIDED])
