@@ -17,6 +17,7 @@ from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, PATIENCE_
 from harness.waiting import eventually, holds
 from winpool.kubelet.outcome import PROMETHEUS_SENTENCES, Outcome
 from winpool.kubelet.prometheus import MAX_QUERIES
+from winpool.memory.settings import FRESH_SECONDS
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """The first test waits for the control plane, and for the pods of all."""
@@ -26,6 +27,8 @@ Object = dict[str, Any]
 LONGEST_SECONDS: Final = 300
 """Of the whole file, so that the number of requests has a limit: a set of queries that fails is repeated
 after 3, 6, 12, 24, … seconds."""
+TOLD_SECONDS: Final = FRESH_SECONDS + PATIENCE_SECONDS
+"""A guard. A source that has sent no sample yet is a problem after FRESH_SECONDS, and is reported then."""
 SETS: Final = 9
 """Sets of queries within that time, and two more for a source that is asked before it is known to fail."""
 MEMORY_LIMIT_KIB: Final = 512 * 1024
@@ -75,7 +78,7 @@ def test_the_pool_says_what_is_wrong_with_its_data_source_and_what_to_do(played:
         return next((each for each in messages if PROMETHEUS_SENTENCES[outcome] in each), "")
 
     message = eventually(
-        told, what=f"an issue about the data source {name}", seconds=PATIENCE_SECONDS, every=EVERY_SECONDS
+        told, what=f"an issue about the data source {name}", seconds=TOLD_SECONDS, every=EVERY_SECONDS
     )
     assert TOKEN not in message
     assert scene.condition(HEALTHY)["status"] == "Unknown"

@@ -76,7 +76,9 @@ def step_of(situation: Situation, of: Pass, turn: Turn, *, is_held: bool) -> Ste
         return Step(node, Stage.UNREADABLE, LEAVE)
     if is_held or of.course is Course.STAND:
         return Step(node, Stage.NONE if text is None else Stage.STANDING, LEAVE)
-    over = _over(situation, of)
+    # Where evictions end, an intent stays until its deadline too: another operator that does not know of the
+    # end yet may evict the pod, and only the intent shows that later.
+    over = situation.uids(*OVER)
     left = cleared(
         without(situation.intents, over),
         now=of.now,
@@ -89,20 +91,13 @@ def step_of(situation: Situation, of: Pass, turn: Turn, *, is_held: bool) -> Ste
     under_way = _under_way(situation, of, step)
     if under_way is not None:
         return under_way
-    if of.course is Course.EVICT and (intent := situation.first(Progress.INTENDED)) is not None:
+    if (intent := situation.first(Progress.INTENDED)) is None:
+        step = replace(step, again_at=_next_change(left, of))
+    elif of.course is Course.EVICT:
         step = replace(step, stage=Stage.WAITING, intent=intent, again_at=intent.until)
     else:
-        step = replace(step, again_at=_next_change(left, of))
+        step = replace(step, again_at=intent.until)
     return step if of.course is Course.WITHDRAW else _next_eviction(situation, of, turn, step, left=left)
-
-
-def _over(situation: Situation, of: Pass) -> frozenset[str]:
-    """Return which intents are removed because no pod was evicted for them."""
-    over = situation.uids(*OVER)
-    if of.course is Course.WITHDRAW:
-        intended = situation.uids(Progress.INTENDED)
-        over |= {uid for uid in intended if asked_at(situation, of.known, uid) is None}
-    return over
 
 
 def _next_change(intents: Intents, of: Pass) -> datetime | None:

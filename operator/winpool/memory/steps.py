@@ -34,8 +34,8 @@ class Course(Enum):
     STAND = "stand"
     """The pool is paused or in a dry run: everything stays as it is, and nothing new begins."""
     WITHDRAW = "withdraw"
-    """The pool does not evict, or its spec cannot be acted on: intents that were not carried out are removed,
-    and the others are watched to their end."""
+    """The pool does not evict, or its spec cannot be acted on: intents that were not carried out are removed
+    at their deadline, and the others are watched to their end."""
 
 
 class Stage(Enum):

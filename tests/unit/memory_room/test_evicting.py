@@ -447,9 +447,18 @@ def test_while_the_pool_is_paused_all_stays_as_it_is() -> None:
         assert found.look is None
 
 
-def test_a_pool_that_evicts_no_more_withdraws_what_was_not_carried_out() -> None:
+def test_a_pool_that_evicts_no_more_withdraws_what_was_not_carried_out_at_its_deadline() -> None:
+    """Until then another operator may evict the pod: one that does not know of the change yet."""
     found = step(a_hot_node("w1", HOG), pods=listed(a_pod("hog")), course=Course.WITHDRAW)
+    assert (on_node(found), found.eviction) == (["uid-hog"], None)
+    assert found.again_at == HOG.until
+    late = an_intent(ago=151, grace=30)
+    after = listed(a_pod("hog"), at=READ_AT)
+    found = step(a_hot_node("w1", late), pods=after, course=Course.WITHDRAW)
     assert (found.annotation, found.eviction) == (None, None)
+    before = listed(a_pod("hog"), at=READ_AT - 2)
+    found = step(a_hot_node("w1", late), pods=before, course=Course.WITHDRAW)
+    assert (on_node(found), found.stage) == (["uid-hog"], Stage.LISTING)
 
 
 def test_and_keeps_what_was_until_it_counts_no_more() -> None:

@@ -137,6 +137,13 @@ def test_a_pool_that_does_not_evict_withdraws_what_was_not_carried_out(mode: str
     listing(house, HOG)
     house.edit(edited(house.pool, a_spec(more=spec_of(mode))))
     house.settle()
+    assert house.nodes["w1"].annotations[MEMORY_ANNOTATION] == RECORD
+    until = NOON + timedelta(seconds=140)
+    assert house.decide().look_again == until
+    house.settle(now=until)
+    assert house.nodes["w1"].annotations[MEMORY_ANNOTATION] == RECORD, "its pods are listed first"
+    house.evictions = KnownEvictions(pods={UID: listed(HOG, at=READ_AT + 140)}, read_at=READ_AT + 140)
+    house.settle(now=until)
     assert MEMORY_ANNOTATION not in house.nodes["w1"].annotations
 
 
