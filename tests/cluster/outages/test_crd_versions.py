@@ -81,6 +81,9 @@ def test_all_that_an_older_crd_lacks_is_told_until_it_is_replaced_without_a_rest
     restore(world)
     eventually(lambda: world.status(pool).keys() >= set(OLDER["status"]), what="the status is whole")
     assert "CRDOutdated" not in world.kubectl("describe", "wnp", pool)
-    assert world.operator.metric("winpool_crd_lacking_fields") == 0
+    eventually(
+        lambda: world.operator.metric("winpool_crd_lacking_fields") == 0,
+        what="a page of metrics that is younger than the status",
+    )
     manifest["metadata"]["name"] = pool
     world.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
