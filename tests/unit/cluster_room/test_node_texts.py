@@ -42,6 +42,10 @@ HUGE: Final = "HUGE"
 KEPT: Final = 256 * 1024
 """Bytes that may be kept of a hundred updates of a megabyte each: the node as it is now, five annotations of
 16 KiB with it, and what a Python of its own keeps."""
+FRAMES: Final = 8
+"""More than the calls between a function of winpool and the one that allocates for it."""
+WINPOOL: Final = tracemalloc.Filter(inclusive=True, filename_pattern="*/winpool/*", all_frames=True)
+"""The thread by which pytest-xdist talks to a worker allocates in the meantime too."""
 
 
 def a_node(name: str = "w1", *, version: int = 1) -> Object:
@@ -128,7 +132,7 @@ def ours(node: Object, **changes: str) -> None:
 
 
 class Memory:
-    """What is kept of what is done in the meantime."""
+    """Bytes that are kept of what winpool does in the meantime."""
 
     kept = 0
 
@@ -137,11 +141,12 @@ class Memory:
 def measured() -> Iterator[Memory]:
     memory = Memory()
     gc.collect()
-    tracemalloc.start()
+    tracemalloc.start(FRAMES)
     try:
         yield memory
         gc.collect()
-        memory.kept = tracemalloc.get_traced_memory()[0]
+        ours = tracemalloc.take_snapshot().filter_traces([WINPOOL])
+        memory.kept = sum(each.size for each in ours.traces)
     finally:
         tracemalloc.stop()
 
