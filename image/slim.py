@@ -87,7 +87,7 @@ CUTS: Final = (
     Cut(f"{SITE}/kopf/testing.py", "for tests of operators that use Kopf"),
     Cut(f"{SITE}/urllib3/contrib/pyopenssl.py", "for pyOpenSSL, which is not in the image"),
     Cut(f"{SITE}/urllib3/http2/connection.py", "for h2, which is not in the image"),
-    Cut(f"{SITE}/tzdata", "time zones by name, for python-dateutil: winpool uses none"),
+    Cut(f"{SITE}/tzdata", "time zones by name: the base has them, as Debian packages them"),
     Cut(f"{SITE}/tzdata-*.dist-info", "so that a scanner does not list tzdata"),
     Cut(
         f"{SITE}/aiohttp/_websocket/*.so",

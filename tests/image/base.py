@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 SUITE: Final = "trixie"
-PACKAGES: Final = ("ca-certificates", "python3", "python3-venv")
+PACKAGES: Final = ("ca-certificates", "python3", "python3-venv", "tzdata")
+"""The published base has the same of Debian: its certificates and its time zones."""
 BUILD_SECONDS: Final = 900.0
 """Guard: it is a minute and a half where the mirror of Debian is near."""
 

@@ -14,7 +14,18 @@ import winpool
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
-PURE = ("api", "contract", "memory", "objects", "ownership", "pods", "report", "support")
+PURE = (
+    "api",
+    "contract",
+    "judging",
+    "memory",
+    "objects",
+    "ownership",
+    "pods",
+    "report",
+    "support",
+    "upgrade",
+)
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.contract.judge import rows_of
-from winpool.contract.release import unknown_release
+from winpool.judging.judge import rows_of
+from winpool.judging.release import unknown_release
 from winpool.support.classes import class_reason
 from winpool.support.rows import layered
 from winpool.support.servicing import ended_reasons

@@ -17,7 +17,7 @@ from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
 from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note
 from winpool.cli.structural import without_nulls
-from winpool.contract.judge import contradictory_rows
+from winpool.judging.judge import contradictory_rows
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

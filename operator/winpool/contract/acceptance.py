@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.conditions import Reason
-from winpool.contract.judge import contradictory_rows
-from winpool.contract.reserved_judge import ReservedMemoryJudge
-from winpool.contract.reserved_memory import (
+from winpool.judging.judge import contradictory_rows
+from winpool.judging.reserved_judge import ReservedMemoryJudge
+from winpool.judging.reserved_memory import (
     is_too_large_everywhere,
     too_large_everywhere_message,
 )

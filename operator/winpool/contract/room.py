@@ -15,12 +15,12 @@ import msgspec
 from winpool.api.keys import WINDOWS_BUILD_LABEL
 from winpool.api.node_keys import MISMATCH_TAINT
 from winpool.contract.brake import NOTHING_HELD, Brake, Held
-from winpool.contract.judge import Judge
 from winpool.contract.progress import contract_progress
-from winpool.contract.release import AS_ASKED, Release, release_findings, release_progress
-from winpool.contract.reserved_judge import ReservedMemoryJudge
-from winpool.contract.reserved_memory import Reserved
 from winpool.contract.validate import NO_STARTUP, Startup, Validator
+from winpool.judging.judge import Judge
+from winpool.judging.release import AS_ASKED, Release, release_findings, release_progress
+from winpool.judging.reserved_judge import ReservedMemoryJudge
+from winpool.judging.reserved_memory import Reserved
 from winpool.ownership.goals import LEAVE, LEAVE_ALL, NONE, Goals, Wish
 from winpool.ownership.record import Record
 from winpool.pods.evidence import Evidence, current_survey
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.contract.judge import Judged
+    from winpool.judging.judge import Judged
     from winpool.objects.node import Node
     from winpool.ownership.members import Member, Members
     from winpool.ownership.record import TaintIdentity

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from winpool.contract.brake import NOTHING_HELD, Held
-from winpool.contract.release import AS_ASKED
 from winpool.contract.room import NOTHING_FOUND, ContractResult, NodeContract
 from winpool.contract.validate import NO_STARTUP, Startup
+from winpool.judging.release import AS_ASKED
 from winpool.objects.acts import ConditionsPatch, NodePatch
 from winpool.objects.hold import is_held
 from winpool.objects.keys import NO_KEYS, Keys
@@ -22,7 +22,7 @@ from winpool.rooms import Stage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from winpool.contract.reserved_memory import Reserved
+    from winpool.judging.reserved_memory import Reserved
     from winpool.ownership.dues import Due
     from winpool.ownership.members import Members
     from winpool.rooms import RoomResult

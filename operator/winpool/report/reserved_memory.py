@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.issues import IssueReason
-from winpool.contract.reserved_memory import (
+from winpool.judging.reserved_memory import (
     LOW_FIX,
     TOO_LARGE_FIX,
     ReservedVerdict,
@@ -21,7 +21,7 @@ from winpool.rooms import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from winpool.contract.reserved_memory import Reserved
+    from winpool.judging.reserved_memory import Reserved
     from winpool.objects.pool import Pool
     from winpool.report.assessment import Assessment
 

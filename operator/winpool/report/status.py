@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import Mode, SetKeys, WindowsNodePoolStatus
-from winpool.contract.judge import layers_of
+from winpool.judging.judge import layers_of
 from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.crd_fields import crd_findings

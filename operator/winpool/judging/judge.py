@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
-from winpool.contract.release import Release, release_of
+from winpool.judging.release import Release, release_of
 from winpool.support.contradictions import contradictions
 from winpool.support.judge import judge_node
 from winpool.support.rows import Row, layered

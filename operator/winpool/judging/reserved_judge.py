@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import OnMismatch
-from winpool.contract.reserved_memory import ReservedVerdict, judge_reserved
+from winpool.judging.reserved_memory import ReservedVerdict, judge_reserved
 
 if TYPE_CHECKING:
     from winpool.api.v1alpha1 import ReservedMemory
-    from winpool.contract.reserved_memory import Reserved
+    from winpool.judging.reserved_memory import Reserved
     from winpool.objects.node import Node, NodeMemory
 
 
