@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from testbed.errors import TestbedError
 from testbed.waiting import wait_until
+from testbed.winsim.entries import USUAL_OUTAGE
 from testbed.winsim.exchange import exchange
 from testbed.winsim.replies import Asked, Nodes, NodeView, Outcome, Summary, Truth
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from testbed.winsim.endpoint.faults import EndpointName, FaultKind
-    from testbed.winsim.roster import Family
+    from testbed.winsim.entries import Family, Outage
 
 READY_TIMEOUT_SECONDS: Final = 60.0
 """A kubelet that starts is Ready within a second; the rest is for a machine under full load."""
@@ -55,6 +57,8 @@ class FleetControl:
         *,
         names: Iterable[str] = (),
         os: Family = "windows",
+        release: str | None = None,
+        revision: int | None = None,
         labels: Mapping[str, str] | None = None,
         taints: Iterable[str] = (),
         memory: str | None = None,
@@ -69,6 +73,8 @@ class FleetControl:
             count: how many.
             names: instead of a number.
             os: what they run.
+            release: which Windows (2022), with a ``revision`` (4171); None: as the others in turn.
+            revision: see ``release``.
             labels: what their kubelets register with.
             taints: the same, as ``KEY[=VALUE]:EFFECT``.
             memory: how much they have, such as ``32Gi``; None: as others of their kind.
@@ -80,6 +86,8 @@ class FleetControl:
         """
         given: dict[str, Any] = {
             "os": os,
+            "release": release,
+            "revision": revision,
             "labels": dict(labels or {}),
             "taints": list(taints),
             "memory": memory,
@@ -147,6 +155,43 @@ class FleetControl:
         }
         return self.act("restart", _selecting(nodes, os=os, seed=seed) | given)
 
+    def reboot(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        outage: Outage = USUAL_OUTAGE,
+        os: Family | None = None,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Reboot machines; returns when they are down. They come back by themselves."""
+        return self.act("reboot", _selecting(nodes, os=os, seed=seed) | asdict(outage))
+
+    def patch(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        revision: int,
+        outage: Outage = USUAL_OUTAGE,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Give Windows another revision, with a reboot; see there."""
+        given: dict[str, Any] = {"revision": revision}
+        return self.act("patch", _selecting(nodes, os=None, seed=seed) | given | asdict(outage))
+
+    def reimage(
+        self,
+        nodes: int | str | Sequence[str],
+        *,
+        release: str,
+        revision: int,
+        keep_node: bool = False,
+        outage: Outage = USUAL_OUTAGE,
+        seed: int | str = 0,
+    ) -> tuple[str, ...]:
+        """Install a release of Windows anew, on the same Node or as another one; see ``reboot``."""
+        given: dict[str, Any] = {"release": release, "revision": revision, "keep_node": keep_node}
+        return self.act("reimage", _selecting(nodes, os=None, seed=seed) | given | asdict(outage))
+
     def set_pods_ready(
         self,
         nodes: int | str | Sequence[str],
@@ -185,7 +230,7 @@ class FleetControl:
         into: str = "NonPagedPool",
         seed: int | str = 0,
     ) -> tuple[str, ...]:
-        """Have Windows itself lose memory on machines, until they are replaced."""
+        """Have Windows itself lose memory on machines, until they start again or are replaced."""
         given = {"growth_per_minute": growth_per_minute, "into": into}
         return self.act("lose_memory", _selecting(nodes, os=None, seed=seed) | given)
 

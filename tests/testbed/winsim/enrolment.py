@@ -9,9 +9,10 @@ from testbed.winsim.addresses import assign_addresses, machine_network
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from testbed.winsim.entries import Family
     from testbed.winsim.objects import Node
     from testbed.winsim.plan import Plan
-    from testbed.winsim.roster import Family, Roster
+    from testbed.winsim.roster import Roster
 
 
 def enter_plan(plan: Plan, *, roster: Roster, addresses: Mapping[str, str]) -> None:

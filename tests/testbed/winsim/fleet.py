@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Final
 from testbed.winsim import sight
 from testbed.winsim.census import Census
 from testbed.winsim.enrolment import enter_plan, free_addresses
+from testbed.winsim.entries import NOTHING_INSTALLED
 from testbed.winsim.lives import Lives
 from testbed.winsim.memory import USUAL_MEMORY, Memory
 from testbed.winsim.parts import build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from testbed.winsim.endpoint.faults import EndpointName, Fault
     from testbed.winsim.endpoint.server import Endpoint
+    from testbed.winsim.entries import Arrival, Entry, Outage, Trouble
     from testbed.winsim.objects import Node
     from testbed.winsim.parts import Settings
     from testbed.winsim.plan import Plan
     from testbed.winsim.replies import NodeView, Summary
-    from testbed.winsim.roster import Arrival, Roster, Trouble
+    from testbed.winsim.roster import Roster
 
 # The watch is a few milliseconds behind the answer.
 _MIRROR_SECONDS: Final = 0.02
@@ -116,6 +118,7 @@ class Fleet:
             labels=arrival.labels,
             taints=arrival.taints,
             samples=self._plan.samples,
+            kernel=arrival.kernel,
             memory=[each.but(memory) for each in usual],
             ready_after=arrival.ready_after,
             unready_pods=arrival.unready_pods,
@@ -136,19 +139,54 @@ class Fleet:
         self._say(f"{_count(names)} left")
 
     async def replace(
-        self, names: tuple[str, ...], *, memory: Memory = USUAL_MEMORY, ready_after: float = 0.0
+        self,
+        names: tuple[str, ...],
+        *,
+        memory: Memory = USUAL_MEMORY,
+        ready_after: float = 0.0,
+        down: float = 0.0,
+        kernels: Mapping[str, str] = NOTHING_INSTALLED,
     ) -> None:
-        """Delete Nodes and start new machines under their names, with other memory where that is given."""
+        """Delete Nodes and start new machines under their names, after ``down`` seconds.
+
+        They have other memory and run other kernels where these are given.
+        """
         self.roster.set_memory(names, memory)
-        self.roster.renew(names, ready_after=ready_after)
-        renewed = {name: self.roster.entries[name] for name in names}
+        self.roster.renew(names, booted=self._wall(after=down), ready_after=ready_after, kernels=kernels)
+        renewed = self._lines(names)
         self._census.excuse(names)
         await self._delete(names, unborn=self._unregistered(names))
-        for name, entry in renewed.items():
+        self._begin(renewed)
+        self._say(f"{_count(names)} replaced")
+
+    async def reboot(
+        self,
+        names: tuple[str, ...],
+        outage: Outage,
+        *,
+        kernels: Mapping[str, str] = NOTHING_INSTALLED,
+        anew: bool = False,
+    ) -> None:
+        """Start machines again, with other kernels where given; ``anew``: their system is installed anew."""
+        booted = self._wall(after=outage.down)
+        self.roster.reboot(names, booted=booted, settling=outage.ready_after, kernels=kernels, anew=anew)
+        changed = self._lines(names)
+        self._census.excuse(names)
+        await self._running_lives.end(names)
+        self._begin(changed)
+        self._say(f"{_count(names)} rebooted")
+
+    def _wall(self, *, after: float) -> float:
+        return self._clock.now().timestamp() + after
+
+    def _lines(self, names: tuple[str, ...]) -> dict[str, Entry]:
+        return {name: self.roster.entries[name] for name in names}
+
+    def _begin(self, entries: Mapping[str, Entry]) -> None:
+        for name, entry in entries.items():
             # Unless something else has been done to it in the meantime.
             if self.roster.entries.get(name) is entry:
                 self._running_lives.begin(entry)
-        self._say(f"{_count(names)} replaced")
 
     async def _delete(self, names: tuple[str, ...], *, unborn: tuple[str, ...]) -> None:
         old = {name: node.metadata.uid for name in names if (node := self._mirror.get(name))}
@@ -180,12 +218,9 @@ class Fleet:
         """Stop kubelets and start them again, holding back what is given of memory."""
         self.roster.set_memory(names, memory)
         self.roster.set_running(names, running=True)
-        changed = {name: self.roster.entries[name] for name in names}
+        changed = self._lines(names)
         await self._running_lives.end(names)
-        for name, entry in changed.items():
-            # Unless something else has been done to it in the meantime.
-            if self.roster.entries.get(name) is entry:
-                self._running_lives.begin(entry)
+        self._begin(changed)
         self._say(f"{_count(names)} restarted")
 
     async def set_pods_ready(self, names: tuple[str, ...], pods: tuple[str, ...], *, ready: bool) -> None:

@@ -56,7 +56,8 @@ class Kubelet:
     """The kubelet of one machine. Its jitter is drawn from its name, so that runs can be repeated.
 
     Where it makes its Node, that is not Ready for ``ready_after`` seconds, as on a machine whose network has
-    yet to be set up. A kubelet that finds its Node there does not wait.
+    yet to be set up. A kubelet that finds its Node there does not wait, unless its machine has just been
+    started: then ``settling`` seconds.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Kubelet:
         environment: Environment,
         health: Health = HEALTHY,
         ready_after: float = 0.0,
+        settling: float = 0.0,
     ) -> None:
         self._machine = machine
         self.name = machine.name
@@ -75,6 +77,7 @@ class Kubelet:
         self._random = Random(machine.name)
         self._health = health
         self._ready_after = ready_after
+        self._settling = settling
         self._ready_at = -inf
         self._loops: asyncio.TaskGroup | None = None
         self._status: asyncio.Task[None] | None = None
@@ -96,6 +99,8 @@ class Kubelet:
         ``starting`` bounds how many nodes come up at once, so that each is Ready soon after it
         registered; a node that was refused waits outside of it.
         """
+        if self._settling > 0:
+            self._ready_at = self._env.clock.monotonic() + self._settling
         backoff = Backoff(random=self._random)
         while not await self._start(starting):
             await self._env.clock.sleep(backoff.next())
@@ -106,7 +111,7 @@ class Kubelet:
             self._loops = loops
             self._status = loops.create_task(self._keep_status())
             loops.create_task(self._lease.keep())
-            if self._ready_after and self._ready_at > -inf:
+            if (self._ready_after or self._settling) and self._ready_at > -inf:
                 loops.create_task(self._be_ready_in(self._ready_at - self._env.clock.monotonic()))
 
     def set_health(self, health: Health) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
 from testbed.pins import chosen_pins
+from testbed.winsim.clock import timestamp
 from testbed.winsim.conditions import HEALTHY, Health
 from testbed.winsim.kubelet import Environment, Kubelet
-from testbed.winsim.machines import KUBELET_PORT, build_machine
+from testbed.winsim.machines import KUBELET_PORT, build_machine, usual_system
+from testbed.winsim.releases import installed
 from testbed.winsim.samples import Sample, parse_sample
 from testbed.winsim.wire import IN_FLIGHT
 
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
 
     from testbed.winsim.census import Census
     from testbed.winsim.endpoint.server import Endpoint
+    from testbed.winsim.entries import Entry
     from testbed.winsim.machines import Machine
     from testbed.winsim.pods.keeper import Keeper
-    from testbed.winsim.roster import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +54,35 @@ class Lives:
         self._starting = asyncio.Semaphore(IN_FLIGHT)
 
     def begin(self, entry: Entry) -> None:
-        """Start the kubelet of a machine. Nothing happens where it runs already."""
+        """Start the kubelet of a machine, once that is up. Nothing happens where it runs already."""
         if entry.name in self._running:
             return
         described = machine(entry, kubelet_port=self._port_of(entry))
+        since = self._environment.clock.now().timestamp() - entry.booted
         kubelet = Kubelet(
-            described, environment=self._environment, health=health(entry), ready_after=entry.ready_after
+            described,
+            environment=self._environment,
+            health=health(entry),
+            ready_after=entry.ready_after,
+            settling=entry.settling - max(0.0, since),
         )
         self._pods.note_unready(entry.name, entry.unready_pods)
         self._census.began(entry.name)
-        self._running[entry.name] = _Life(kubelet, self._tasks.create_task(self._live(kubelet, described)))
+        if since >= 0:
+            self._serve(described, entry)
+            life = self._live(kubelet, described)
+        else:
+            life = self._live_later(-since, kubelet, described, entry)
+        self._running[entry.name] = _Life(kubelet, self._tasks.create_task(life))
+
+    def _serve(self, described: Machine, entry: Entry) -> None:
         if self._endpoint is not None and entry.os == "windows":
             self._endpoint.attend(described, entry.faults)
+
+    async def _live_later(self, seconds: float, kubelet: Kubelet, described: Machine, entry: Entry) -> None:
+        await self._environment.clock.sleep(seconds)
+        self._serve(described, entry)
+        await self._live(kubelet, described)
 
     def _port_of(self, entry: Entry) -> int:
         return self._endpoint.port if self._endpoint is not None and entry.os == "windows" else KUBELET_PORT
@@ -72,7 +92,10 @@ class Lives:
         self._census.reported(kubelet.name, self._environment.mirror.get(kubelet.name))
         self._pods.attend(described)
         try:
-            await kubelet.run()
+            async with asyncio.TaskGroup() as both:
+                both.create_task(kubelet.run())
+                if described.booted:
+                    both.create_task(self._pods.look_again(kubelet.name))
         finally:
             self._pods.desert(kubelet.name)
 
@@ -117,6 +140,10 @@ def _kubelet_version() -> str:
 def machine(entry: Entry, *, kubelet_port: int = KUBELET_PORT) -> Machine:
     """Describe the machine behind a line of the roster."""
     sample = parse_sample(entry.sample) if entry.sample else Sample()
+    system = sample.os
+    if entry.kernel:
+        before = system or usual_system(entry.index, windows=entry.os == "windows")
+        system = installed(entry.kernel, before=before)
     return build_machine(
         entry.name,
         index=entry.index,
@@ -127,7 +154,9 @@ def machine(entry: Entry, *, kubelet_port: int = KUBELET_PORT) -> Machine:
         labels=entry.labels,
         taints=entry.taints,
         generation=entry.generation,
-        installed=sample.os,
+        boots=entry.boots,
+        booted=timestamp(datetime.fromtimestamp(entry.booted, UTC)) if entry.booted else "",
+        installed=system,
         memory=entry.memory,
     )
 

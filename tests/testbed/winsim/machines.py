@@ -76,6 +76,8 @@ class Machine:
     machine_id: str
     system_uuid: str
     boot_id: str
+    booted: str = ""
+    """When it was last started, as containers say times; empty: before its Node was made."""
     kubelet_version: str = KUBELET_VERSION
     kubelet_port: int = KUBELET_PORT
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -167,6 +169,11 @@ def build_fleet(
     )
 
 
+def usual_system(index: int, *, windows: bool) -> OperatingSystem:
+    """Return what is installed on a machine of which nothing else is said, by its place among its kind."""
+    return WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE
+
+
 def build_machine(
     name: str,
     *,
@@ -178,6 +185,8 @@ def build_machine(
     kubelet_port: int = KUBELET_PORT,
     taints: tuple[Taint, ...] = (),
     generation: int = 0,
+    boots: int = 0,
+    booted: str = "",
     installed: OperatingSystem | None = None,
     memory: Memory = USUAL_MEMORY,
 ) -> Machine:
@@ -193,13 +202,17 @@ def build_machine(
         kubelet_port: the port that its Node names.
         taints: what its kubelet is started with.
         generation: how many machines have had this name before. Each has an identity of its own.
+        boots: how often its system has been started beyond the first time. Windows counts that, and makes
+            it its boot ID; so a system that is installed anew may have the boot ID of the old one.
+        booted: when that last was; empty: before its Node was made.
         installed: what is installed on it; None: what ``index`` says.
         memory: how much it has and holds back, where that is not what others of its kind do.
 
     """
     seed = f"{name}/{address}" + (f"/{generation}" if generation else "")
     system_uuid = uuid5(_NAMESPACE, f"system/{seed}")
-    usual = WINDOWS_RELEASES[index % len(WINDOWS_RELEASES)] if windows else LINUX_RELEASE
+    usual = usual_system(index, windows=windows)
+    boot = f"boot/{seed}" + (f"/{boots}" if boots else "")
     return Machine(
         name=name,
         address=address,
@@ -209,7 +222,8 @@ def build_machine(
         hardware=memory.of(WINDOWS_HARDWARE if windows else LINUX_HARDWARE),
         machine_id=name if windows else uuid5(_NAMESPACE, f"machine/{seed}").hex,
         system_uuid=str(system_uuid).upper() if windows else str(system_uuid),
-        boot_id="1" if windows else str(uuid5(_NAMESPACE, f"boot/{seed}")),
+        boot_id=str(1 + boots) if windows else str(uuid5(_NAMESPACE, boot)),
+        booted=booted,
         kubelet_version=kubelet_version,
         kubelet_port=kubelet_port,
         labels=labels,

@@ -6,80 +6,26 @@ goes on with those that joined, without those that left, and with kubelets that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from testbed.errors import TestbedError
 from testbed.paths import write_atomically
-from testbed.winsim.endpoint.faults import EndpointName, Fault
-from testbed.winsim.memory import USUAL_MEMORY, Memory
-from testbed.winsim.objects import Taint
-from testbed.winsim.samples import parse_sample
+from testbed.winsim.entries import FAMILIES, NOTHING_INSTALLED, Entry, Family
+from testbed.winsim.memory import USUAL_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-Family = Literal["windows", "linux"]
-FAMILIES: Final[tuple[Family, ...]] = ("windows", "linux")
+    from testbed.winsim.endpoint.faults import EndpointName, Fault
+    from testbed.winsim.entries import Trouble
+    from testbed.winsim.memory import Memory
+    from testbed.winsim.objects import Taint
+
 _LETTERS: Final[dict[Family, str]] = {"windows": "w", "linux": "l"}
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """Why a kubelet reports Ready=False."""
-
-    reason: str
-    message: str
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One machine. ``generation`` counts the machines that have had this name before.
-
-    ``sample`` is the real node that it is a copy of (``samples.parse_sample``); empty: of none.
-    It is Ready no sooner than ``ready_after`` seconds after its Node was created. ``unready_pods`` are the
-    DaemonSets and pods, as NAMESPACE/NAME, whose containers are not Ready on it. ``faults`` are those of its
-    endpoints, of which a new machine has none.
-    """
-
-    name: str
-    os: Family
-    index: int
-    address: str
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
-    generation: int = 0
-    running: bool = True
-    trouble: Trouble | None = None
-    sample: str = ""
-    memory: Memory = USUAL_MEMORY
-    ready_after: float = 0.0
-    unready_pods: frozenset[str] = frozenset()
-    faults: dict[EndpointName, Fault] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.sample:
-            parse_sample(self.sample)  # raises where a file has one that there is not
-
-    @property
-    def healthy(self) -> bool:
-        """Whether its node is to be Ready."""
-        return self.running and self.trouble is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """What machines have in common that join together; ``trouble`` is what their kubelets begin with."""
-
-    os: Family = "windows"
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
-    memory: Memory = USUAL_MEMORY
-    trouble: Trouble | None = None
-    ready_after: float = 0.0
-    unready_pods: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct):
@@ -142,13 +88,15 @@ class Roster:
         labels: Mapping[str, str],
         taints: tuple[Taint, ...],
         samples: Sequence[str] = (),
+        kernel: str = "",
         memory: Sequence[Memory] = (),
         ready_after: float = 0.0,
         unready_pods: Iterable[str] = (),
     ) -> tuple[Entry, ...]:
         """Put machines on the list and return them.
 
-        Zones, and revisions or ``samples``, go on in turn; so does ``memory``, where there is any.
+        Zones, and revisions or ``samples``, go on in turn, unless ``kernel`` says what is installed; so does
+        ``memory``, where there is any.
         """
         unready = frozenset(unready_pods)
         added = []
@@ -162,6 +110,7 @@ class Roster:
                 labels=dict(labels),
                 taints=taints,
                 sample=samples[index % len(samples)] if samples and os == "windows" else "",
+                kernel=kernel,
                 memory=memory[index % len(memory)] if memory else USUAL_MEMORY,
                 ready_after=ready_after,
                 unready_pods=unready,
@@ -215,13 +164,52 @@ class Roster:
             self._entries[name] = replace(old, faults=faults)
         self._save()
 
-    def renew(self, names: Iterable[str], *, ready_after: float = 0.0) -> None:
-        """Put new machines in the place of these, healthy and switched on; ``unready_pods`` stay."""
+    def reboot(
+        self,
+        names: Iterable[str],
+        *,
+        booted: float,
+        settling: float,
+        kernels: Mapping[str, str],
+        anew: bool,
+    ) -> None:
+        """Note that machines start again at a time, with other ``kernels`` from then on where given.
+
+        With ``anew``, the system is installed anew and counts its starts from the first.
+        """
+        for name in names:
+            old = self._entries[name]
+            self._entries[name] = replace(
+                old,
+                running=True,
+                boots=0 if anew else old.boots + 1,
+                booted=booted,
+                settling=settling,
+                kernel=kernels.get(name, old.kernel),
+            )
+        self._save()
+
+    def renew(
+        self,
+        names: Iterable[str],
+        *,
+        booted: float = 0.0,
+        ready_after: float = 0.0,
+        kernels: Mapping[str, str] = NOTHING_INSTALLED,
+    ) -> None:
+        """Put new machines in the place of these, healthy and switched on; ``unready_pods`` stay.
+
+        They are up at ``booted``, and run ``kernels`` where these are given.
+        """
         for name in names:
             old = self._entries[name]
             self._entries[name] = replace(
                 old,
                 generation=old.generation + 1,
+                kernel=kernels.get(name, old.kernel),
+                boots=0,
+                booted=booted,
+                settling=0.0,
                 running=True,
                 trouble=None,
                 faults={},

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 
 from testbed.options import Options
 from testbed.winsim.conditions import HEALTHY
+from testbed.winsim.entries import Family
 from testbed.winsim.lives import machine
 from testbed.winsim.machines import WINDOWS_HARDWARE
 from testbed.winsim.memory import USUAL_MEMORY, Memory, parse_memory, parse_size
 from testbed.winsim.nodestatus import initial_node
 from testbed.winsim.objects import Node
 from testbed.winsim.options import parse_options
-from testbed.winsim.roster import Family, Roster
+from testbed.winsim.roster import Roster
 from testbed.winsim.verbs import VERBS
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -53,12 +53,15 @@ def a_pod(
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
     waiting: str = "",
+    policy: str = "Always",
+    restarts: int = 0,
+    ip: str = "",
 ) -> Pod:
     containers: tuple[ContainerStatus, ...] = ()
     if phase == "Running":
-        containers = (ContainerStatus("app", State(Running(THEN))),)
+        containers = (ContainerStatus("app", State(Running(THEN)), restart_count=restarts),)
     if waiting:
-        containers = (ContainerStatus("app", State(waiting=Waiting(waiting))),)
+        containers = (ContainerStatus("app", State(waiting=Waiting(waiting)), restart_count=restarts),)
     return Pod(
         metadata=PodMetadata(
             name="p",
@@ -76,18 +79,22 @@ def a_pod(
             init_containers=init,
             os=PodOS(os) if os else None,
             readiness_gates=tuple(ReadinessGate(gate) for gate in gates),
+            restart_policy=policy,
         ),
         status=PodStatus(
             phase=phase,
             conditions=conditions,
+            pod_ip=ip,
             start_time=THEN if started else None,
             container_statuses=containers,
         ),
     )
 
 
-def step(pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING, ready: bool = True) -> Step | None:
-    return next_step(pod, family=family, timing=timing, ready=ready)
+def step(
+    pod: Pod, *, family: str = "windows", timing: PodTiming = TIMING, ready: bool = True, booted: str = ""
+) -> Step | None:
+    return next_step(pod, family=family, timing=timing, now=NOW, ready=ready, booted=booted)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +162,92 @@ def test_containers_are_ready_or_not_as_the_kubelet_was_told(
     assert step(pod, ready=ready) == expected
 
 
+WORKS = {"winsim/run-seconds": "5000"}
+WORKED = {"winsim/run-seconds": "60"}
+NO_NUMBERS = ({"winsim/run-seconds": "x"}, {"winsim/run-seconds": "nan"})
+LATER = "2026-11-21T07:00:01Z"
+
+
+def at_work(annotations: dict[str, str] | None = None, *, policy: str = "Never") -> Pod:
+    return a_pod(phase="Running", conditions=READY, annotations=annotations, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (at_work(WORKS), Step(Do.COMPLETE, 5000 - 3601)),  # from 07:00:00 to 08:00:01 it has worked 3601 s
+        (at_work(WORKS, policy="OnFailure"), Step(Do.COMPLETE, 5000 - 3601)),
+        (at_work(WORKED), Step(Do.COMPLETE, 0)),
+        (at_work(WORKS, policy="Always"), None),
+        (at_work(), None),
+        (at_work(NO_NUMBERS[0]), None),
+        (at_work(NO_NUMBERS[1]), None),
+        (a_pod(phase="Succeeded", annotations=WORKS, policy="Never"), None),
+        (a_pod(annotations=WORKS, policy="Never", started=True), Step(Do.RUN, 0.5)),
+    ],
+)
+def test_a_pod_that_is_not_restarted_always_has_done_its_work_after_the_time_it_says(
+    pod: Pod, expected: Step | None
+) -> None:
+    assert step(pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "booted", "expected"),
+    [
+        (a_pod(phase="Running", conditions=READY), LATER, Step(Do.LOSE)),
+        (a_pod(phase="Running", conditions=UNREADY), LATER, Step(Do.LOSE)),
+        (at_work(WORKS), LATER, Step(Do.LOSE)),
+        (a_pod(phase="Running", conditions=READY), THEN, None),
+        (a_pod(phase="Running", conditions=READY), "", None),
+        (a_pod(phase="Running", conditions=UNREADY, waiting="ContainerCreating"), LATER, Step(Do.RUN, 0.5)),
+        (a_pod(phase="Running", conditions=READY, deleted=True, grace=30), LATER, Step(Do.STOP, 2.0)),
+        (a_pod(phase="Succeeded"), LATER, None),
+        (a_pod(started=True), LATER, Step(Do.RUN, 0.5)),
+        (a_pod(phase="Running", conditions=READY, annotations={"winsim/unmanaged": "true"}), LATER, None),
+    ],
+)
+def test_what_has_run_since_before_its_machine_was_started_does_not_run_any_more(
+    pod: Pod, booted: str, expected: Step | None
+) -> None:
+    assert step(pod, booted=booted) == expected
+
+
+def test_a_pod_whose_machine_was_started_again_starts_again_with_another_address() -> None:
+    before = a_pod(phase="Running", conditions=READY, started=True, ip="10.128.0.1", restarts=2)
+    patch = status.lost(before, now=NOW)["status"]
+    assert "phase" not in patch  # it stays Running, as long as something is to run again
+    app = patch["containerStatuses"][0]
+    assert (app["state"], app["restartCount"]) == ({"waiting": {"reason": "ContainerCreating"}}, 3)
+    assert app["lastState"]["terminated"] == {
+        "exitCode": 255,
+        "reason": "Unknown",
+        "startedAt": THEN,
+        "finishedAt": THEN,
+    }
+    assert by_type({"status": patch})["Ready"]["status"] == "False"
+    meantime = a_pod(
+        phase="Running",
+        conditions=UNREADY,
+        started=True,
+        ip="10.128.0.1",
+        waiting="ContainerCreating",
+        restarts=3,
+    )
+    after = status.running(meantime, host_ip="127.1.0.1", pod_ip="10.128.0.9", now=NOW)["status"]
+    assert after["containerStatuses"][0]["restartCount"] == 3
+    assert after["podIPs"] == [{"ip": "10.128.0.9"}, {"$patch": "replace"}]
+    first = status.running(a_pod(), host_ip="127.1.0.1", pod_ip="10.128.0.1", now=NOW)["status"]
+    identities = [each["containerStatuses"][0]["containerID"] for each in (first, after)]
+    assert identities[0] != identities[1]
+
+
+def test_a_pod_that_is_never_started_again_fails_with_its_machine() -> None:
+    patch = status.lost(at_work(), now=NOW)["status"]
+    assert patch["phase"] == "Failed"
+    assert patch["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 255
+
+
 def test_where_starting_takes_no_time_a_pod_is_reported_once() -> None:
     assert step(a_pod(), timing=PodTiming(start=0)) == Step(Do.RUN, 0)
 
@@ -170,6 +263,7 @@ def test_every_patch_is_for_this_very_pod_and_tells_the_generation_it_is_about()
         status.running(pod, host_ip="127.1.0.1", pod_ip="10.128.0.1", now=NOW),
         status.mended(pod, now=NOW),
         status.stopped(pod, now=NOW),
+        status.lost(pod, now=NOW),
         status.refused(pod, reason="R", message="m", now=NOW),
     ]
     assert {patch["metadata"]["uid"] for patch in patches} == {"u1"}

@@ -8,10 +8,11 @@ import pytest
 
 from testbed.errors import TestbedError
 from testbed.winsim.census import Census
+from testbed.winsim.entries import Family, Trouble
 from testbed.winsim.lives import health, machine
 from testbed.winsim.machines import node_names
 from testbed.winsim.objects import Condition, Metadata, Node, NodeStatus, Taint
-from testbed.winsim.roster import Family, Roster, Trouble
+from testbed.winsim.roster import Roster
 
 
 def filled(path: Path | None = None, *, windows: int = 3) -> Roster:

@@ -9,11 +9,12 @@ import pytest
 
 from testbed.errors import TestbedError
 from testbed.pins import chosen_pins
+from testbed.winsim.entries import Family
 from testbed.winsim.lives import machine
 from testbed.winsim.machines import WINDOWS_RELEASES, Machine
 from testbed.winsim.nodestatus import default_labels
 from testbed.winsim.options import parse_options
-from testbed.winsim.roster import Family, Roster
+from testbed.winsim.roster import Roster
 from testbed.winsim.samples import SAMPLES, parse_sample
 
 BUILD = "node.kubernetes.io/windows-build"

@@ -98,7 +98,8 @@ def test_a_step_that_comes_due_while_another_works_is_done_right_after_it() -> N
     assert [(at, verb) for at, verb, _ in fleet.calls] == [(1, "stop"), (6, "start")]
 
 
-VERBS = "one verb of: join, leave, replace, stop, start, restart, set_ready, set_pods_ready"
+VERBS = "one verb of: join, leave, replace, stop, start, restart, reboot, patch, reimage, "
+VERBS += "set_ready, set_pods_ready"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,25 @@ VERBS = "one verb of: join, leave, replace, stop, start, restart, set_ready, set
         ("{at: 1s, set_ready: {nodes: 1}}", r"set_ready\.ready: is missing \(true or false\)"),
         ("{at: 1s, set_ready: {nodes: 1, ready: maybe}}", r"'maybe' is neither true nor false"),
         ("{at: 1s, join: {}}", "join: give either count or names"),
+        ("{at: 1s, join: {count: 1, release: 2022}}", "join: give release and revision together"),
+        (
+            "{at: 1s, join: {count: 1, os: linux, release: 2022, revision: 1}}",
+            "join: a release is for windows machines only",
+        ),
+        (
+            "{at: 1s, join: {count: 1, release: 95, revision: 1}}",
+            r"join\.release: 95 is no release of Windows Server that is simulated: 2019, 2022, 2025",
+        ),
+        (
+            "{at: 1s, reboot: {nodes: 1, down: 500ms}}",
+            r"reboot\.down: a machine is down for 1s at least, not 0\.5s",
+        ),
+        ("{at: 1s, patch: {nodes: 1}}", r"patch\.revision: is missing \(the revision that machines have"),
+        (
+            "{at: 1s, patch: {nodes: 1, revision: 65536}}",
+            r"patch\.revision: 65536: input should be less than or equal to 65535",
+        ),
+        ("{at: 1s, reimage: {nodes: 1, revision: 1}}", r"reimage\.release: is missing \(the release that"),
         ("{at: 1s, join: {count: 0}}", r"join\.count: 0: input should be greater than 0"),
         ("{at: 1s, join: {count: 1, taints: [x]}}", r"join\.taints: 'x' is not KEY\[=VALUE\]:EFFECT"),
         ("{at: 1s, spread: 1s, join: {count: 1}}", "spread: join chooses no nodes"),

@@ -92,7 +92,7 @@ class ModelledMemory:
             self._restless[node].discard(uid)
 
     def lose_memory(self, node: str, leak: OsLeak, *, at: float) -> None:
-        """Have Windows itself lose memory from now on, until the machine is replaced."""
+        """Have Windows itself lose memory from now on, until the machine is started again or replaced."""
         self._models[node].lose_memory(leak, at=at)
         self._restless[node].add(_WINDOWS)
 

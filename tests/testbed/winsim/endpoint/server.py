@@ -117,7 +117,8 @@ class Endpoint:
     def attend(self, machine: Machine, faults: Mapping[EndpointName, Fault]) -> None:
         """Answer for a node from now on; its kubelet has just started."""
         now = self._clock.now().timestamp()
-        if (known := self._machines.get(machine.name)) is None or known.system_uuid != machine.system_uuid:
+        known = self._machines.get(machine.name)
+        if known is None or (known.system_uuid, known.booted) != (machine.system_uuid, machine.booted):
             self._booted[machine.name] = now
             self._looks.forget(machine.name)
             self.memory.boot(machine, at=self._clock.monotonic())

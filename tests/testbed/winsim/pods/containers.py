@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from testbed.winsim.pods.objects import Container, Pod
+    from testbed.winsim.pods.objects import Container, ContainerStatus, Pod
 
 Patch = dict[str, Any]
 
@@ -43,24 +43,44 @@ def container_status(
 ) -> Patch:
     """Return the status of one container; ``ready`` is for one that runs, ``init`` for one that is done."""
     runs = "running" in state
+    seen = _seen(pod, container)
+    starts = seen.restart_count if seen else 0
     status = {
         "name": container.name,
         "image": container.image,
         "imageID": "",
         "state": state,
-        "lastState": {},
+        "lastState": dict(seen.last_state) if seen else {},
         "ready": runs and ready,
         "started": runs,
-        "restartCount": 0,
+        "restartCount": starts,
     }
     if "waiting" in state or state.get("terminated") is LOST:
         return status
-    identity = _container_id(pod, container)
+    identity = _container_id(pod, container, start=starts)
     status |= {"imageID": image_id(container.image), "containerID": identity}
     status["ready"] = (runs and ready) or init
     if not runs:
         status["state"] = {"terminated": {**state["terminated"], "containerID": identity}}
     return status
+
+
+def lost_status(pod: Pod, container: Container, *, state: Patch) -> Patch:
+    """Return the status of a container that ended with its machine, and is about to be started again.
+
+    The words are those of containerd for a container that it finds dead (``Unknown``, 255).
+    """
+    seen = _seen(pod, container)
+    status = container_status(pod, container, state=state)
+    if seen is not None and seen.state.running is not None and seen.state.running.started_at:
+        status["lastState"] = unknown_end(started=seen.state.running.started_at)
+        status["restartCount"] += 1
+    return status
+
+
+def unknown_end(*, started: str) -> Patch:
+    """Return the state of a container of which only the machine's end is known."""
+    return {"terminated": {"exitCode": 255, "reason": "Unknown", "startedAt": started, "finishedAt": started}}
 
 
 def exited(*, started: str, finished: str) -> Patch:
@@ -84,5 +104,11 @@ def image_id(image: str) -> str:
     return f"{repository}@sha256:{sha256(image.encode()).hexdigest()}"
 
 
-def _container_id(pod: Pod, container: Container) -> str:
-    return f"containerd://{sha256(f'{pod.metadata.uid}/{container.name}'.encode()).hexdigest()}"
+def _seen(pod: Pod, container: Container) -> ContainerStatus | None:
+    known = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return next((each for each in known if each.name == container.name), None)
+
+
+def _container_id(pod: Pod, container: Container, *, start: int) -> str:
+    called = f"{pod.metadata.uid}/{container.name}" + (f"/{start}" if start else "")
+    return f"containerd://{sha256(called.encode()).hexdigest()}"

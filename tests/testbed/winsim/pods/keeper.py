@@ -135,11 +135,15 @@ class Keeper:
         self._unready[node] = called
 
     async def set_unready(self, node: str, called: AbstractSet[str]) -> None:
-        """Do the same, and have it reported of the pods that are there; return when that is on its way.
+        """Do the same, and have it reported of the pods that are there; return when that is on its way."""
+        self.note_unready(node, called)
+        await self.look_again(node)
+
+    async def look_again(self, node: str) -> None:
+        """Look what is to be done about each pod of a node; return when that is on its way.
 
         Of pods that are well only their place in the table is kept, so those of this node are read.
         """
-        self.note_unready(node, called)
         backoff = Backoff(random=self._random)
         while True:
             try:
@@ -217,7 +221,9 @@ class Keeper:
             record.pod,
             family=machine.os.family,
             timing=self._timing,
+            now=self._clock.now(),
             ready=self._is_to_be_ready(record.pod),
+            booted=machine.booted,
         )
         if step is None:
             self._agenda.drop(uid)
@@ -285,6 +291,9 @@ class Keeper:
         return version_of(answer)
 
     def _address(self, do: Do, pod: Pod, record: _Record, *, machine: Machine) -> str:
-        if do in WITH_ADDRESS and not record.ip and not pod.spec.host_network:
-            record.ip = self._addresses.take()
+        if do in WITH_ADDRESS and not pod.spec.host_network:
+            if pod.status.phase == "Running":  # its machine was started again: another sandbox
+                self._addresses.free(record.ip)
+                record.ip = ""
+            record.ip = record.ip or self._addresses.take()
         return record.ip or machine.address

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -93,6 +93,7 @@ class PodSpec(_Part, frozen=True):
     readiness_gates: tuple[ReadinessGate, ...] = ()
     security_context: SecurityContext | None = None
     priority: int = 0
+    restart_policy: str = "Always"
 
     @property
     def host_process(self) -> bool:
@@ -133,6 +134,9 @@ class ContainerStatus(_Part, frozen=True):
 
     name: str
     state: State = State()
+    last_state: dict[str, Any] = msgspec.field(default_factory=dict)
+    """As it stands: it is only written back."""
+    restart_count: int = 0
 
 
 class PodStatus(_Part, frozen=True):
@@ -144,6 +148,12 @@ class PodStatus(_Part, frozen=True):
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+    @property
+    def running_since(self) -> str:
+        """Since when the longest running container runs; empty where none does, or none says so."""
+        running = (each.state.running for each in self.container_statuses)
+        return min((each.started_at for each in running if each and each.started_at), default="")
 
 
 class Pod(_Part, frozen=True):

@@ -53,7 +53,9 @@ def report(do: Do, pod: Pod, *, machine: Machine, pod_ip: str, ready: bool, now:
             return status.unpulled(pod, host_ip=machine.address, pod_ip=pod_ip, back_off=back_off, now=now)
         case Do.RUN:
             return status.running(pod, host_ip=machine.address, pod_ip=pod_ip, ready=ready, now=now)
-        case Do.STOP:
+        case Do.LOSE:
+            return status.lost(pod, now=now)
+        case Do.STOP | Do.COMPLETE:
             return status.stopped(pod, now=now)
         case _:
             return status.mended(pod, ready=ready, now=now)

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from testbed.winsim.clock import timestamp
-from testbed.winsim.pods.containers import LOST, container_status, exited, started_at, statuses
+from testbed.winsim.pods.containers import (
+    LOST,
+    container_status,
+    exited,
+    lost_status,
+    started_at,
+    statuses,
+    unknown_end,
+)
 from testbed.winsim.pods.pulls import failure
 from testbed.winsim.pods.steps import gates_open
 
@@ -55,7 +63,7 @@ def running(pod: Pod, *, host_ip: str, pod_ip: str, now: datetime, ready: bool =
             _condition(pod, "PodScheduled", "True", now=now),
         ],
         startTime=pod.status.start_time or moment,
-        **_network(pod_ip),
+        **_network(pod_ip, instead_of=pod.status.pod_ip),
         **_host(host_ip),
         **statuses(pod, state={"running": {"startedAt": moment}}, init_state=done, ready=ready),
     )
@@ -82,6 +90,22 @@ def stopped(pod: Pod, *, now: datetime) -> Patch:
     started = started_at(pod, default=moment)
     state = exited(started=started, finished=moment)
     return _ended(pod, phase="Succeeded", reason="PodCompleted", state=state, now=now)
+
+
+def lost(pod: Pod, *, now: datetime) -> Patch:
+    """Report a pod whose containers have ended with their machine; they start again unless it says Never."""
+    if pod.spec.restart_policy == "Never":
+        end = unknown_end(started=started_at(pod, default=timestamp(now)))
+        return _ended(pod, phase="Failed", reason="PodFailed", state=end, now=now)
+    state = {"waiting": {"reason": "ContainerCreating"}}
+    return _patch(
+        pod,
+        conditions=[
+            _condition(pod, "PodReadyToStartContainers", "False", now=now),
+            *_unready(pod, now=now),
+        ],
+        containerStatuses=[lost_status(pod, each, state=state) for each in pod.spec.containers],
+    )
 
 
 def refused(pod: Pod, *, reason: str, message: str, now: datetime) -> Patch:
@@ -199,8 +223,12 @@ def _host(host_ip: str) -> Patch:
     return {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
 
 
-def _network(pod_ip: str) -> Patch:
-    return {"podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
+def _network(pod_ip: str, *, instead_of: str = "") -> Patch:
+    addresses: list[Patch] = [{"ip": pod_ip}]
+    if instead_of not in ("", pod_ip):
+        # A list that is merged by address: without this, both would stand there.
+        addresses.append({"$patch": "replace"})
+    return {"podIP": pod_ip, "podIPs": addresses}
 
 
 def _names(containers: Iterable[Container]) -> list[str]:

@@ -7,6 +7,7 @@ what to do in what stands on the API server.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 START_ANNOTATION: Final = "winsim/start-seconds"
 STOP_ANNOTATION: Final = "winsim/stop-seconds"
+RUN_ANNOTATION: Final = "winsim/run-seconds"
+"""On a pod that is not restarted always: how long its containers run until they end, all with exit code 0."""
 UNMANAGED_ANNOTATION: Final = "winsim/unmanaged"
 """On a pod, "true": no kubelet reports about it, somebody else does."""
 
@@ -33,6 +36,8 @@ class Do(StrEnum):
     BACK_OFF = "reporting a pod whose image is not pulled for a while"
     RUN = "reporting a pod that runs"
     MEND = "reporting a pod whose readiness is another"
+    LOSE = "reporting a pod whose machine has been started again"
+    COMPLETE = "reporting a pod that has done its work"
     STOP = "reporting a pod that has stopped"
     REMOVE = "removing a pod"
 
@@ -58,6 +63,13 @@ class PodTiming:
         """Return how long the containers of a pod take to be Ready."""
         return _seconds(pod, START_ANNOTATION, default=self.start)
 
+    def run_of(self, pod: Pod) -> float | None:
+        """Return how long the containers of a pod run until they end by themselves; None: for ever."""
+        if RUN_ANNOTATION not in pod.metadata.annotations or pod.spec.restart_policy == "Always":
+            return None
+        seconds = _seconds(pod, RUN_ANNOTATION, default=-1.0)
+        return seconds if seconds >= 0 else None
+
     def stop_of(self, pod: Pod) -> float:
         """Return how long they take to stop when told to; at the latest after the grace they are killed."""
         wanted = _seconds(pod, STOP_ANNOTATION, default=self.stop)
@@ -65,10 +77,14 @@ class PodTiming:
         return wanted if grace is None else min(wanted, grace)
 
 
-def next_step(pod: Pod, *, family: str, timing: PodTiming, ready: bool = True) -> Step | None:
+def next_step(
+    pod: Pod, *, family: str, timing: PodTiming, now: datetime, ready: bool = True, booted: str = ""
+) -> Step | None:
     """Return what the kubelet of a node of this family does about a pod of its own; None: nothing.
 
-    Where ``ready`` is False its containers are not to be Ready, though they run.
+    Where ``ready`` is False its containers are not to be Ready, though they run. ``booted`` is when the
+    machine was last started, empty where that was before its Node was made: what says of itself that it
+    has run since before then does not run any more.
     """
     if pod.metadata.annotations.get(UNMANAGED_ANNOTATION) == "true":
         return None
@@ -78,7 +94,7 @@ def next_step(pod: Pod, *, family: str, timing: PodTiming, ready: bool = True) -
         # What has not started has nothing to wait for.
         return Step(Do.STOP, timing.stop_of(pod) if pod.status.phase == "Running" else 0.0)
     if pod.status.phase == "Running":
-        return None if is_told(pod, ready=ready) else Step(Do.MEND)
+        return _while_running(pod, timing=timing, now=now, ready=ready, booted=booted)
     if refusal(pod, family=family):
         return Step(Do.REFUSE)
     delay = timing.start_of(pod)
@@ -87,6 +103,21 @@ def next_step(pod: Pod, *, family: str, timing: PodTiming, ready: bool = True) -
     if not fits(pod, family=family):
         return _pull(pod, delay=delay, timing=timing)
     return Step(Do.RUN, delay)
+
+
+def _while_running(pod: Pod, *, timing: PodTiming, now: datetime, ready: bool, booted: str) -> Step | None:
+    since = pod.status.running_since
+    if since and since < booted:
+        return Step(Do.LOSE)
+    if not since and pod.waiting:
+        return Step(Do.RUN, timing.start_of(pod))
+    if not is_told(pod, ready=ready):
+        return Step(Do.MEND)
+    lasts = timing.run_of(pod)
+    if lasts is None or not since:
+        return None
+    has_run = (now - datetime.fromisoformat(since)).total_seconds()
+    return Step(Do.COMPLETE, max(0.0, lasts - has_run))
 
 
 def _pull(pod: Pod, *, delay: float, timing: PodTiming) -> Step | None:
@@ -129,8 +160,11 @@ def refusal(pod: Pod, *, family: str) -> tuple[str, str] | None:
 
 
 def _seconds(pod: Pod, annotation: str, *, default: float) -> float:
+    text = pod.metadata.annotations.get(annotation)
     try:
-        given = float(pod.metadata.annotations.get(annotation, default))
+        given = float(text) if text is not None else default
     except ValueError:
         return default
-    return max(0.0, given) if isfinite(given) else default
+    if text is None or not isfinite(given):
+        return default
+    return max(0.0, given)

@@ -8,6 +8,7 @@ from testbed.winsim.verbs.base import SelectingVerb, Verb
 from testbed.winsim.verbs.endpoints import SetEndpointFault
 from testbed.winsim.verbs.health import SetReady
 from testbed.winsim.verbs.kubelets import Restart, Start, Stop
+from testbed.winsim.verbs.machines import Patch, Reboot, Reimage
 from testbed.winsim.verbs.membership import Join, Leave, Replace
 from testbed.winsim.verbs.memory import LoseMemory
 from testbed.winsim.verbs.pods import SetPodsReady
@@ -21,6 +22,9 @@ _ALL: Final = (
     Stop,
     Start,
     Restart,
+    Reboot,
+    Patch,
+    Reimage,
     SetReady,
     SetPodsReady,
     SetEndpointFault,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from testbed.winsim.roster import Family
+from testbed.winsim.entries import Family
 from testbed.winsim.selection import Nodes, choose
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 _POD_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 PodNames = tuple[Annotated[str, Field(pattern=_POD_NAME)], ...]

@@ -9,8 +9,8 @@ from testbed.winsim.endpoint.faults import DEFAULT_SECONDS, ONLY_KUBELET, Endpoi
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 
 class SetEndpointFault(SelectingVerb):

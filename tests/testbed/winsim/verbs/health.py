@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from testbed.winsim.conditions import NOT_READY_REASON
-from testbed.winsim.roster import Trouble
+from testbed.winsim.entries import Trouble
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 _MESSAGE = "PLEG is not healthy: pleg was last seen active 3m12s ago; threshold is 3m0s"
 

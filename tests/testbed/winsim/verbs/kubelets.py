@@ -8,8 +8,8 @@ from testbed.winsim.memory import Memory, Size, Threshold
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 
 class Stop(SelectingVerb):

@@ -6,14 +6,15 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from testbed.winsim.conditions import NOT_READY_REASON, STARTING
 from testbed.winsim.durations import Seconds
+from testbed.winsim.entries import Arrival, Family, Trouble
 from testbed.winsim.memory import Memory, Size
-from testbed.winsim.roster import Arrival, Family, Trouble
+from testbed.winsim.releases import Release, Revision, kernel_of
 from testbed.winsim.spelling import parse_taint
 from testbed.winsim.verbs.base import PodNames, SelectingVerb, Verb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 LONGEST_NAME = 63
 """A node's name becomes its label kubernetes.io/hostname, and label values end at 63."""
@@ -44,6 +45,11 @@ class Join(Verb):
     taints: tuple[Annotated[str, BeforeValidator(_check_taint)], ...] = Field(
         default=(), description="taints that their kubelets register with: KEY[=VALUE]:EFFECT"
     )
+    release: Release | None = Field(
+        default=None,
+        description="their Windows: 2019, 2022 or 2025; default: as the others in turn",
+    )
+    revision: Revision | None = Field(default=None, description="its revision (4171), together with release")
     memory: Size | None = Field(
         default=None, description="their memory (32Gi); default: as others of their kind"
     )
@@ -62,6 +68,10 @@ class Join(Verb):
     def _one_of_two(self) -> Self:
         if (self.count is None) == (not self.names):
             raise ValueError("give either count or names")
+        if (self.release is None) != (self.revision is None):
+            raise ValueError("give release and revision together")
+        if self.release is not None and self.os != "windows":
+            raise ValueError("a release is for windows machines only")
         return self
 
     def choose(self, fleet: "Fleet") -> tuple[str, ...]:
@@ -74,6 +84,7 @@ class Join(Verb):
         """Plug the machines in."""
         arrival = Arrival(
             os=self.os,
+            kernel=kernel_of(self.release, self.revision) if self.release and self.revision else "",
             labels=self.labels,
             taints=tuple(parse_taint(text) for text in self.taints),
             memory=Memory(size_ki=self.memory, reserved_ki=self.reserved_memory),

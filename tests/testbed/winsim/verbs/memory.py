@@ -9,8 +9,8 @@ from testbed.memory.workloads import LeaksInto, OsLeak
 from testbed.winsim.verbs.base import SelectingVerb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 
 def _check_size(given: str) -> str:
@@ -19,7 +19,7 @@ def _check_size(given: str) -> str:
 
 
 class LoseMemory(SelectingVerb):
-    """Have Windows itself lose memory from now on, outside of all pods, until machines are replaced."""
+    """Have Windows itself lose memory from now on, outside of all pods, until machines start again."""
 
     verb: ClassVar = "lose_memory"
 

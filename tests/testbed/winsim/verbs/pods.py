@@ -7,8 +7,8 @@ from pydantic import Field
 from testbed.winsim.verbs.base import PodNames, SelectingVerb
 
 if TYPE_CHECKING:
+    from testbed.winsim.entries import Entry
     from testbed.winsim.fleet import Fleet
-    from testbed.winsim.roster import Entry
 
 
 class SetPodsReady(SelectingVerb):
