@@ -202,7 +202,7 @@ bench = PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m bench $(if $(BENCH_DIR),--di
 # Of bench-takeover: how often each fault.
 RUNS ?= 3
 
-.PHONY: bench-contract bench-fence bench-join bench-memory bench-storm bench-takeover bench-testbed
+.PHONY: bench-contract bench-fence bench-join bench-memory bench-plan bench-storm bench-takeover bench-testbed
 bench-contract: $(INSTALLED) ## The node contract on N nodes: against a raw loader, quiet, restarted, drifted
 	@$(BIN)/python -m testbed build
 	@$(bench) contract --nodes $(N) --pods $(PODS) --rounds $(ROUNDS) --steady-seconds $(STEADY_SECONDS) \
@@ -219,6 +219,10 @@ bench-join: $(INSTALLED) ## Ten nodes join N nodes with PODS: how long they are 
 bench-memory: $(INSTALLED) ## The memory of N nodes is watched, 5 % of them hot: polls, CPU, size, ages; then some nodes hang
 	@$(BIN)/python -m testbed build
 	@$(bench) memory --nodes $(N) --steady-seconds $(STEADY_SECONDS) --poll-seconds $(POLL_SECONDS)
+
+# The default of N is for benches with a cluster; this one needs none.
+bench-plan: $(INSTALLED) ## The plan of upgrades of N nodes (5000 if not given) with pods: its CPU, without a cluster
+	@$(bench) plan --nodes $(if $(filter file,$(origin N)),5000,$(N)) --rounds $(ROUNDS)
 
 bench-fence: $(INSTALLED) ## The cost of the fence on a node with LABELS: a kubelet's status, a patch of the operator
 	@$(BIN)/python -m testbed build
@@ -243,6 +247,7 @@ generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RB
 	@$(call generate,winpool.api.rbac_reference,docs/reference/rbac.md)
 	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
 	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
+	@$(call generate,winpool.upgrade.reference,docs/reference/gates.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 	@$(BIN)/python -m release.chart

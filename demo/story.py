@@ -1,4 +1,4 @@
-"""The story: a pool is applied, judges, drifts, is repaired, refuses nonsense, leaves without a trace.
+"""The story: a pool is applied, judges, gates, drifts, is repaired, refuses nonsense, leaves without a trace.
 
 Beside it, a pod leaks memory on a node of another pool, and is caught.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from demo import operating
+from demo import operating, upgrades
 from demo.machines import COUNT, add_batch_nodes
 from demo.narrator import Narrator
 from testbed.cluster import Testbed
@@ -58,11 +58,13 @@ def tell(testbed: Testbed) -> None:
     _before(narrator)
     url = _start_operator(narrator, testbed)
     _apply(narrator)
+    upgrades.close_and_open_a_gate(narrator, POOL)
     leaking = _leak(narrator, testbed, url=url)
     _support(narrator, testbed)
     _drift(narrator)
     _brake(narrator)
     _reserved_memory(narrator)
+    upgrades.patch_a_permitted_node(narrator, testbed)
     _refuse(narrator)
     _dry_run(narrator)
     _relief(narrator, leaking, url=url)

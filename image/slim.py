@@ -48,20 +48,15 @@ CUTS: Final = (
         keep=("__init__.py", "v1_managed_fields_entry.py", "v1_object_meta.py", "v1_owner_reference.py"),
     ),
     Cut(
-        f"{SITE}/kubernetes/client/api/*.py",
+        f"{SITE}/kubernetes/client/api",
         "a class for each API group: winpool sends its requests itself",
-        keep=("__init__.py",),
     ),
     Cut(
         f"{SITE}/kubernetes/aio/client/models/*.py",
         "the same models once more, for asyncio",
         keep=("__init__.py",),
     ),
-    Cut(
-        f"{SITE}/kubernetes/aio/client/api/*.py",
-        "the same API classes once more, for asyncio",
-        keep=("__init__.py",),
-    ),
+    Cut(f"{SITE}/kubernetes/aio/client/api", "the same API classes once more, for asyncio"),
     Cut(
         f"{SITE}/kubernetes/**/leaderelection/*",
         "leader election of the official client: winpool has its own",
@@ -96,6 +91,45 @@ CUTS: Final = (
     Cut(f"{SITE}/aiohttp/pytest_plugin.py", "for tests of programs that use aiohttp"),
     Cut(f"{SITE}/aiohttp/test_utils.py", "for tests of programs that use aiohttp"),
     Cut(f"{SITE}/aiohttp/worker.py", "for gunicorn, which is not in the image"),
+    *(
+        Cut(f"{SITE}/pydantic/{name}.py", "a module of pydantic v1 that only says where its contents are now")
+        for name in (
+            *(
+                "class_validators",
+                "datetime_parse",
+                "decorator",
+                "env_settings",
+                "error_wrappers",
+                "generics",
+            ),
+            *("json", "parse", "schema", "tools", "typing", "utils", "validators"),
+        )
+    ),
+    Cut(f"{SITE}/dateutil/tz/win.py", "time zones of Windows, on which the operator does not run"),
+    Cut(f"{SITE}/dateutil/tzwin.py", "its old name"),
+    Cut(f"{SITE}/prometheus_client/multiprocess.py", "metrics of several processes: winpool is one"),
+    Cut(
+        f"{SITE}/pydantic/networks.py", "types for URLs and addresses: winpool's models have their own rules"
+    ),
+    Cut(
+        f"{SITE}/pydantic/validate_call_decorator.py",
+        "checks the arguments of functions: winpool's are typed",
+    ),
+    Cut(f"{SITE}/pydantic/_internal/_validate_call.py", "the rest of it"),
+    Cut(f"{SITE}/pydantic/_internal/_decorators_v1.py", "validators as v1 had them"),
+    Cut(f"{SITE}/kopf/_kits/runner.py", "for tests of operators that use Kopf"),
+    Cut(f"{SITE}/idna/codec.py", "the codec idna of Python, by a name that no one asks for"),
+    Cut(f"{SITE}/urllib3/contrib/socks.py", "for PySocks, which is not in the image"),
+    Cut(f"{SITE}/tenacity/tornadoweb.py", "for Tornado"),
+    Cut(f"{SITE}/pythonjsonlogger/orjson.py", "for orjson, which is not in the image"),
+    Cut(f"{SITE}/pythonjsonlogger/msgspec.py", "a formatter that winpool does not use"),
+    Cut(f"{SITE}/attrs/*.py", "the newer names of what is in attr, which aiohttp imports"),
+    Cut(f"{SITE}/dateutil/easter.py", "the dates of Easter"),
+    Cut(f"{SITE}/dateutil/utils.py", "helpers that no one imports"),
+    Cut(f"{SITE}/dotenv/ipython.py", "for IPython"),
+    Cut(f"{SITE}/idna/compat.py", "the names of Python's own codec, which no one imports"),
+    Cut(f"{SITE}/kubernetes/client/apis", "the old name of kubernetes.client.api"),
+    Cut(f"{SITE}/cronsim/explain.py", "describes a schedule in words: winpool shows it as it is written"),
     Cut(f"{SITE}/urllib3/contrib/emscripten", "for Python in a browser"),
     Cut(f"{SITE}/click", "reads the command lines of kopf and dotenv, which are not in the image"),
     Cut(f"{SITE}/click-*.dist-info", "so that a scanner does not list click"),

@@ -1,7 +1,6 @@
 """The composition root: makes every part, connects them, runs them, and ends them.
 
-It decides nothing. ``App`` owns the tasks: if one of them ends by itself, that is a bug, and the
-process ends too instead of continuing without that part.
+It decides nothing. ``App`` owns the tasks: if one of them ends by itself, a bug, the process ends too.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class App:
             on_fields=self._all_changed,
             monotonic=clock.monotonic,
         )
-        self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed)
+        self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed, now=clock.now)
         self._nodes = NodeReflector(
             transport,
             on_change=self._node_changed,
@@ -246,6 +245,7 @@ class App:
             tls=self._tls,
             seat=self._seat,
             memory=self._controller.memory,
+            upgrades=self._controller.upgrades.stats,
         )
 
     def _make_registry(self) -> kopf.OperatorRegistry:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from winpool.acceptance import refusal_of
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
-from winpool.contract.acceptance import refusal_of
 from winpool.contract.questions import taints_of
 from winpool.contract.room import contract
-from winpool.mandate import evictions_of, finishing, mandate_of, permitted, unheld
+from winpool.mandate import acts_of, mandate_of
 from winpool.memory.permissions import missing_permission
 from winpool.memory.room import memory
-from winpool.objects.acts import NO_ACTS, Acts
 from winpool.ownership.dues import dues_of
 from winpool.ownership.members import divide
 from winpool.pods.evidence import OWN_LOOKS
@@ -32,25 +31,26 @@ from winpool.report.lost_keys import untold_nodes
 from winpool.report.memory import cleared, overview_of
 from winpool.report.node_events import NodeEvent, about_node, of_issues
 from winpool.report.status import status
+from winpool.report.upgrade_figures import upgrade_figures
 from winpool.rooms import Mandate
+from winpool.upgrade.room import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
-    from winpool.objects.acts import NodePatch
+    from winpool.objects.acts import Acts, NodePatch
     from winpool.objects.issues import KnownIssue
     from winpool.objects.node import Node
     from winpool.objects.pool import Pool
-    from winpool.ownership.members import Members
     from winpool.pods.node_pods import VictimLook
     from winpool.report.assessment import Assessment
     from winpool.report.deletions import Deletions
     from winpool.rooms import Room, RoomResult
     from winpool.snapshot import Snapshot
 
-ROOMS: Final[tuple[Room, ...]] = (contract, memory)
+ROOMS: Final[tuple[Room, ...]] = (contract, memory, upgrade)
 """All rooms. No two of them know each other, or name the same key of a node."""
 
 
@@ -109,7 +109,8 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     """Decide one pass of one pool. Raises RoomsDisagreeError, which is a bug of a room."""
     pool = snapshot.pool
     members = divide(snapshot)
-    refusal, pods_permission = refusal_of(snapshot, members), _pods_permission(snapshot)
+    refusal = refusal_of(snapshot, members)
+    pods_permission = _pods_permission(snapshot)
     mandate = mandate_of(pool, is_accepted=not refusal and not pods_permission)
     results = tuple(room(snapshot, members, mandate) for room in rooms)
     dues = dues_of(snapshot, members, [result.goals for result in results])
@@ -117,11 +118,8 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     may_write = mandate in (Mandate.ACT, Mandate.RELEASE)
     asking = asking_nodes(snapshot, nodes.notable) if may_write else ()
     free = tuple([each for each in nodes.notable if not each.is_held])
-    acts = unheld(
-        _acts(
-            snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
-        ),
-        {each.node.name for each in nodes.notable if each.is_held},
+    acts, withdrawn = acts_of(
+        snapshot, members, results, nodes.notable, mandate=mandate, looks_come=len(asking) <= OWN_LOOKS
     )
     deletions = deletions_of(snapshot, acts.patches, free if mandate is Mandate.ACT else ())
     reported, found = status(
@@ -149,11 +147,11 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
     return Decision(
         promise=promise,
         acts=acts,
-        node_events=_node_events(nodes.notable, pool) if acts.patches else {},
+        node_events=_node_events(nodes.notable, pool, without=withdrawn) if acts.patches else {},
         repaired={
             each.node.name: (*each.drifted, *each.undone)
             for each in nodes.notable
-            if acts.patches and (each.drifted or each.undone)
+            if acts.patches and (each.drifted or each.undone) and each.node.name not in withdrawn
         },
         deletions=deletions,
         status=reported,
@@ -161,48 +159,16 @@ def decide(snapshot: Snapshot, rooms: Sequence[Room] = ROOMS) -> Decision:
         pool_events=_pool_events(
             snapshot, reported, found.all, nodes.all, results, finalizers=promise.finalizers
         ),
-        keeps_status=keeps_status(snapshot, nodes.notable)
+        keeps_status=keeps_status(snapshot, nodes.notable, results)
         and (bool(pool.status_problem) or not promise.status_first),
         needs_pods=needs_all_pods(snapshot, asking, results),
         looks=looks_of(snapshot, asking, results),
         sampled=tuple(node for result in results for node in result.sampled),
         victim_looks=tuple(look for result in results for look in result.victim_looks)[:OWN_LOOKS],
         look_again=look_again_at(results, reported, hold_ends=holds_end_at(nodes.notable), now=snapshot.now),
-        figures=Figures() if pool.deleting else figures_of(nodes.all, overview_of(results)),
-    )
-
-
-def _acts(
-    snapshot: Snapshot,
-    members: Members,
-    results: Sequence[RoomResult],
-    nodes: Sequence[Assessment],
-    *,
-    mandate: Mandate,
-    looks_come: bool,
-) -> Acts:
-    """Return what may be done now: what is due, does not have to wait, and was not tried too recently.
-
-    With ``looks_come`` the nodes that need a list of their own pods wait for it.
-    """
-    attempts = snapshot.attempts
-    if mandate is Mandate.FINISH:
-        return permitted(finishing(snapshot, members, results), attempts)
-    if mandate is Mandate.NOTHING:
-        return NO_ACTS
-    return permitted(
-        Acts(
-            patches=tuple(
-                [
-                    each.patch
-                    for each in nodes
-                    if each.patch and each.may_be_written and not (each.held.wants_own_look and looks_come)
-                ]
-            ),
-            evictions=evictions_of(results) if mandate is Mandate.ACT else (),
-            conditions=tuple([each.conditions for each in nodes if each.conditions is not None]),
-        ),
-        attempts,
+        figures=Figures()
+        if pool.deleting
+        else figures_of(nodes.all, overview_of(results), upgrade_figures(results)),
     )
 
 
@@ -212,8 +178,14 @@ def _pods_permission(snapshot: Snapshot) -> str:
     return snapshot.pods.forbidden if spec and taints_of(spec) else ""
 
 
-def _node_events(nodes: Sequence[Assessment], pool: Pool) -> dict[str, NodeEvent]:
-    events = ((each.node.name, about_node(each, pool=pool)) for each in nodes if each.patch)
+def _node_events(
+    nodes: Sequence[Assessment], pool: Pool, *, without: Collection[str]
+) -> dict[str, NodeEvent]:
+    events = (
+        (each.node.name, about_node(each, pool=pool))
+        for each in nodes
+        if each.patch and each.node.name not in without
+    )
     return {name: event for name, event in events if event}
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.upgrade import UpgradeState
 from winpool.api.v1alpha1 import Mode
-from winpool.objects.acts import NO_ACTS, Acts
+from winpool.objects.acts import NO_ACTS, Acts, NodePatch
 from winpool.ownership.dues import NOTHING_DUE, dues_of
 from winpool.ownership.goals import LEAVE_ALL
+from winpool.ownership.membership import Claim
 from winpool.ownership.record import Record
 from winpool.rooms import Mandate
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from winpool.objects.attempts import Attempts
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
+    from winpool.report.assessment import Assessment
     from winpool.rooms import RoomResult
     from winpool.snapshot import Snapshot
 
@@ -33,6 +38,66 @@ def mandate_of(pool: Pool, *, is_accepted: bool) -> Mandate:
     if pool.spec is not None and pool.spec.mode is not Mode.ACTIVE:
         return Mandate.NOTHING
     return Mandate.ACT if is_accepted else Mandate.FINISH
+
+
+def acts_of(
+    snapshot: Snapshot,
+    members: Members,
+    results: Sequence[RoomResult],
+    nodes: Sequence[Assessment],
+    *,
+    mandate: Mandate,
+    looks_come: bool,
+) -> tuple[Acts, frozenset[str]]:
+    """Return what may be done now, and the names of the nodes where a permission is withdrawn and no more.
+
+    What may be done is due, does not have to wait, was not tried too recently, and is on no node that people
+    hold. With ``looks_come`` the nodes that need a list of their own pods wait for it.
+    """
+    acts = unheld(
+        _due(snapshot, members, results, nodes, mandate=mandate, looks_come=looks_come),
+        {each.node.name for each in nodes if each.is_held},
+    )
+    if mandate is Mandate.RELEASE:
+        return acts, frozenset()
+    others = frozenset(each.node.name for each in acts.patches)
+    withdrawn = permitted(
+        Acts(patches=withdrawals(members, results, others=others)), snapshot.attempts
+    ).patches
+    return (
+        replace(acts, patches=(*acts.patches, *withdrawn)) if withdrawn else acts,
+        frozenset(each.node.name for each in withdrawn),
+    )
+
+
+def _due(
+    snapshot: Snapshot,
+    members: Members,
+    results: Sequence[RoomResult],
+    nodes: Sequence[Assessment],
+    *,
+    mandate: Mandate,
+    looks_come: bool,
+) -> Acts:
+    attempts = snapshot.attempts
+    if mandate is Mandate.FINISH:
+        return permitted(finishing(snapshot, members, results), attempts)
+    if mandate is Mandate.NOTHING:
+        return NO_ACTS
+    return permitted(
+        Acts(
+            patches=tuple(
+                [
+                    each.patch
+                    for each in nodes
+                    if each.patch and each.may_be_written and not (each.held.wants_own_look and looks_come)
+                ]
+            ),
+            evictions=evictions_of(results) if mandate is Mandate.ACT else (),
+            conditions=tuple([each.conditions for each in nodes if each.conditions is not None]),
+        ),
+        attempts,
+    )
 
 
 def permitted(acts: Acts, attempts: Attempts) -> Acts:
@@ -72,6 +137,46 @@ def finishing(snapshot: Snapshot, members: Members, results: Sequence[RoomResult
         patches=tuple([each.state.patch for each in ours if each.state.patch]),
         conditions=tuple([each.conditions for each in ours if each.conditions]),
     )
+
+
+def withdrawals(
+    members: Members, results: Iterable[RoomResult], *, others: Collection[str] = ()
+) -> tuple[NodePatch, ...]:
+    """Return the patches that withdraw the permission to upgrade a node, and change nothing else.
+
+    A permission that no longer holds must not stay, also where people have stopped the operator. Beside the
+    removals of memory pressure it is the one write that Paused, DryRun, a hold and a spec that is not
+    accepted allow.
+    ``others`` names nodes that are not among them, such as those with another patch. A node that the pool no
+    longer selects loses its permission too, where it cannot be released now. A label on a node that is not
+    the pool's gives no permission of the pool.
+    """
+    wishes: dict[str, object] = {
+        uid: wish
+        for result in results
+        for uid, goals in result.goals.items()
+        if (wish := goals.labels.get(UPGRADE_STATE_LABEL)) is not None
+    }
+    return tuple(
+        NodePatch(
+            node=member.node,
+            labels={UPGRADE_STATE_LABEL: UpgradeState.GATED},
+            annotations={},
+            taints=None,
+            goal=_WITHDRAWN,
+        )
+        for member in members.all
+        if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+        and (
+            member.claim is Claim.LEFT
+            or (member.claim is Claim.OURS and wishes.get(member.node.uid) == UpgradeState.GATED)
+        )
+        and member.node.name not in others
+    )
+
+
+_WITHDRAWN: Final = (UPGRADE_STATE_LABEL, UpgradeState.GATED)
+"""The goal of such a patch: no other patch has it."""
 
 
 def evictions_of(results: Iterable[RoomResult]) -> tuple[Eviction, ...]:

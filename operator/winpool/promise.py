@@ -18,13 +18,14 @@ from winpool.report.preflight import is_untold
 from winpool.rooms import Mandate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.keys import Keys
     from winpool.objects.pool import Pool
     from winpool.ownership.members import Members
     from winpool.report.assessment import Assessment
+    from winpool.rooms import RoomResult
     from winpool.snapshot import Snapshot
 
 
@@ -139,12 +140,13 @@ def set_keys_of(pool: Pool, members: Members, *, may_write: bool) -> Keys:
     return keys_to_remember(pool, nodes=(each.node for each in members.all))
 
 
-def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment]) -> bool:
+def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment], results: Iterable[RoomResult] = ()) -> bool:
     """Whether the first list of all pods is about to show more, and the status can wait for it.
 
     A status for this very spec waits: otherwise each start of the operator would remove, for a moment, what
-    it says of pods that block taints. So does that of a dry run: its plan would omit what waits for the list.
-    One that cannot be read is not rebuilt without the list either: it may have reported pods.
+    it says of pods that block taints, or would close gates that pods keep open. So does that of a dry run:
+    its plan would omit what waits for the list. One that cannot be read is not rebuilt without the list
+    either: it may have reported pods.
     """
     pool = snapshot.pool
     is_coming = snapshot.pods.survey is None and not snapshot.pods.problem
@@ -152,4 +154,6 @@ def keeps_status(snapshot: Snapshot, nodes: Sequence[Assessment]) -> bool:
         return is_coming and pool.spec is not None and not pool.deleting
     is_dry_run = pool.spec is not None and pool.spec.mode is Mode.DRY_RUN
     is_known = is_dry_run or pool.status.observed_generation == pool.generation
-    return is_known and is_coming and not pool.deleting and any(each.needs_pods for each in nodes)
+    if not is_known or not is_coming or pool.deleting:
+        return False
+    return any(each.needs_pods for each in nodes) or any(each.awaits_pods for each in results)

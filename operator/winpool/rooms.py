@@ -114,8 +114,9 @@ class RoomResult:
     ``goals`` are by the UIDs of the pool's nodes; a node that is not among them is to have nothing of the
     room. ``looks`` are nodes whose pods have to be listed before the room can continue, ``sampled`` those
     whose memory has to be watched, ``victim_looks`` the lists of pods that evictions need, the most urgent
-    first, and ``needs_all_pods`` asks for a list of all pods. At ``requeue_at`` time alone may change what
-    the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
+    first, and ``needs_all_pods`` asks for a list of all pods. ``awaits_pods`` says that the first list of all
+    pods since the start will show more: until then the status of this very spec stays. At ``requeue_at`` time
+    alone may change what the room wants. ``finishes`` says that its goals hold under the mandate FINISH.
     """
 
     goals: Mapping[str, Goals] = field(default_factory=lambda: NONE)
@@ -126,6 +127,7 @@ class RoomResult:
     sampled: tuple[Node, ...] = ()
     victim_looks: tuple[VictimLook, ...] = ()
     needs_all_pods: bool = False
+    awaits_pods: bool = False
     requeue_at: datetime | None = None
     finishes: bool = False
 

@@ -9,6 +9,7 @@ from winpool.objects.attempts import NOTHING_TRIED, Attempts
 from winpool.objects.guard import NO_GUARD, GuardState
 from winpool.objects.others import NO_OTHERS, OtherPools
 from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.objects.upgrades import NOTHING_SEEN_OF_UPGRADES, KnownUpgrades
 from winpool.pods.evicted import NOTHING_EVICTED, KnownEvictions
 from winpool.pods.known import NOTHING_SEEN, KnownPods
 from winpool.support.basis import Basis
@@ -47,6 +48,7 @@ class Snapshot:
     guard: GuardState = NO_GUARD
     memory: KnownMemory = NOTHING_KNOWN
     evictions: KnownEvictions = NOTHING_EVICTED
+    upgrades: KnownUpgrades = NOTHING_SEEN_OF_UPGRADES
     attempts: Attempts = NOTHING_TRIED
     strays: tuple[Node, ...] | None = ()
     written_conditions: Mapping[str, tuple[NodeCondition, ...]] = field(default_factory=dict)

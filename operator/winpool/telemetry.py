@@ -12,7 +12,8 @@ from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.control.memory.figures import CAPABILITIES, STATES
 from winpool.control.memory.stats import BUCKETS, EvictionResult
 from winpool.control.stats import PassResult
-from winpool.serve import definitions, sample_definitions
+from winpool.objects.upgrades import SurpriseKind
+from winpool.serve import definitions, sample_definitions, upgrade_definitions
 from winpool.serve.access import Result
 from winpool.serve.definition import Distribution
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from winpool.control.relist.pools import Pools
     from winpool.control.relist.relister import Relister
     from winpool.control.stats import ControlStats
+    from winpool.control.upgrades.sights import UpgradeStats
     from winpool.feed.supervisor import Feed
     from winpool.lease.seat import Seat
     from winpool.objects.pool import Pool
@@ -65,6 +67,7 @@ class Telemetry:
         tls: ServingTls | None = None,
         seat: Seat,
         memory: MemoryCollector | None = None,
+        upgrades: UpgradeStats | None = None,
     ) -> None:
         self._transport = transport
         self._pools = pools
@@ -80,6 +83,7 @@ class Telemetry:
         self._tls = tls
         self._seat = seat
         self._memory = memory
+        self._upgrades = upgrades
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
@@ -124,6 +128,7 @@ class Telemetry:
             **of_tls(self._tls),
             **of_lease(self._seat),
             **of_memory(self._memory),
+            **of_upgrades(self._upgrades),
         }
 
 
@@ -197,6 +202,13 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
 def _distribution(taken: Durations) -> Distribution:
     bounds = (*map(str, BUCKETS), "+Inf")
     return Distribution(tuple(zip(bounds, accumulate(map(float, taken.counts)), strict=True)), taken.seconds)
+
+
+def of_upgrades(stats: UpgradeStats | None) -> Mapping[Definition, Mapping[Labels, float]]:
+    """Return the metrics of surprises; each kind starts at 0, so that its first one shows."""
+    if stats is None:
+        return {}
+    return {upgrade_definitions.SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:

@@ -18,6 +18,7 @@ from bench.fence import run_fence
 from bench.groundcost import run_ground_cost
 from bench.join import run_join
 from bench.memory import MemoryOptions, run_memory
+from bench.plan import run_plan
 from bench.report import Report
 from bench.storm import run_storm
 from bench.takeover import run_takeover
@@ -56,6 +57,8 @@ def _bench(given: argparse.Namespace) -> Callable[[Path, Report], dict[str, Any]
         return lambda directory, report: run_storm(nodes=given.nodes, directory=directory, report=report)
     if given.bench == "takeover":
         return lambda directory, report: run_takeover(runs=given.runs, directory=directory, report=report)
+    if given.bench == "plan":
+        return lambda _directory, report: run_plan(nodes=given.nodes, rounds=given.rounds, report=report)
     if given.bench == "join":
         return lambda directory, report: run_join(
             nodes=given.nodes, pods=given.pods, directory=directory, report=report
@@ -109,6 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     memory.add_argument("--nodes", type=_positive, default=1000)
     memory.add_argument("--steady-seconds", type=_positive, default=600)
     memory.add_argument("--poll-seconds", type=_positive, default=60, help="between two polls of a kubelet")
+    plan = benches.add_parser("plan", help="what the plan of upgrades costs; needs no cluster")
+    plan.add_argument("--nodes", type=_positive, default=5000)
+    plan.add_argument("--rounds", type=_positive, default=5)
     takeover = benches.add_parser("takeover", help="how long no operator leads when the leader fails")
     takeover.add_argument("--runs", type=_positive, default=3)
     testbed = benches.add_parser("testbed", help="what the simulated nodes themselves cost")

@@ -22,6 +22,7 @@ from bench.tools import finish
 from harness.second_room import second
 from winpool.cluster.control_plane import ControlPlane
 from winpool.cluster.credentials import load_connection
+from winpool.cluster.disruption_budgets import BudgetLister
 from winpool.cluster.events import EventRecorder
 from winpool.cluster.guard import Guard
 from winpool.cluster.labelled import list_labelled
@@ -66,6 +67,7 @@ class Parts:
         self.control_plane = ControlPlane(transport, on_change=_ignore)
         self.pod_pass = PodPass(
             list_pods=PodLister(transport.request).list,
+            list_budgets=BudgetLister(transport.request).list,
             questions=list,
             on_surveyed=_ignore,
             period_seconds=1,

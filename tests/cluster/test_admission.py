@@ -20,17 +20,23 @@ import pytest
 
 from cluster.admission import tables
 from cluster.admission.server import Server
+from winpool.api.history import MAX_GATES
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
+    MAX_HISTORY,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
     Build,
     Condition,
+    ControlPlaneSeen,
+    HistoryEntry,
+    HistoryResult,
     InvalidSpecError,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
+    PlanUpgrade,
     Verdict,
     WindowsNodePool,
     WindowsNodePoolStatus,
@@ -55,6 +61,15 @@ EVICTION_DEFAULTS = {
 }
 """What it adds to a block that asks for memory pressure, and to the limits in it, which it adds too."""
 
+UPGRADE_DEFAULTS = {
+    "strategy": "Manual",
+    "method": "InPlace",
+    "maxUnavailable": 1,
+    "maxFailedNodes": 0,
+    "maxBlockedNodes": 0,
+}
+"""What it adds to a block about upgrades."""
+
 GO_MAP = re.compile(r"map\[string\]interface \{\}(\{[^}]*\})")
 
 NOISE = (
@@ -78,6 +93,8 @@ READ_BY_PEOPLE = (
     "shares of RAM as if they were used",
     "a percentage of nodes with a blank",
     "a rule of evictions about all pods",
+    "an override of the budget",
+    "a strategy that comes later",
     "a name with a dot",
     "no selector",
     "the Windows release without quotes",
@@ -222,6 +239,8 @@ def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
         pressure = spec["memoryPressure"]
         eviction = {**EVICTION_DEFAULTS, **pressure.get("eviction", {})}
         full["memoryPressure"] = {**MEMORY_DEFAULTS, **pressure, "eviction": eviction}
+    if "upgrade" in spec:
+        full["upgrade"] = {**UPGRADE_DEFAULTS, **spec["upgrade"]}
     return full
 
 
@@ -270,8 +289,36 @@ def test_the_largest_status_is_taken_and_reads_back_equal(server: Server, stored
         plan=Plan(
             total_nodes=5000,
             steps=tuple(
-                PlanStep(node=text, action=PlanAction.UPDATE, reason=text) for _ in range(MAX_PLAN_STEPS + 1)
+                PlanStep(
+                    node=text,
+                    action=PlanAction.UPGRADE,
+                    reason=text,
+                    batch=2**31 - 1,
+                    closed_gates=(text,) * (MAX_GATES + 1),
+                )
+                for _ in range(MAX_PLAN_STEPS + 1)
             ),
+            upgrade=PlanUpgrade(
+                due_nodes=2**31 - 1,
+                permitted_nodes=0,
+                batches=2**31 - 1,
+                closed_gates=(text,) * (MAX_GATES + 1),
+                likely_seconds=2**53 - 1,
+                worst_case_seconds=2**53 - 1,
+            ),
+        ),
+        control_plane=ControlPlaneSeen(version=text, since=now),
+        history=tuple(
+            HistoryEntry(
+                target=text,
+                start_time=now,
+                end_time=now,
+                nodes=2**31 - 1,
+                failed_nodes=2**31 - 1,
+                result=result,
+                overrides=(text,) * (MAX_GATES + 1),
+            )
+            for result in list(HistoryResult) * MAX_HISTORY
         ),
         conditions=tuple(
             Condition(

@@ -52,7 +52,16 @@ LED = {
 }
 """What an operator in a Pod would hold. `kubectl winpool memory` asks the Pod that it names."""
 
-SHOWN = {"make demo": ("MemoryPressureDetected", "PodEvicted", "MemoryPressureCleared", "DriftRepaired")}
+SHOWN = {
+    "make demo": (
+        "MemoryPressureDetected",
+        "PodEvicted",
+        "MemoryPressureCleared",
+        "DriftRepaired",
+        "MaintenanceWindow",
+        "Required",
+    )
+}
 """What commands have to show, beside anything at all."""
 
 DOCUMENTS = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -49,9 +49,11 @@ from winpool.control.relist.absences import Absences
 from winpool.control.relist.pools import Pools
 from winpool.control.relist.relister import Relister
 from winpool.control.stats import ControlStats
+from winpool.control.upgrades.sights import UpgradeSights
 from winpool.decide import ROOMS
 from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
 from winpool.objects.node import Node
+from winpool.pods.budgets import Budget
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion
 from winpool.rooms import Room
@@ -82,6 +84,7 @@ class Trouble:
     lost: set[str] = field(default_factory=set)
     nodes: dict[str, ApiError] = field(default_factory=dict)
     pods: ApiError | None = None
+    budgets: ApiError | None = None
     pods_of: dict[str, ApiError] = field(default_factory=dict)
     pods_seconds: float = 0.5
 
@@ -103,6 +106,7 @@ class MemoryCluster:
         self.nodes: dict[str, Node] = {}
         self.bodies: dict[str, Object] = {}
         self.pods: list[Pod] = []
+        self.budgets: list[Budget] = []
         self.trouble = Trouble()
         self.writes: list[Write] = []
         self.changes: list[float] = []
@@ -305,7 +309,13 @@ class _Seen:
 
 
 class _Version:
-    version = CONTROL_PLANE
+    """A control plane that reports one version, and is asked for nothing else."""
+
+    version, unchanged_since = CONTROL_PLANE, NOON - timedelta(hours=1)
+    age_seconds, is_first = 0.0, True
+
+    def read_regularly(self, *, is_on: bool) -> None:
+        """Take no note."""
 
 
 async def _none(_: object) -> tuple[Any, ...]:
@@ -337,7 +347,8 @@ class _Counted:
 class MemoryOperator:
     """The loops of an operator. ``passes`` are the times and pools of all passes, ``wakes`` those of news.
 
-    ``lacking_fields`` is what is known of the CRD. With ``connections``, memory is sampled.
+    ``lacking_fields`` is what is known of the CRD. With ``connections``, memory is sampled. All pods are
+    listed every ``pods_seconds``.
     """
 
     def __init__(
@@ -346,6 +357,7 @@ class MemoryOperator:
         *,
         connections: Connections | None = None,
         rooms: Sequence[Room] = ROOMS,
+        pods_seconds: float = NEVER,
     ) -> None:
         self._rooms = rooms
         loop = asyncio.get_running_loop()
@@ -390,9 +402,10 @@ class MemoryOperator:
         self._asked = Questions()
         self.pod_pass = PodPass(
             list_pods=self._list_pods,
+            list_budgets=self._list_budgets,
             questions=self._questions,
             on_surveyed=self._wake_all,
-            period_seconds=NEVER,
+            period_seconds=pods_seconds,
             now=cluster.now,
             monotonic=loop.time,
         )
@@ -413,10 +426,18 @@ class MemoryOperator:
             )
         )
         self._bare_since = BareSince(monotonic=loop.time)
+        control_plane = cast(ControlPlane, _Version())
+        self.upgrades = UpgradeSights(
+            pools=self.pools,
+            nodes=self.store.nodes,
+            control_plane=control_plane,
+            on_change=self._wake_all,
+            clock=self._clock,
+        )
         self._observer = Observer(
             pools=self.pools,
             nodes=cast(NodeReflector, _Seen(self.store.nodes)),
-            control_plane=cast(ControlPlane, _Version()),
+            control_plane=control_plane,
             guard=cast(Guard, _InForce()),
             pods=self.pod_pass,
             looks=self.node_looks,
@@ -424,6 +445,7 @@ class MemoryOperator:
             lacking_fields=lambda: self.lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
             evictions_of=self.victim_looks.known,
+            upgrades_of=self.upgrades.known,
             now=cluster.now,
         )
         self._relister = Relister(
@@ -458,7 +480,8 @@ class MemoryOperator:
         self.list_nodes()
         self.cluster.listeners.append(self)
         sampling = [] if self.memory is None else [self.memory.run()]
-        for work in (self._relister.run(), self.pod_pass.run(), self.node_looks.run(), *sampling):
+        looking = (self.pod_pass.run(), self.node_looks.run(), self.upgrades.run())
+        for work in (self._relister.run(), *looking, *sampling):
             self._tasks.append(self._create_task(work, "loop"))
 
     async def stop(self) -> None:
@@ -518,12 +541,18 @@ class MemoryOperator:
             raise self.cluster.trouble.labelled
         return [node for node in self.cluster.nodes.values() if node.labels.get(POOL_LABEL) == pool]
 
-    async def _list_pods(self, *, see: Callable[[Pod], None]) -> ListedPods:
+    async def _list_budgets(self) -> tuple[Budget, ...]:
+        await asyncio.sleep(self.cluster.trouble.latency)
+        if self.cluster.trouble.budgets:
+            raise self.cluster.trouble.budgets
+        return tuple(self.cluster.budgets)
+
+    async def _list_pods(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> ListedPods:
         await asyncio.sleep(self.cluster.trouble.pods_seconds)
         if self.cluster.trouble.pods:
             raise self.cluster.trouble.pods
         for pod in self.cluster.pods:
-            see(pod)
+            see(pod if pod.node in with_work else replace(pod, work=None))
         return ListedPods(count=len(self.cluster.pods), pages=1)
 
     async def _list_pods_of(self, name: str, see: Callable[[Pod], None]) -> bool:
@@ -571,8 +600,10 @@ class MemoryOperator:
             self.memory.forget(name)
         if self._loops:
             self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+            self.upgrades.pool_changed()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._loops:
             self._bare_since.note(old, new)
+            self.upgrades.node_changed(old, new)
             self._dispatcher.node_changed(old, new)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from harness.builders import taints_of
 from winpool.pods.pod import DAEMON_SET, Pod, Toleration
+from winpool.pods.pod_work import PodWork
 from winpool.pods.survey import PoolQuestion, RequiredPods
+from winpool.pods.workloads import PodShape, Requests
 
 EVERYTHING = (Toleration(operator="Exists"),)
 """Tolerates every taint."""
@@ -48,3 +51,11 @@ def a_question(
 def a_requirement(namespace: str, app: str) -> RequiredPods:
     """Return the requirement of a Ready pod of ``app`` in that namespace."""
     return RequiredPods(namespace, lambda labels: labels.get("app") == app, f"{app} in {namespace}")
+
+
+def some_work(
+    cpu_milli: int = 250, memory: int = 2**30, *, shape: PodShape | None = None, **changes: Any
+) -> PodWork:
+    """Return what is read of a pod that requests that much, and whatever ``shape`` says beside it."""
+    requests = Requests(cpu_milli, memory, pods=1)
+    return PodWork(PodShape(requests) if shape is None else replace(shape, requests=requests), **changes)

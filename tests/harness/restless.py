@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from harness.builders import A_SPEC, Object, a_body, a_node, a_taint
-from harness.loops import MemoryCluster, MemoryOperator
+from harness.loops import NEVER, MemoryCluster, MemoryOperator
 from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
@@ -65,6 +65,9 @@ GIB: Final = 1024**3
 
 class RestlessWorld:
     """A world that is made by ``chance`` alone, and says what has happened in it."""
+
+    pods_seconds = NEVER
+    """How often its operators list all pods."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -251,7 +254,7 @@ class RestlessWorld:
         self.operators[-1].list_everything()
 
     def _start(self) -> None:
-        operator = MemoryOperator(self.cluster)
+        operator = MemoryOperator(self.cluster, pods_seconds=self.pods_seconds)
         self.operators.append(operator)
         self.starts.append(self.cluster.time)
         operator.start()

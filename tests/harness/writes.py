@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import EllipsisType
 
 from harness.builders import Nodes, a_snapshot, a_taint, with_status
 from winpool.api import syntax
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
-from winpool.decide import Decision, decide
+from winpool.decide import ROOMS, Decision, decide
 from winpool.objects.acts import NodePatch
 from winpool.objects.node import Node, Taint
 from winpool.objects.pool import Pool
 from winpool.pods.survey import Survey
+from winpool.rooms import Room
 
 
 def patched(node: Node, patch: NodePatch | None) -> Node:
@@ -74,9 +75,15 @@ def foreign_labels(node: Node) -> dict[str, str]:
     return {key: value for key, value in node.labels.items() if not key.startswith(PREFIX)}
 
 
-def settled(pool: Pool, nodes: Nodes, *, survey: Survey | EllipsisType | None = ...) -> tuple[Pool, Nodes]:
+def settled(
+    pool: Pool,
+    nodes: Nodes,
+    *,
+    survey: Survey | EllipsisType | None = ...,
+    rooms: Sequence[Room] = ROOMS,
+) -> tuple[Pool, Nodes]:
     """Return the pool and the nodes after one pass that was performed whole."""
-    decision = decide(a_snapshot(pool, nodes, survey=survey))
+    decision = decide(a_snapshot(pool, nodes, survey=survey), rooms)
     finalizers = pool.finalizers if decision.finalizers is None else decision.finalizers
     return with_status(replace(pool, finalizers=finalizers), decision.status), acted(decision, nodes)
 

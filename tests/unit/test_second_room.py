@@ -17,6 +17,7 @@ from harness.second_room import BORROWED, CONDITION, FIRST, TAINT, second
 from harness.strategies import FOREIGN_VALUES, nodes, pools, specs
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
+    HOLD_ANNOTATION,
     OS_REVISION_LABEL,
     OS_VERSION_LABEL,
     POOL_LABEL,
@@ -525,7 +526,7 @@ def test_two_rooms_that_name_one_key_are_a_bug(wanted: dict[str, Any]) -> None:
         {"labels": {"winpool.dev/mine": "x"}},
         {"annotations": {"winpool.dev/mine": "x"}},
         {"annotations": {"example.com/mine": "x"}},
-        {"annotations": {UPGRADE_REQUESTED_ANNOTATION: "x"}},
+        {"annotations": {HOLD_ANNOTATION: ""}},
         {"taints": {("winpool.dev/mine", "NoSchedule"): ""}},
         {"taints": {(TAINT[0], "NoExecute"): ""}},
         {"conditions": (NodeCondition("MemoryPressure", "True"),)},

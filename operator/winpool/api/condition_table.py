@@ -7,6 +7,7 @@ from typing import Final
 from winpool.api.conditions import ConditionKind, ConditionType, Meaning, Polarity, Reason
 from winpool.api.health_conditions import MEMORY_HEALTHY, OS_SUPPORTED
 from winpool.api.states import STATES
+from winpool.api.upgrade_condition import UPGRADE_ALLOWED
 
 CONDITIONS: Final = (
     ConditionKind(
@@ -45,7 +46,8 @@ CONDITIONS: Final = (
     ConditionKind(
         ConditionType.AVAILABLE,
         Polarity.GOOD,
-        "All nodes but at most one are Ready and not cordoned, and at least one is.",
+        "All nodes but at most `upgrade.maxUnavailable` are Ready and not cordoned, and at least one is. At "
+        "most one may be missing where the spec has no `upgrade`, or allows none.",
         (
             Meaning("True", Reason.NODES_AVAILABLE, "Enough nodes are Ready and not cordoned."),
             Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is missing."),
@@ -55,7 +57,7 @@ CONDITIONS: Final = (
                 Reason.OWNER_UNKNOWN,
                 "The ownership record on the nodes that match names a pool that the operator does not know.",
             ),
-            Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node, or the only one, is missing."),
+            Meaning("False", Reason.TOO_FEW_NODES_READY, "More nodes are missing, or the only one is."),
         ),
     ),
     ConditionKind(
@@ -139,6 +141,7 @@ CONDITIONS: Final = (
         ),
     ),
     OS_SUPPORTED,
+    UPGRADE_ALLOWED,
     MEMORY_HEALTHY,
     ConditionKind(
         ConditionType.RECONCILING,

@@ -13,9 +13,9 @@ from typing import Final
 
 
 class ConditionType(StrEnum):
-    """The types of condition of a pool. It has all of them from the first look on, but for MemoryHealthy.
+    """The types of condition of a pool. It has all of them from the first look on, but for two.
 
-    MemoryHealthy is there where the spec has ``memoryPressure``.
+    UpgradeAllowed is there where the spec has ``upgrade``, MemoryHealthy where it has ``memoryPressure``.
     """
 
     READY = "Ready"
@@ -23,6 +23,7 @@ class ConditionType(StrEnum):
     AVAILABLE = "Available"
     NODES_UP_TO_DATE = "NodesUpToDate"
     OS_SUPPORTED = "OSSupported"
+    UPGRADE_ALLOWED = "UpgradeAllowed"
     MEMORY_HEALTHY = "MemoryHealthy"
     RECONCILING = "Reconciling"
     STALLED = "Stalled"
@@ -35,29 +36,38 @@ class Reason(StrEnum):
 
     ACCEPTED = "Accepted"
     DRY_RUN = "DryRun"
+    BUDGET = "Budget"
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     BUILD_WARNED = "BuildWarned"
+    CONTROL_PLANE = "ControlPlane"
+    END_OF_SUPPORT = "EndOfSupport"
+    MAINTENANCE_WINDOW = "MaintenanceWindow"
     MEMORY_MISMATCH = "MemoryMismatch"
     MISSING_PERMISSION = "MissingPermission"
     NODES_AVAILABLE = "NodesAvailable"
+    NODES_GATED = "NodesGated"
     NODES_HELD = "NodesHeld"
     NODES_SUPPORTED = "NodesSupported"
     NODES_UNDER_PRESSURE = "NodesUnderPressure"
     NO_NODES_SELECTED = "NoNodesSelected"
     NO_PRESSURE = "NoPressure"
+    NOTHING_DUE = "NothingDue"
     NOT_DELETING = "NotDeleting"
     NOT_PAUSED = "NotPaused"
     NOT_STALLED = "NotStalled"
     OWNER_UNKNOWN = "OwnerUnknown"
     PAUSED = "Paused"
     PAUSED_BY_SPEC = "PausedBySpec"
+    PAUSE_REQUESTED = "PauseRequested"
     PODS_UNREADABLE = "PodsUnreadable"
     POD_LIST_FAILING = "PodListFailing"
+    POOL_HEALTH = "PoolHealth"
     POOL_OVERLAP = "PoolOverlap"
     RELEASING_NODES = "ReleasingNodes"
     RESERVED_MEMORY_TOO_LARGE = "ReservedMemoryTooLarge"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
+    REVISION_FLOOR = "RevisionFloor"
     ROLLOUT_IN_PROGRESS = "RolloutInProgress"
     RUNTIME_TOO_OLD = "RuntimeTooOld"
     SAMPLES_MISSING = "SamplesMissing"
@@ -65,9 +75,11 @@ class Reason(StrEnum):
     SPEC_REJECTED = "SpecRejected"
     SUPPORT_ENDED = "SupportEnded"
     SUPPORT_ENDING = "SupportEnding"
+    SUPPORT_MATRIX = "SupportMatrix"
     SYSTEMIC_PRESSURE = "SystemicPressure"
     TAINTS_HELD = "TaintsHeld"
     TOO_FEW_NODES_READY = "TooFewNodesReady"
+    UPGRADE_ALLOWED = "UpgradeAllowed"
     UPGRADE_DUE = "UpgradeDue"
     UP_TO_DATE = "UpToDate"
     VALIDATING_NODES = "ValidatingNodes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from winpool.api.events import EventKind, EventReason, EventType, Regarding
+from winpool.api.upgrade_events import UPGRADE_EVENTS
 
 _TABLE: Final = (
     EventKind(
@@ -266,6 +267,7 @@ _TABLE: Final = (
         Regarding.POOL,
         "Support for the Windows build of some nodes ends within 180 days.",
     ),
+    *UPGRADE_EVENTS,
     EventKind(
         EventReason.GUARD_MISSING,
         "CheckGuard",

@@ -69,6 +69,11 @@ class EventReason(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     BUILD_WARNED = "BuildWarned"
     SUPPORT_ENDING = "SupportEnding"
+    UPGRADE_ALLOWED = "UpgradeAllowed"
+    UPGRADE_GATED = "UpgradeGated"
+    OVERRIDE_EXPIRED = "OverrideExpired"
+    SURPRISE_OS_CHANGE = "SurpriseOSChange"
+    SURPRISE_REBOOT = "SurpriseReboot"
     GUARD_MISSING = "GuardMissing"
     GUARD_RESTORED = "GuardRestored"
 

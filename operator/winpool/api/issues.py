@@ -29,6 +29,8 @@ class IssueReason(StrEnum):
     NODE_NOT_WINDOWS = "NodeNotWindows"
     POOL_OVERLAP = "PoolOverlap"
     SELECTOR_OPEN_TO_KUBELETS = "SelectorOpenToKubelets"
+    SURPRISE_OS_CHANGE = "SurpriseOSChange"
+    SURPRISE_REBOOT = "SurpriseReboot"
     BUILD_UNSUPPORTED = "BuildUnsupported"
     SUPPORT_ENDED = "SupportEnded"
     REVISION_BELOW_FLOOR = "RevisionBelowFloor"
@@ -46,6 +48,12 @@ class IssueReason(StrEnum):
     BUILD_UNKNOWN = "BuildUnknown"
     MEMORY_WARNING = "MemoryWarning"
     MEMORY_SOURCE_FAILING = "MemorySourceFailing"
+    OVERRIDE_EXPIRED = "OverrideExpired"
+    OVERRIDE_IN_FORCE = "OverrideInForce"
+    GATE_CLOSED = "GateClosed"
+    NODES_GATED = "NodesGated"
+    PAUSE_REQUESTED = "PauseRequested"
+    UPGRADE_REQUESTED = "UpgradeRequested"
     NODES_HELD = "NodesHeld"
     NO_NODES_SELECTED = "NoNodesSelected"
     BUILD_LABEL_DISAGREES = "BuildLabelDisagrees"
@@ -108,6 +116,12 @@ ISSUES: Final = {
     IssueReason.SELECTOR_OPEN_TO_KUBELETS: "About the pool: it sets labels that no kubelet may set on its "
     "own node (node-restriction.kubernetes.io, node-role.kubernetes.io), and selects nodes only by labels "
     "that any kubelet may set.",
+    IssueReason.SURPRISE_OS_CHANGE: "The nodes run another build of Windows than before, or were recreated "
+    "as other machines, and no one had announced it: the nodes were neither labelled "
+    "`winpool.dev/upgrade-state=Required`, nor requested, nor cordoned. The issue stays for an hour.",
+    IssueReason.SURPRISE_REBOOT: "The machines of the nodes restarted, and no one had announced it: the "
+    "nodes were neither labelled `winpool.dev/upgrade-state=Required`, nor requested, nor cordoned. The "
+    "issue stays for an hour.",
     IssueReason.BUILD_UNSUPPORTED: "The support matrix does not allow the nodes' build of Windows "
     "under this version of Kubernetes, or denies it.",
     IssueReason.SUPPORT_ENDED: "The last day of support for the nodes' build of Windows has passed.",
@@ -138,6 +152,18 @@ ISSUES: Final = {
     IssueReason.MEMORY_WARNING: "The nodes come close to memory pressure. Nothing is signalled on them yet.",
     IssueReason.MEMORY_SOURCE_FAILING: "One of `memoryPressure.sources` gives no samples of the nodes. "
     "Another one does.",
+    IssueReason.OVERRIDE_EXPIRED: "About the pool: the time of an entry in `upgrade.overrides` has passed, "
+    "so it opens its gate no longer.",
+    IssueReason.OVERRIDE_IN_FORCE: "About the pool: an entry in `upgrade.overrides` opens a gate until its "
+    "time has passed, whatever the gate finds.",
+    IssueReason.GATE_CLOSED: "About the pool: nodes are due for an upgrade, and a gate of the pool is "
+    "closed. One issue for each gate. The fix says what opens it.",
+    IssueReason.NODES_GATED: "The nodes are due for an upgrade, and a gate that is judged node by node keeps "
+    "them from it. One issue for each gate and cause. The fix says what opens it.",
+    IssueReason.PAUSE_REQUESTED: "About the pool: an entry in `upgrade.pauseRequests` asks that no upgrade "
+    "begins.",
+    IssueReason.UPGRADE_REQUESTED: "Someone requests an upgrade of the nodes with the annotation "
+    "winpool.dev/upgrade-requested. The message has its text.",
     IssueReason.NODES_HELD: "Someone holds the nodes with the annotation winpool.dev/hold. The operator "
     "writes nothing to them until the annotation is removed or the time in it has passed. If the pool is "
     "deleted, it releases them too.",

@@ -43,6 +43,10 @@ HOLD_ANNOTATION: Final = f"{GROUP}/hold"
 UPGRADE_REQUESTED_ANNOTATION: Final = f"{GROUP}/upgrade-requested"
 """Node annotation, written by others: this node wants a reboot or a patch."""
 
+WINDOWS_BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
+"""Pod annotation, written by others: the Windows that the images of the pod are built for, such as
+10.0.20348."""
+
 RELEASE_FINALIZER: Final = f"{GROUP}/release-nodes"
 """Finalizer of a pool that has written to a node: deletion waits until the nodes are released."""
 KOPF_FINALIZER: Final = f"{GROUP}/kopf"

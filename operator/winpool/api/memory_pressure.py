@@ -52,6 +52,13 @@ class PageFileType(StrEnum):
     SYSTEM_MANAGED = "SystemManaged"
 
 
+class OnUnattributed(StrEnum):
+    """What becomes of a node whose memory no pod explains, so that no eviction helps."""
+
+    REPORT = "Report"
+    REQUEST_UPGRADE = "RequestUpgrade"
+
+
 class PrometheusSource(ApiModel):
     """Which series of a Prometheus are those of the pool's nodes."""
 
@@ -196,6 +203,14 @@ class MemoryPressure(ApiModel):
         default=None,
         description="How long a node must be clear of a level, by a margin, before the operator lowers the "
         "level. Seconds, an integer, 300 if absent.",
+    )
+    on_unattributed: OnUnattributed = Field(
+        default_factory=lambda: OnUnattributed.REPORT,
+        description="What to do if a node is under pressure and no pods explain it, so that evictions do not "
+        "help. Report: the operator reports an issue. RequestUpgrade: in the modes Signal and Evict it also "
+        "adds the annotation winpool.dev/upgrade-requested to the node, unless it has one. The node is then "
+        "due for an upgrade, which restarts or replaces it. Needs `upgrade` in the spec. A string, Report if "
+        "absent.",
     )
     eviction: EvictionLimits = Field(
         default=EvictionLimits(),

@@ -112,6 +112,9 @@ REQUEST_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION, by_others=True)
 """Every node annotation by which others ask the operator for something."""
 BORROWED_ANNOTATIONS: Final = _names(KeyKind.ANNOTATION, borrowed=True)
 """Every annotation of others that we may set for a time."""
+RECORDED_ANNOTATIONS: Final = (*BORROWED_ANNOTATIONS, UPGRADE_REQUESTED_ANNOTATION)
+"""Those that the ownership record names where we have set them. The operator requests upgrades, too: only the
+record says which requests are its own."""
 OWN_TAINTS: Final = tuple((each.name, each.effect) for each in NODE_KEYS if each.kind is KeyKind.TAINT)
 """Every taint of ours, by key and effect."""
 CONDITIONS: Final = tuple(each.name for each in NODE_KEYS if each.kind is KeyKind.CONDITION)

@@ -1,12 +1,14 @@
 """What a dry run reports: ``status.plan`` of a WindowsNodePool whose mode is DryRun."""
 
+import operator
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from winpool.api.model import ATOMIC, ApiModel, Clipped
-from winpool.api.texts import Count, NodeName, ReasonText
+from winpool.api.history import GateNames
+from winpool.api.model import ATOMIC, MAX_INT32, ApiModel, Clipped
+from winpool.api.texts import Count, NodeName, ReasonText, Seconds
 
 MAX_PLAN_STEPS: Final = 50
 MAX_CHANGES: Final = 8
@@ -19,6 +21,7 @@ class PlanAction(StrEnum):
     """What the operator would do to a node."""
 
     UPDATE = "Update"
+    UPGRADE = "Upgrade"
 
 
 class ChangeKind(StrEnum):
@@ -53,14 +56,16 @@ class Change(ApiModel):
 
 
 class PlanStep(ApiModel):
-    """What the operator would do to one node if `mode` were Active."""
+    """What would be done to one node if `mode` were Active."""
 
     node: NodeName = Field(description="Name of the node. A string, required.")
     action: PlanAction = Field(
-        description="What the operator would do: Update writes labels, taints and conditions. A string, "
-        "required."
+        description="Update: the operator would write labels, taints and conditions. Upgrade: the node is "
+        "due for an upgrade, which `strategy` says who begins. A string, required."
     )
-    reason: ReasonText = Field(description="Why, in one word, such as Labels. A string, required.")
+    reason: ReasonText = Field(
+        description="Why, in one word, such as Labels or OSRevision. A string, required."
+    )
     changes: Annotated[tuple[Change, ...], Clipped(MAX_CHANGES), ATOMIC] = Field(
         default_factory=tuple,
         description="What would change on the node: taints first, those with NoExecute before all, then "
@@ -70,6 +75,17 @@ class PlanStep(ApiModel):
     change_count: Count = Field(
         default_factory=int,
         description="How many changes there are, also if `changes` shows fewer. An integer.",
+    )
+    batch: Annotated[int, Field(ge=1, le=MAX_INT32)] | None = Field(
+        default=None,
+        description="Of the action Upgrade, the nodes that can be upgraded at the same time: those with one "
+        "number. The lowest is first. An integer from 1, absent for other actions.",
+    )
+    closed_gates: GateNames = Field(
+        default_factory=tuple,
+        exclude_if=operator.not_,
+        description="Of the action Upgrade, the gates of this node that are closed. Those of the pool are in "
+        "`plan.upgrade`. A list of at most 16 strings, absent if there are none.",
     )
 
 
@@ -95,15 +111,49 @@ class Preflight(ApiModel):
     )
 
 
+class PlanUpgrade(ApiModel):
+    """How the nodes that are due would be upgraded."""
+
+    due_nodes: Count = Field(
+        description="How many nodes are due for an upgrade, even if `steps` shows fewer. An integer, "
+        "required."
+    )
+    permitted_nodes: Count = Field(
+        description="How many of them have no closed gate of their own. An integer, required."
+    )
+    batches: Count = Field(
+        description="In how many batches they would be upgraded, one after another. An integer, required."
+    )
+    closed_gates: GateNames = Field(
+        default_factory=tuple,
+        description="The gates of the pool that are closed, so that no node may be upgraded. A list of at "
+        "most 16 strings.",
+    )
+    likely_seconds: Seconds | None = Field(
+        default=None,
+        description="How long it is likely to take once all gates are open, without the time between "
+        "maintenance windows. Seconds, an integer, absent if it cannot be estimated.",
+    )
+    worst_case_seconds: Seconds | None = Field(
+        default=None,
+        description="How long it takes if each step takes as long as the spec permits. Seconds, an integer, "
+        "absent if it cannot be estimated.",
+    )
+
+
 class Plan(ApiModel):
     """What the operator would do if `mode` were Active."""
 
     total_nodes: Count = Field(
-        description="How many nodes the operator would write to, even if `steps` shows fewer. An integer, "
-        "required."
+        description="How many nodes there are steps for, even if `steps` shows fewer. An integer, required."
     )
     steps: Annotated[tuple[PlanStep, ...], Clipped(MAX_PLAN_STEPS), ATOMIC] = Field(
-        default_factory=tuple, description="What the operator would do, in order. A list, the first 50."
+        default_factory=tuple,
+        description="What would be done to the nodes, in order. A list, the first 50.",
+    )
+    upgrade: PlanUpgrade | None = Field(
+        default=None,
+        description="How the nodes that are due would be upgraded. Only with `spec.upgrade`.",
     )
     preflight: Annotated[tuple[Preflight, ...], Clipped(MAX_PREFLIGHT), ATOMIC] = Field(
         default_factory=tuple,

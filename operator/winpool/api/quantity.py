@@ -72,8 +72,16 @@ def bytes_of(quantity: int | str) -> int:
     return quantity if isinstance(quantity, int) else _read(quantity)
 
 
+def milli_of(quantity: int | str) -> int:
+    """Return the thousandths of a quantity, such as those of a core: 250 for ``250m``, 2000 for ``2``.
+
+    Rounded and cut as by ``bytes_of``. Raises ValueError where it is no quantity.
+    """
+    return _read(str(quantity), 1000)
+
+
 @lru_cache(maxsize=_REMEMBERED)
-def _read(quantity: str) -> int:
+def _read(quantity: str, parts: int = 1) -> int:
     found = _QUANTITY.fullmatch(quantity)
     if found is None:
         raise ValueError(
@@ -82,7 +90,7 @@ def _read(quantity: str) -> int:
     amount = (
         Fraction(found["number"]) * _UNITS[found["unit"] or ""] * Fraction(10) ** int(found["exponent"] or 0)
     )
-    size = min(math.ceil(abs(amount)), MAX_QUANTITY)
+    size = min(math.ceil(abs(amount * parts)), MAX_QUANTITY)
     return size if amount >= 0 else -size
 
 

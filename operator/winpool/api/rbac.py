@@ -112,10 +112,21 @@ RIGHTS: Final = (
         resources=("pods",),
         verbs=("list",),
         reason=(
-            "Find the pods that do not tolerate a taint of a pool or cannot run on their node, and the agents"
-            " of a joining node that are Ready."
+            "Find the pods that do not tolerate a taint of a pool or cannot run on their node, the agents of"
+            " a joining node that are Ready, and, for pools with `upgrade`, the pods that have to move."
         ),
         used_by=("cluster/pod_lister.py", "cluster/node_pods.py"),
+    ),
+    Right(
+        role=CLUSTER,
+        group="policy",
+        resources=("poddisruptionbudgets",),
+        verbs=("list",),
+        reason=(
+            "Know which pods cannot be evicted now, for pools with `upgrade`, and choose a pod that can, for"
+            " pools with the mode Evict."
+        ),
+        used_by=("cluster/disruption_budgets.py",),
     ),
     Right(
         role=CLUSTER,
@@ -193,14 +204,6 @@ RIGHTS: Final = (
             " the mode Evict."
         ),
         used_by=("cluster/eviction.py",),
-    ),
-    Right(
-        role=MEMORY,
-        group="policy",
-        resources=("poddisruptionbudgets",),
-        verbs=("list",),
-        reason="Choose a pod whose budget permits the eviction; only for pools with the mode Evict.",
-        used_by=("cluster/disruption_budgets.py",),
     ),
     Right(
         role=READER_TOKEN,

@@ -9,12 +9,13 @@ from pydantic import Field
 from winpool.api import syntax
 from winpool.api.fields import EACH_KEY_SYNTAX, LabelValue, Revision, WindowsRelease, under
 from winpool.api.matrix import MAX_ROWS, MatrixRow
-from winpool.api.memory_pressure import MemoryPressure
+from winpool.api.memory_pressure import MemoryPressure, OnUnattributed
 from winpool.api.model import ApiModel, list_map
 from winpool.api.reserved_memory import ReservedMemory
 from winpool.api.rules import KeyRule, Rule, Validation, cel_list
 from winpool.api.selector import NodeSelector
 from winpool.api.taints import PoolTaint, StartupTaint
+from winpool.api.upgrade import Trigger, Upgrade
 from winpool.api.validation import NodeValidation
 from winpool.api.verdicts import RowVerdict
 
@@ -134,6 +135,11 @@ class WindowsNodePoolSpec(ApiModel):
         description="How memory pressure on the nodes is detected, and what the operator does about it. If "
         "absent, the operator reads no memory of nodes.",
     )
+    upgrade: Upgrade | None = Field(
+        default=None,
+        description="Which nodes are due for an upgrade of Windows, and what must be open before one may "
+        "begin. If absent, the operator reports nodes that are due and judges no gates.",
+    )
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -178,7 +184,25 @@ class WindowsNodePoolSpec(ApiModel):
             ),
             at=".startupTaints",
         ),
+        Rule(
+            "!has(self.memoryPressure) || !has(self.memoryPressure.onUnattributed) || "
+            "self.memoryPressure.onUnattributed != 'RequestUpgrade' || (has(self.upgrade) && "
+            "(!has(self.upgrade.triggers) || 'Request' in self.upgrade.triggers))",
+            "must be Report unless the spec has `upgrade`, with Request among its `triggers`: a request "
+            "would have no effect",
+            lambda self: (
+                self.memory_pressure is None
+                or self.memory_pressure.on_unattributed is OnUnattributed.REPORT
+                or self.serves_requests
+            ),
+            at=".memoryPressure.onUnattributed",
+        ),
     )
+
+    @property
+    def serves_requests(self) -> bool:
+        """Whether a node that asks for an upgrade is due for one."""
+        return self.upgrade is not None and Trigger.REQUEST in self.upgrade.triggers
 
     @property
     def own_row(self) -> MatrixRow | None:

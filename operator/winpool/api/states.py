@@ -26,7 +26,11 @@ STATES: Final = (
         Reason.OWNER_UNKNOWN,
         "The ownership record on nodes that match names a pool that the operator does not know.",
     ),
-    Meaning("False", Reason.TOO_FEW_NODES_READY, "More than one node, or the only one, is not available."),
+    Meaning(
+        "False",
+        Reason.TOO_FEW_NODES_READY,
+        "More nodes are missing than may be, or the only one is. See the condition Available.",
+    ),
     Meaning(
         "False",
         Reason.WRITE_REFUSED,
@@ -105,7 +109,8 @@ STATES: Final = (
         "True",
         Reason.UPGRADE_DUE,
         "Some nodes run another release, or an older revision, than `os` asks for. A person has to replace "
-        "or patch them. See the issues OSVersionMismatch and OSRevisionBehind.",
+        "or patch them. See the issues OSVersionMismatch and OSRevisionBehind, and with `upgrade` the "
+        "condition UpgradeAllowed, which says whether that may be done now.",
     ),
     Meaning(
         "True",

@@ -4,12 +4,15 @@ Counts are always written, zeros too, or ``kubectl wait --for=jsonpath='{…}'=0
 Texts and lists are cut to their limits here, so that no report is refused for its length.
 """
 
-from collections.abc import Mapping
+import operator
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from winpool.api.control_plane import ControlPlaneSeen
+from winpool.api.history import MAX_HISTORY, HistoryEntry
 from winpool.api.model import ATOMIC, MAX_SAFE_INT, ApiModel, Clipped, Timestamp, list_map
+from winpool.api.node_template import NodeTemplate
 from winpool.api.plan import Plan
 from winpool.api.texts import Count, NodeName, ReasonText, Sentence
 from winpool.api.verdicts import Verdict
@@ -17,8 +20,6 @@ from winpool.api.verdicts import Verdict
 MAX_ISSUES: Final = 10
 MAX_ISSUE_NODES: Final = 3
 """As many names as a sentence bears; the count covers all nodes."""
-MAX_TEMPLATE_LABELS: Final = 80
-"""32 each of `nodeSelector.matchLabels` and `labels`, and some of the operator's own."""
 MAX_SET_KEYS: Final = 128
 """Twice as many keys as a spec can have: until nodes are as an edit of all of them asks."""
 MAX_BUILDS: Final = 16
@@ -109,16 +110,6 @@ class Issue(ApiModel):
     fix: Sentence = Field(description="What to do about it. A string, required.")
 
 
-class TemplateTaint(ApiModel):
-    """A taint that a new node of the pool will have."""
-
-    key: Annotated[str, Clipped(512)] = Field(description="Key of the taint. A string, required.")
-    value: Annotated[str, Clipped(63)] = Field(
-        default_factory=str, description="Value of the taint. A string, empty if there is none."
-    )
-    effect: Annotated[str, Clipped(64)] = Field(description="Effect of the taint. A string, required.")
-
-
 class SetKeys(ApiModel):
     """The keys of labels and taints that the pool has set, beside those of its spec."""
 
@@ -128,23 +119,6 @@ class SetKeys(ApiModel):
     taints: Annotated[tuple[Annotated[str, Clipped(384)], ...], Clipped(MAX_SET_KEYS), ATOMIC] = Field(
         default_factory=tuple,
         description="Taints as key:effect, such as os:NoSchedule. A list of at most 128.",
-    )
-
-
-class NodeTemplate(ApiModel):
-    """What a new node of the pool will have, for autoscalers that start from zero."""
-
-    labels: Annotated[Mapping[str, Annotated[str, Clipped(63)]], Field(max_length=MAX_TEMPLATE_LABELS)] = (
-        Field(
-            default_factory=dict,
-            description="Labels that a node needs to belong to the pool, and those that the operator sets. "
-            "A map of strings.",
-        )
-    )
-    taints: Annotated[tuple[TemplateTaint, ...], Clipped(16), ATOMIC] = Field(
-        default_factory=tuple,
-        description="Taints that the operator sets. Startup taints are not included, because the operator "
-        "removes them. A list of at most 16.",
     )
 
 
@@ -225,10 +199,22 @@ class WindowsNodePoolStatus(ApiModel):
         default=None,
         description="What the operator would do if `mode` were Active. Present only while `mode` is DryRun.",
     )
+    control_plane: ControlPlaneSeen | None = Field(
+        default=None,
+        description="Since when the API server reports its version without a change. Only with `upgrade`. "
+        "Absent as long as the version is not known.",
+    )
+    history: Annotated[tuple[HistoryEntry, ...], Clipped(MAX_HISTORY), ATOMIC] = Field(
+        default_factory=tuple,
+        exclude_if=operator.not_,
+        description="Upgrades of the pool, the latest first: one entry for each target that nodes were due "
+        "for. A list of at most 10, absent before the first.",
+    )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32), list_map("type")] = Field(
         default_factory=tuple,
-        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, MemoryHealthy (only with "
-        "`memoryPressure`), Reconciling, Stalled, Paused and Deleting, one entry per type.",
+        description="Ready, Accepted, Available, NodesUpToDate, OSSupported, UpgradeAllowed (only with "
+        "`upgrade`), MemoryHealthy (only with `memoryPressure`), Reconciling, Stalled, Paused and Deleting, "
+        "one entry per type.",
     )
 
     def condition(self, kind: str) -> Condition | None:

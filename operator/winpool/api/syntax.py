@@ -35,6 +35,12 @@ KUBERNETES_MINOR_PATTERN: Final = "^1[.][1-9][0-9]{1,2}$"
 """A minor version of Kubernetes from 1.10 on: Windows nodes came with 1.14; 1.3 is 1.30 without quotes."""
 DATE_PATTERN: Final = "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$"
 """The form of a date. The year 0 is left out: Go has it and Python has not."""
+MOMENT_PATTERN: Final = (
+    "^2[0-9]{3}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?"
+    "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""The form of a time of RFC 3339 that a spec may name. Beyond these years it is a slip, and at the ends of
+what Go and Python can write the two differ."""
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -102,10 +108,12 @@ _KEY = re.compile(KEY_PATTERN, re.ASCII)
 _VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 _PROMETHEUS_LABEL = re.compile(PROMETHEUS_LABEL_PATTERN, re.ASCII)
 _POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
+_OBJECT_NAME = re.compile(DNS_SUBDOMAIN_PATTERN, re.ASCII)
 _OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
 _WINDOWS_BUILD = re.compile(WINDOWS_BUILD_PATTERN, re.ASCII)
 _KUBERNETES_MINOR = re.compile(KUBERNETES_MINOR_PATTERN, re.ASCII)
 _DATE = re.compile(DATE_PATTERN, re.ASCII)
+_MOMENT = re.compile(MOMENT_PATTERN, re.ASCII)
 
 
 def is_key(text: str) -> bool:
@@ -129,6 +137,11 @@ def is_prometheus_label(text: str) -> bool:
 def is_pool_name(text: str) -> bool:
     """Whether ``text`` can be the name of a pool."""
     return _POOL_NAME.fullmatch(text) is not None
+
+
+def is_object_name(text: str) -> bool:
+    """Whether ``text`` can be the name of an object in Kubernetes: a DNS subdomain."""
+    return len(text) <= MAX_PREFIX_LENGTH and _OBJECT_NAME.fullmatch(text) is not None
 
 
 def is_os_version(text: str) -> bool:
@@ -160,6 +173,11 @@ def is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_moment(text: str) -> bool:
+    """Whether ``text`` is a time of RFC 3339 on a day of the calendar, from 2000 to 2999."""
+    return _MOMENT.fullmatch(text) is not None and is_date(text[:10])
 
 
 def is_label_key_allowed(key: str) -> bool:

@@ -8,18 +8,27 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
+from winpool.api.actuator import Actuator, ActuatorType, JobActuator
+from winpool.api.canary import Canary
+from winpool.api.control_plane import ControlPlaneSeen
+from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
 from winpool.api.evictions import EvictionBehavior, EvictionLimits, EvictionRule
+from winpool.api.gates import Gate, Override
+from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
+from winpool.api.maintenance import MaintenanceExclusion, MaintenanceWindow
 from winpool.api.matrix import KubernetesVersions, MatrixRow
 from winpool.api.memory_pressure import (
     MemoryMode,
     MemoryPressure,
     MemorySource,
+    OnUnattributed,
     PageFile,
     PageFileType,
     PrometheusSource,
     SourceType,
 )
 from winpool.api.model import ApiModel, Timestamp
+from winpool.api.node_template import NodeTemplate, TemplateTaint
 from winpool.api.plan import (
     MAX_CHANGES,
     MAX_PLAN_STEPS,
@@ -28,6 +37,7 @@ from winpool.api.plan import (
     Plan,
     PlanAction,
     PlanStep,
+    PlanUpgrade,
     Preflight,
 )
 from winpool.api.problems import InvalidSpecError, describe
@@ -43,39 +53,54 @@ from winpool.api.status import (
     Build,
     Condition,
     Issue,
-    NodeTemplate,
     SetKeys,
-    TemplateTaint,
     WindowsNodePoolStatus,
 )
 from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
 from winpool.api.taints import OnIntolerantPods, PoolTaint, StartupTaint
 from winpool.api.thresholds import CommitThresholds, PhysicalThresholds
+from winpool.api.upgrade import Method, PauseRequest, Strategy, Trigger, Upgrade, UpgradeState
 from winpool.api.validation import NodeAgents, NodeValidation, PodRequirement, PodSelector, RequiredPods
 from winpool.api.verdicts import RowVerdict, Verdict
 
 __all__ = [
     "MAX_BUILDS",
     "MAX_CHANGES",
+    "MAX_HISTORY",
     "MAX_ISSUES",
     "MAX_ISSUE_NODES",
     "MAX_PLAN_STEPS",
     "NOT_OBSERVED",
+    "Actuator",
+    "ActuatorType",
     "Build",
+    "Canary",
     "Change",
     "ChangeKind",
     "CommitThresholds",
     "Condition",
+    "ControlPlaneSeen",
+    "Drain",
+    "DrainBehavior",
+    "DrainRule",
+    "EmptyDirPods",
     "EvictionBehavior",
     "EvictionLimits",
     "EvictionRule",
+    "Gate",
+    "HistoryEntry",
+    "HistoryResult",
     "InvalidSpecError",
     "Issue",
+    "JobActuator",
     "KubernetesVersions",
+    "MaintenanceExclusion",
+    "MaintenanceWindow",
     "MatrixRow",
     "MemoryMode",
     "MemoryPressure",
     "MemorySource",
+    "Method",
     "Mode",
     "NodeAgents",
     "NodeSelector",
@@ -84,13 +109,18 @@ __all__ = [
     "ObjectMeta",
     "OnIntolerantPods",
     "OnMismatch",
+    "OnTimeout",
+    "OnUnattributed",
     "OperatingSystem",
+    "Override",
     "PageFile",
     "PageFileType",
+    "PauseRequest",
     "PhysicalThresholds",
     "Plan",
     "PlanAction",
     "PlanStep",
+    "PlanUpgrade",
     "PodRequirement",
     "PodSelector",
     "PoolTaint",
@@ -104,7 +134,12 @@ __all__ = [
     "SetKeys",
     "SourceType",
     "StartupTaint",
+    "Strategy",
     "TemplateTaint",
+    "Trigger",
+    "UnmanagedPods",
+    "Upgrade",
+    "UpgradeState",
     "Verdict",
     "WindowsNodePool",
     "WindowsNodePoolSpec",

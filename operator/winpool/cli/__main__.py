@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from winpool import __version__
-from winpool.cli import check, join_config, matrix, memory, status, uninstall, validate
+from winpool.cli import check, join_config, matrix, memory, plan, status, uninstall, validate, why
 from winpool.cli.parsing import Exit, HelpFormatter, add_connection, add_help
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ No verb changes the cluster: use kubectl apply to create or change a
 WindowsNodePool. Write the name of a pool as for kubectl: NAME, wnp/NAME or
 windowsnodepools.winpool.dev/NAME."""
 
-_VERBS: Final = (check, join_config, matrix, memory, status, uninstall, validate)
+_VERBS: Final = (check, join_config, matrix, memory, plan, status, uninstall, validate, why)
 """In the order in which ``--help`` lists them."""
 
 

@@ -33,6 +33,8 @@ class Exit(IntEnum):
     DONE = 0
     REFUSED = 1
     USAGE = 2
+    BLOCKED = 3
+    """An upgrade is due, and must not begin: of ``why`` only."""
     INTERRUPTED = 130
     """What a shell reports for a command that Ctrl-C ended."""
 

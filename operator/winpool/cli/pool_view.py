@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionType, Polarity
-from winpool.api.v1alpha1 import NOT_OBSERVED, Mode
+from winpool.api.v1alpha1 import NOT_OBSERVED, Mode, PlanAction
 from winpool.cli.lenient import count, items, mapping, moment, number, text
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class BuildView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What DryRun would change on one node, one text a change, or one word where it does not say what.
+    """What is planned for one node, one text a change, or one word where it does not say what.
 
     ``more`` are the changes that the plan has no room for.
     """
@@ -104,7 +104,8 @@ class PoolView:
     """A pool: what is asked of it, and what the operator says of it.
 
     ``ready`` is the condition Ready, whose reason is the STATE of ``kubectl get``; None before the operator's
-    first look. ``planned_nodes`` is None but in DryRun. ``content`` is the object itself.
+    first look. ``planned_nodes`` is None but in DryRun; ``plans_upgrades`` says that the plan has upgrades
+    too, which the operator does not do itself. ``content`` is the object itself.
     """
 
     name: str
@@ -127,6 +128,7 @@ class PoolView:
     issue_count: int
     builds: tuple[BuildView, ...]
     planned_nodes: int | None
+    plans_upgrades: bool
     plan: tuple[StepView, ...]
     preflight: tuple[PreflightView, ...]
     content: Mapping[str, Any]
@@ -175,6 +177,7 @@ def view_of(content: Mapping[str, Any]) -> PoolView:
         issue_count=max(count(status.get("issueCount")), len(issues)),
         builds=tuple(map(_build, _maps(status, "builds"))),
         planned_nodes=count(plan.get("totalNodes")) if plan else None,
+        plans_upgrades=bool(mapping(plan.get("upgrade"))),
         plan=tuple(map(_step, _maps(plan, "steps"))),
         preflight=tuple(map(_preflight, _maps(plan, "preflight"))),
         content=content,
@@ -229,9 +232,19 @@ def _build(found: Mapping[str, Any]) -> BuildView:
 
 
 def _step(found: Mapping[str, Any]) -> StepView:
+    if text(found.get("action")) == PlanAction.UPGRADE:
+        return StepView(text(found.get("node")), (_upgrade(found),))
     changes = tuple(map(_change, _maps(found, "changes")))
     more = max(0, count(found.get("changeCount")) - len(changes))
     return StepView(text(found.get("node")), changes or (text(found.get("reason")),), more)
+
+
+def _upgrade(found: Mapping[str, Any]) -> str:
+    """Write an upgrade that is due: ``upgrade for OSRevision, closed: Capacity``."""
+    closed = _texts(found, "closedGates")
+    return f"upgrade for {text(found.get('reason'))}" + (
+        f", closed: {' and '.join(closed)}" if closed else ""
+    )
 
 
 def _preflight(found: Mapping[str, Any]) -> PreflightView:

@@ -172,7 +172,11 @@ def _about(issue: IssueView) -> str:
 def _plan(paper: Paper, pool: PoolView) -> None:
     if pool.planned_nodes is None:
         return
-    _title(paper, f"Plan: with mode Active the operator would write to {_count(pool.planned_nodes, 'node')}")
+    planned = _count(pool.planned_nodes, "node")
+    if pool.plans_upgrades:
+        _title(paper, f"Plan: for {planned}, what the operator would write, and which upgrades are due")
+    else:
+        _title(paper, f"Plan: with mode Active the operator would write to {planned}")
     for (changes, more), names in _folded(pool.plan).items():
         cut = f" and {more} more" if more else ""
         said = f"{', '.join(changes)}{cut} on {_count(len(names), 'node')} ({_named(names, len(names))})"

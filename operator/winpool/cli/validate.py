@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from winpool.api.keys import API_VERSION, GROUP, KIND
+from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.files import UnreadableError, texts
@@ -16,6 +16,7 @@ from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
 from winpool.cli.outlook import outlook
 from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note
+from winpool.cli.pool_manifests import not_a_pool
 from winpool.cli.structural import without_nulls
 from winpool.judging.judge import contradictory_rows
 from winpool.support.matrix import built_in
@@ -109,7 +110,7 @@ def run(given: argparse.Namespace) -> int:
                 refused += _say(file, each.line, "", each.message)
                 continue
             found = _Found(file, each)
-            refusal = _not_ours(each.content)
+            refusal = not_a_pool(each.content)
             if refusal is None:
                 pools.append(found)
                 for problem in each.problems:
@@ -166,25 +167,6 @@ def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: i
         if answer is not None:
             refused += _say(found.file, found.manifest.line, found.title, answer)
     return _sum_up(len(pools), refused=refused)
-
-
-def _not_ours(content: Any) -> str | None:
-    """Return None for a pool, nothing for an object of another kind, and a sentence for what is neither.
-
-    What is of our group or nearly of our name is taken for a mistake: passing it over in silence
-    would call a pool valid that nobody looked at.
-    """
-    if not isinstance(content, dict):
-        return "must be an object with `apiVersion` and `kind`"
-    version, kind = content.get("apiVersion"), content.get("kind")
-    for name, value in (("kind", kind), ("apiVersion", version)):
-        if not value or not isinstance(value, str):
-            return f"{name} not set"
-    if (version, kind) == (API_VERSION, KIND):
-        return None
-    if str(version).partition("/")[0] == GROUP or str(kind).lower() == KIND.lower():
-        return f'no matches for kind "{kind}" in version "{version}"; winpool has {KIND} in {API_VERSION}'
-    return ""
 
 
 def _fix(fault: Fault, manifest: Manifest) -> str:

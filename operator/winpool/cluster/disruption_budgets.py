@@ -21,6 +21,9 @@ from winpool.pods.budgets import Budget, Requirement
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+ALWAYS_ALLOW: Final = "AlwaysAllow"
+"""The value of ``unhealthyPodEvictionPolicy`` that lets pods go that are not Ready (KEP-3017)."""
+
 BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 PAGE_LIMIT: Final = 500
@@ -97,6 +100,7 @@ def _budget(found: wire.BudgetObject) -> Budget:
     metadata, status = found.metadata, found.status
     selector = found.spec.selector if found.spec else None
     is_current = status is not None and status.observed_generation >= metadata.generation
+    policy = found.spec.unhealthy_pod_eviction_policy if found.spec else None
     return Budget(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -107,7 +111,17 @@ def _budget(found: wire.BudgetObject) -> Budget:
             for each in (selector.match_expressions if selector else None) or ()
         ),
         allowed=status.disruptions_allowed if status is not None and is_current else 0,
+        lets_unready_go=policy == ALWAYS_ALLOW or (status is not None and _is_healthy(status)),
     )
+
+
+def _is_healthy(status: wire.BudgetStatus) -> bool:
+    """Whether the API server lets pods go that are not Ready, by any policy.
+
+    As it does, this goes by the status also where that is older than the spec (``EvictionREST.Create`` in
+    k8s.io/kubernetes, pkg/registry/core/pod/storage).
+    """
+    return status.current_healthy >= status.desired_healthy > 0
 
 
 LISTING: Final = Listing(

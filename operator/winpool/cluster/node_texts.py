@@ -14,11 +14,12 @@ import msgspec
 
 from winpool.api.moments import read_moment
 from winpool.api.node_keys import CONDITIONS
-from winpool.api.quantity import bytes_of
+from winpool.api.quantity import bytes_of, milli_of
 from winpool.cluster import wire
 from winpool.objects.node import (
     MESSAGE_LENGTH,
     REASON_LENGTH,
+    Allocatable,
     KubeletEndpoint,
     NodeCondition,
     NodeMemory,
@@ -27,6 +28,7 @@ from winpool.objects.node import (
 from winpool.ownership.record import MAX_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
 _READY: Final = "Ready"
@@ -35,6 +37,8 @@ _MEMORY_PRESSURE: Final = "MemoryPressure"
 """The kubelet's own condition. Ours has another type."""
 
 _INTERNAL_IP: Final = "InternalIP"
+
+_NOTHING_ALLOCATABLE: Final = Allocatable()
 
 _NO_ENDPOINT: Final = KubeletEndpoint()
 """Kept once for all nodes that report none."""
@@ -144,13 +148,29 @@ def memory_of(status: wire.NodeStatus | str | None) -> NodeMemory:
     if not isinstance(status, wire.NodeStatus):
         return NodeMemory()
     capacity, allocatable = status.capacity, status.allocatable
-    return _memory_once(_amount(capacity), _amount(allocatable))
+    return _memory_once(
+        None if capacity is None else _amount(capacity.memory),
+        None if allocatable is None else _amount(allocatable.memory),
+    )
 
 
-def _amount(resources: wire.Resources | None) -> str | None:
-    """Return the amount of memory as written; None also for a text that is too long to be an amount."""
-    memory = None if resources is None else resources.memory
-    return None if memory is None or len(memory) > _SHORT else memory
+def allocatable_of(status: wire.NodeStatus | str | None) -> Allocatable:
+    """Read the CPU and the number of pods that the node offers."""
+    if not isinstance(status, wire.NodeStatus) or status.allocatable is None:
+        return _NOTHING_ALLOCATABLE
+    return _allocatable_once(_amount(status.allocatable.cpu), _amount(status.allocatable.pods))
+
+
+def boot_id_of(status: wire.NodeStatus | str | None) -> str:
+    """Return the boot ID; a text that is too long to be one is cut: a UUID on Linux, a number on Windows."""
+    if not isinstance(status, wire.NodeStatus) or status.node_info is None:
+        return ""
+    return _cut(status.node_info.boot_id, _SHORT)
+
+
+def _amount(text: str | None) -> str | None:
+    """Return an amount as written; None also for a text that is too long to be one."""
+    return None if text is None or len(text) > _SHORT else text
 
 
 @lru_cache(maxsize=_HELD_ONCE)
@@ -159,9 +179,19 @@ def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
     return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
 
 
+@lru_cache(maxsize=_HELD_ONCE)
+def _allocatable_once(cpu: str | None, pods: str | None) -> Allocatable:
+    """Read both. Machines of a kind report the same, so each pair is read and kept once."""
+    return Allocatable(cpu_milli=_number(cpu, milli_of), pods=_number(pods, bytes_of))
+
+
 def _bytes(quantity: str | None) -> int | None:
+    return _number(quantity, bytes_of)
+
+
+def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
     try:
-        return None if quantity is None else bytes_of(quantity)
+        return None if quantity is None else read(quantity)
     except ValueError:
         return None
 

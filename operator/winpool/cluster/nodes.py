@@ -18,7 +18,9 @@ from winpool.cluster import wire
 from winpool.cluster.envelope import ListReader
 from winpool.cluster.errors import ApiError, StreamGarbled, error_of
 from winpool.cluster.node_texts import (
+    allocatable_of,
     annotations_of,
+    boot_id_of,
     conditions_of,
     kubelet_of,
     memory_of,
@@ -168,6 +170,8 @@ def _node(found: wire.NodeObject) -> Node:
         conditions=conditions_of(status),
         kubelet=kubelet_of(status),
         kubelet_pressure=pressure_of(status),
+        boot_id=boot_id_of(status),
+        allocatable=allocatable_of(status),
     )
 
 

@@ -7,7 +7,7 @@ node.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
@@ -17,7 +17,7 @@ from winpool.cluster.pods import decode_pod_page
 from winpool.cluster.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from winpool.cluster.pods import PodPage, UnreadablePod
     from winpool.pods.pod import Pod
@@ -65,15 +65,21 @@ class PodLister:
     """
 
     def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
-        self._pager = Pager(request, LISTING)
+        self._with_work: Collection[str] = ()
+        self._pager = Pager(request, replace(LISTING, decode=self._decode))
 
-    async def list(self, *, see: Callable[[Pod], None]) -> ListedPods:
+    def _decode(self, body: bytes | bytearray) -> PodPage:
+        return decode_pod_page(body, with_work=self._with_work)
+
+    async def list(self, *, see: Callable[[Pod], None], with_work: Collection[str] = ()) -> ListedPods:
         """Call ``see`` with every pod that exists, once each, all as of one moment.
 
+        ``with_work`` names the nodes whose pods are read with their work. One list at a time.
         Raises ApiErrors, at any page: the pods until then do not count. Gone is among them: the list took
         longer than the API server keeps its version, and the rest would be as of another moment. After
         TooLarge a new list, of smaller pages, may succeed.
         """
+        self._with_work = with_work
         count = pages = 0
         unreadable: dict[str, UnreadablePod] = {}
 

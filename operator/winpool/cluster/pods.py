@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from winpool.cluster import pod_wire, wire
+from winpool.cluster import pod_wire, pod_work_wire, wire
 from winpool.cluster.envelope import ListReader
+from winpool.cluster.pod_work import work_of
 from winpool.pods.pod import Pod, Toleration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     import msgspec
 
@@ -52,7 +53,10 @@ _LONGEST_NAME: Final = 253
 _CRITICAL: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
+_PENDING: Final = "Pending"
+
 _list: Final = ListReader(pod_wire.pod_list, resource="pods", kind="PodList", api_version="v1")
+_work_list: Final = ListReader(pod_work_wire.work_list, resource="pods", kind="PodList", api_version="v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +88,18 @@ class PodPage:
         return len(self.pods) + len(self.unreadable)
 
 
-def decode_pod_page(body: bytes | bytearray) -> PodPage:
-    """Read one page of a list of pods.
+def decode_pod_page(body: bytes | bytearray, *, with_work: Collection[str] = ()) -> PodPage:
+    """Read one page of a list of pods; ``with_work`` names the nodes whose pods are read with their work.
 
     Raises StreamGarbled for anything that is not a list of pods, see ``envelope``.
     """
-    page = _list.read(body)
+    has_work = bool(with_work)
+    page = _work_list.read(body) if has_work else _list.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, pod_wire.PodObject) else _decode_object(item)
-        read = _pod(found) if isinstance(found, pod_wire.PodObject) else found
+        found = item if isinstance(item, pod_wire.PodObject) else _decode_object(item, has_work=has_work)
+        read = _pod(found, with_work) if isinstance(found, pod_wire.PodObject) else found
         if isinstance(read, Pod):
             pods.append(read)
         else:
@@ -103,13 +108,17 @@ def decode_pod_page(body: bytes | bytearray) -> PodPage:
     return PodPage(tuple(pods), tuple(unreadable), version, token)
 
 
-def _pod(found: pod_wire.PodObject) -> Pod | UnreadablePod:
+def _pod(found: pod_wire.PodObject, with_work: Collection[str]) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
         return UnreadablePod(spec.node_name or "", "namespace, name or spec.nodeName is missing")
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
+    tolerations = _tolerations(spec.tolerations) if spec.tolerations else ()
+    work = None
+    if spec.node_name in with_work and isinstance(found, pod_work_wire.WorkObject):
+        work = work_of(found, tolerations)
     return Pod(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -118,13 +127,15 @@ def _pod(found: pod_wire.PodObject) -> Pod | UnreadablePod:
         controller_kind=kind,
         controller=controller,
         labels=metadata.labels or {},
-        tolerations=_tolerations(spec.tolerations) if spec.tolerations else (),
+        tolerations=tolerations,
         is_critical=spec.priority_class_name in _CRITICAL,
         is_ready=status is not None and _is_ready(status),
         is_finished=status is not None and status.phase in _FINISHED,
         is_terminating=metadata.deletion_timestamp is not None,
         is_mirror=annotations is not None and annotations.mirror is not None,
+        is_pending=status is not None and status.phase == _PENDING,
         platform_problem="" if status is None else _platform_problem(status),
+        work=work,
     )
 
 
@@ -189,9 +200,9 @@ def _told(reason: str | None, message: str) -> str:
     return f"{reason}: {words}" if words else f"{reason}"
 
 
-def _decode_object(raw: msgspec.Raw) -> pod_wire.PodObject | UnreadablePod:
+def _decode_object(raw: msgspec.Raw, *, has_work: bool) -> pod_wire.PodObject | UnreadablePod:
     try:
-        return pod_wire.pod_object.decode(raw)
+        return pod_work_wire.work_object.decode(raw) if has_work else pod_wire.pod_object.decode(raw)
     except wire.BROKEN as error:
         problem = str(error)
     try:

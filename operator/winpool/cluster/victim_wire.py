@@ -137,6 +137,7 @@ class BudgetSpec(_Base):
     """The part of policy/v1 PodDisruptionBudgetSpec that is read."""
 
     selector: LabelSelectorObject | None = None
+    unhealthy_pod_eviction_policy: Bounded | None = None
 
 
 class BudgetStatus(_Base):
@@ -144,6 +145,8 @@ class BudgetStatus(_Base):
 
     observed_generation: int = 0
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
 
 
 class BudgetObject(_Base):

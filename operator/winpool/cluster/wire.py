@@ -90,12 +90,15 @@ class NodeInfo(_Base):
     kernel_version: str = ""
     kubelet_version: str = ""
     container_runtime_version: str = ""
+    boot_id: str = msgspec.field(default="", name="bootID")
 
 
 class Resources(_Base):
     """The part of a core/v1 ResourceList that is read."""
 
     memory: str | None = None
+    cpu: str | None = None
+    pods: str | None = None
 
 
 class NodeAddress(_Base):

@@ -57,6 +57,7 @@ def question_of(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> PoolQues
             )
             for each in rules.required_pods
         ),
+        workloads=spec.upgrade is not None,
     )
 
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.issues import IssueReason
-from winpool.api.memory_pressure import MemoryMode
+from winpool.api.memory_pressure import MemoryMode, OnUnattributed
 from winpool.api.node_keys import PRESSURE_TAINT
+from winpool.memory.asking import with_request
 from winpool.memory.findings import memory_findings
 from winpool.memory.known import Known
 from winpool.memory.marks import condition_on, marks_of, taken_back
@@ -66,12 +67,15 @@ def memory(snapshot: Snapshot, members: Members, mandate: Mandate) -> MemoryResu
 def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandate: Mandate) -> MemoryResult:
     is_finishing = mandate is Mandate.FINISH
     signals = block.mode is not MemoryMode.OBSERVE
+    requests = signals and block.on_unattributed is OnUnattributed.REQUEST_UPGRADE
     status = snapshot.pool.status
-    tally, goals = _counted(snapshot, members, was_pressured=status.pressured_nodes > 0, signals=signals)
+    tally, goals = _counted(
+        snapshot, members, was_pressured=status.pressured_nodes > 0, signals=signals, requests=requests
+    )
     if tally.was_pressured and not _may_be_pressured(tally, status):
         # What the status counted has ended, and nothing that it says stays for any other node. The next pass
         # would find that in the status of this one, and the status would be written twice.
-        tally, goals = _counted(snapshot, members, was_pressured=False, signals=signals)
+        tally, goals = _counted(snapshot, members, was_pressured=False, signals=signals, requests=requests)
     overview = tally.overview(block.eviction.max_pressured_nodes)
     nodes = [member.node for member in members.ours]
     wanted = evictions_wanted(snapshot, nodes, block=block, mandate=mandate)
@@ -88,7 +92,7 @@ def _watched(snapshot: Snapshot, members: Members, block: MemoryPressure, mandat
 
 
 def _counted(
-    snapshot: Snapshot, members: Members, *, was_pressured: bool, signals: bool
+    snapshot: Snapshot, members: Members, *, was_pressured: bool, signals: bool, requests: bool
 ) -> tuple[Tally, dict[str, Goals]]:
     """Return what is known of all nodes of the pool, and what is wanted on those that are to be signalled."""
     pool_uid, written = snapshot.pool.uid, snapshot.written_conditions
@@ -112,7 +116,8 @@ def _counted(
             is_signalled=is_tainted or (standing is not None and standing.status == "True"),
         )
         if signals and (known is not Known.CALM or standing is not None):
-            goals[node.uid] = marks_of(known, view, standing)
+            marks = marks_of(known, view, standing)
+            goals[node.uid] = with_request(marks, member, known, view) if requests else marks
     return tally, goals
 
 

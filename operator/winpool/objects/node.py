@@ -70,6 +70,17 @@ class NodeMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocatable:
+    """What a node has for pods beside memory: CPU in thousandths of a core, and how many pods.
+
+    None where it reports none, or it cannot be read. Its memory is in ``NodeMemory``.
+    """
+
+    cpu_milli: int | None = None
+    pods: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KubeletEndpoint:
     """Where a node says that its kubelet listens, in its own words: nothing of it is to be believed.
 
@@ -106,7 +117,8 @@ class Node:
     API server's time of creation. Times that cannot be read are None. ``annotations`` and
     ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
     their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
-    where it is absent. ``resource_version`` is the server's own text.
+    where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
+    one means that the machine was started again. ``resource_version`` is the server's own text.
     """
 
     name: str
@@ -125,3 +137,5 @@ class Node:
     conditions: tuple[NodeCondition, ...] = ()
     kubelet: KubeletEndpoint = KubeletEndpoint()
     kubelet_pressure: str = "Unknown"
+    boot_id: str = ""
+    allocatable: Allocatable = Allocatable()

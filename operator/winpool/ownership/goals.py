@@ -22,6 +22,7 @@ from winpool.api.node_keys import (
     OWN_ANNOTATIONS,
     OWN_LABELS,
     OWN_TAINTS,
+    RECORDED_ANNOTATIONS,
     REQUEST_ANNOTATIONS,
 )
 
@@ -54,7 +55,8 @@ class RoomsDisagreeError(Exception):
 class Goals:
     """What one room wants on one node. Nodes that are alike share one object.
 
-    ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served.
+    ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served,
+    or where the operator may make it too, be made: the record then names it as ours.
     ``unschedulable`` is True for a cordon, False for no cordon of ours, LEAVE, or None where the room does
     not decide it. ``withheld`` are taints that the room leaves now and wants later, with their values: they
     are not part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that get the time at
@@ -137,12 +139,14 @@ def merged(wishes: Sequence[Goals]) -> Target:
         raise RoomsDisagreeError(
             f"two rooms set one condition, or one that is not in the table: {conditions}"
         )
-    if wrong := [key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is not None]:
+    if wrong := [key for key, wish in annotations.items() if _is_for_others(key) and wish is not None]:
         raise RoomsDisagreeError(f"{wrong} is a request of others, which is taken off once served, or left")
     withheld = {key: value for goals in wishes for key, value in goals.withheld.items()}
     set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
     unschedulable = cordons[0] if cordons else None
-    cleared = frozenset(key for key in annotations if key in REQUEST_ANNOTATIONS)
+    cleared = frozenset(
+        key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is None
+    )
     left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
     leaves_rest = any(each.leaves_rest for each in wishes)
     return Target(
@@ -178,6 +182,11 @@ def merged(wishes: Sequence[Goals]) -> Target:
 
 
 _ANNOTATIONS: Final = (*OWN_ANNOTATIONS, *BORROWED_ANNOTATIONS, *REQUEST_ANNOTATIONS)
+
+
+def _is_for_others(key: str) -> bool:
+    """Whether only others make the request that ``key`` names; some of them the operator makes, too."""
+    return key in REQUEST_ANNOTATIONS and key not in RECORDED_ANNOTATIONS
 
 
 def _type_of(condition: NodeCondition) -> str:

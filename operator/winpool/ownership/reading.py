@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
+from winpool.api.node_keys import CONDITIONS, RECORDED_ANNOTATIONS
 from winpool.api.syntax import (
     TAINT_EFFECTS,
     is_label_key_allowed,
@@ -142,7 +142,7 @@ def _read_keys(found: object) -> Keys:
             (key, effect) for key, _, effect in split if is_taint_key_allowed(key) and effect in TAINT_EFFECTS
         ),
         frozenset(
-            key for key in BORROWED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
+            key for key in RECORDED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
         ),
         unschedulable=found.get("unschedulable") is True,
     )
@@ -166,7 +166,7 @@ def _read_annotations(annotations: object) -> dict[str, Owned]:
     return {
         key: Owned(set=entry["set"], before=entry.get("before"))
         for key, entry in annotations.items()
-        if key in BORROWED_ANNOTATIONS and isinstance(entry, dict) and _is_text(entry.get("set"))
+        if key in RECORDED_ANNOTATIONS and isinstance(entry, dict) and _is_text(entry.get("set"))
         if entry.get("before") is None or _is_text(entry["before"])
     }
 

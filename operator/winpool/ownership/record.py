@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from winpool.api.node_keys import BORROWED_ANNOTATIONS, CONDITIONS
+from winpool.api.node_keys import CONDITIONS, RECORDED_ANNOTATIONS
 from winpool.api.syntax import (
     MAX_VALUE_LENGTH,
 )
@@ -143,7 +143,7 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
         pool_uid="x"
         * 36,  # a UUID, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids
         guard="x" * MAX_GUARD_LENGTH,
-        annotations={key: Owned(set=longest, before=longest) for key in BORROWED_ANNOTATIONS},
+        annotations={key: Owned(set=longest, before=longest) for key in RECORDED_ANNOTATIONS},
         unschedulable=True,
         conditions=frozenset(CONDITIONS),
         labels={key: Owned(set=value, before=longest) for key, value in labels.items()},

@@ -7,7 +7,7 @@ https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,13 +46,26 @@ class Requirement:
         return True
 
 
+class Labelled(Protocol):
+    """A pod, as far as it matters to budgets."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A PodDisruptionBudget.
 
     ``selects`` is False where it has no selector, and so is about no pod; an empty selector is about all pods
     of its namespace. ``allowed`` is how many pods may be evicted now; 0 where its status is older than its
-    spec.
+    spec. ``lets_unready_go``: a pod that is not Ready is evicted whatever is allowed, by its
+    ``unhealthyPodEvictionPolicy``.
     """
 
     namespace: str
@@ -61,8 +74,9 @@ class Budget:
     labels: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
     allowed: int = 0
+    lets_unready_go: bool = False
 
-    def is_about(self, pod: NodePod) -> bool:
+    def is_about(self, pod: Labelled) -> bool:
         """Whether ``pod`` is one of those that it protects."""
         return (
             self.selects
@@ -80,7 +94,7 @@ class Budget:
 def with_budgets(pods: Iterable[NodePod], budgets: Iterable[Budget]) -> tuple[NodePod, ...]:
     """Return ``pods``, each with whether a budget permits no eviction of it now.
 
-    ``unhealthyPodEvictionPolicy: AlwaysAllow`` is not considered: such a pod stays, although it could go. In
+    ``Budget.lets_unready_go`` is not considered: such a pod stays, although it could go. In
     a namespace with more than MOST_TERMS all pods stay, since it is not found out which are protected (P4).
     """
     by_namespace: dict[str, list[Budget]] = {}

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from winpool.pods.pod_work import PodWork
+
 NO_EXECUTE: Final = "NoExecute"
 DAEMON_SET: Final = "DaemonSet"
 LINUX: Final = "linux"
@@ -38,8 +40,10 @@ class Pod:
     ``os`` is ``spec.os.name``, empty where it is not set. ``controller_kind`` and ``controller`` are the
     owner that manages it, empty where there is none. ``is_critical``: of the priority class of node or
     cluster agents. ``is_finished``: Succeeded or Failed. ``is_mirror``: of a static pod, which the
-    API server does not manage. ``platform_problem`` is why the kubelet reports that it is for another
-    platform, empty where it does not.
+    API server does not manage. ``is_pending``: in the phase Pending.
+    ``platform_problem`` is why the kubelet reports that it is for another platform, empty where it does not.
+    ``work`` is what matters where its node may be upgraded; None where that was not asked for, or cannot be
+    read.
     """
 
     namespace: str
@@ -55,7 +59,9 @@ class Pod:
     is_finished: bool = False
     is_terminating: bool = False
     is_mirror: bool = False
+    is_pending: bool = False
     platform_problem: str = ""
+    work: PodWork | None = None
 
     @property
     def full_name(self) -> str:
@@ -69,6 +75,11 @@ class Pod:
         So DaemonSets of other API groups count too, which also run agents on every node.
         """
         return self.controller_kind == DAEMON_SET
+
+    @property
+    def is_evicted_by_drain(self) -> bool:
+        """Whether a drain evicts it: no DaemonSet manages it, and a taint can still affect it."""
+        return self.heeds_taints and not self.is_of_daemon_set
 
     @property
     def heeds_taints(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.objects.node import Node, Taint
+    from winpool.pods.workloads import Workload
 
 TaintKey = tuple[str, str, str]
 """Key, effect and value: what a toleration is compared with."""
@@ -60,6 +61,7 @@ class PoolQuestion:
     ``nodes`` are its nodes with their UIDs. ``taints`` are those whose effect on the pods there it wants to
     know. ``joining`` are the names of nodes that are being validated or may be joining, for which
     ``node_agents`` ("Critical", "All", "None") and ``required_pods`` say what has to be Ready.
+    ``workloads`` asks what runs on each node, and what budgets permit.
     """
 
     pool_uid: str
@@ -69,6 +71,7 @@ class PoolQuestion:
     joining: frozenset[str] = frozenset()
     node_agents: str = CRITICAL
     required_pods: tuple[RequiredPods, ...] = ()
+    workloads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ class Survey:
     ``intolerant`` has an entry for every taint that was asked about, also where all pods tolerate it.
     ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that
     could not be read. ``busy`` are the nodes with a pod that is neither of a DaemonSet nor a mirror pod nor
-    finished.
+    finished. ``workloads`` has what runs on each node, by name; None where the question did not ask for it.
     """
 
     pool_uid: str
@@ -150,6 +153,7 @@ class Survey:
     busy: frozenset[str] = frozenset()
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
     began: float = 0.0
+    workloads: Mapping[str, Workload] | None = field(default=None, compare=False)
 
     def saw(self, node: Node) -> bool:
         """Whether it is about this very node: another of the same name is another machine."""

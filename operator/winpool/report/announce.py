@@ -52,6 +52,10 @@ def on_transition(
     ):
         yield EventReason.NO_NODES_SELECTED, issues[0].message
     yield from _of_guard(before, after)
+    expired = {issue.message for issue in _issues(before, IssueReason.OVERRIDE_EXPIRED)}
+    for issue in _issues(after, IssueReason.OVERRIDE_EXPIRED):
+        if issue.message not in expired:
+            yield EventReason.OVERRIDE_EXPIRED, issue.message
     known = {ending_of(issue.message) for issue in _issues(before, IssueReason.SUPPORT_ENDING)}
     for issue in _issues(after, IssueReason.SUPPORT_ENDING):
         if ending_of(issue.message) not in known:
@@ -150,6 +154,8 @@ _TRANSITIONS = (
     (ConditionType.OS_SUPPORTED, "False", Reason.RUNTIME_TOO_OLD, EventReason.RUNTIME_TOO_OLD),
     (ConditionType.OS_SUPPORTED, "Unknown", Reason.BUILD_UNKNOWN, EventReason.BUILD_UNKNOWN),
     (ConditionType.OS_SUPPORTED, "True", Reason.BUILD_WARNED, EventReason.BUILD_WARNED),
+    (ConditionType.UPGRADE_ALLOWED, "True", Reason.UPGRADE_ALLOWED, EventReason.UPGRADE_ALLOWED),
+    (ConditionType.UPGRADE_ALLOWED, "False", None, EventReason.UPGRADE_GATED),
 )
 
 _ONE_FOR_EACH_CAUSE = (EventReason.SPEC_REJECTED, EventReason.MISSING_PERMISSION)

@@ -19,6 +19,7 @@ from winpool.report.progress import (
 )
 from winpool.report.state import ready
 from winpool.report.tally import count_nodes, counted_nodes
+from winpool.report.upgrade import upgrade_allowed
 from winpool.report.view import Told
 
 if TYPE_CHECKING:
@@ -29,19 +30,23 @@ if TYPE_CHECKING:
     from winpool.report.view import View
 
 MAX_UNAVAILABLE: Final = 1
-"""Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it."""
+"""Nodes that may be missing before the pool counts as unavailable, where the spec says nothing of it. Also
+where ``upgrade.maxUnavailable`` is 0: that stops upgrades, and is no promise that no machine fails."""
+
+_HUNDRED: Final = 100
 
 
 def conditions(view: View, *, now: datetime) -> tuple[Condition, ...]:
     """Return all conditions; a transition time moves only when the status of its condition does."""
-    available, supported = _available(view.tally), _os_supported(view, today=now.date())
-    memory = memory_healthy(view)
+    available, supported = _available(view), _os_supported(view, today=now.date())
+    memory, upgrade = memory_healthy(view), upgrade_allowed(view)
     findings = {
         ConditionType.READY: ready(view, available=available, supported=supported, memory=memory),
         ConditionType.ACCEPTED: _accepted(view),
         ConditionType.AVAILABLE: available,
         ConditionType.NODES_UP_TO_DATE: nodes_up_to_date(view),
         ConditionType.OS_SUPPORTED: supported,
+        **({ConditionType.UPGRADE_ALLOWED: upgrade} if upgrade else {}),
         **({ConditionType.MEMORY_HEALTHY: memory} if memory else {}),
         ConditionType.RECONCILING: reconciling(view),
         ConditionType.STALLED: stalled(view),
@@ -82,6 +87,8 @@ def _in_short(type_: ConditionType, status: str, tally: Tally) -> str:
         case ConditionType.OS_SUPPORTED if status != "True":
             known = "" if status == "False" else "known to be "
             return f"At least one node is not {known}supported."
+        case ConditionType.UPGRADE_ALLOWED if not tally.nodes:
+            return "There are no nodes to upgrade."
         case ConditionType.MEMORY_HEALTHY if not tally.nodes:
             return "There are no nodes to watch."
         case _:
@@ -116,14 +123,27 @@ def _accepted(view: View) -> Told:
     return Told("True", Reason.ACCEPTED, "The operator can act on the spec.")
 
 
-def _available(tally: Tally) -> Told:
+def _available(view: View) -> Told:
+    tally = view.tally
     if tally.nodes == 0:
         return none_of_ours(tally)
+    allowed = _may_be_missing(view.pool, tally.nodes)
     said = f"{_of_all(tally.available, tally)} Ready and not cordoned."
     # One node that is down is all of a pool that has no other.
-    if tally.available >= max(1, tally.nodes - MAX_UNAVAILABLE):
+    if tally.available >= max(1, tally.nodes - allowed):
         return Told("True", Reason.NODES_AVAILABLE, said)
-    return Told("False", Reason.TOO_FEW_NODES_READY, f"{said} At most {MAX_UNAVAILABLE} may be missing.")
+    return Told("False", Reason.TOO_FEW_NODES_READY, f"{said} At most {allowed} may be missing.")
+
+
+def _may_be_missing(pool: Pool, nodes: int) -> int:
+    """Return how many ``maxUnavailable`` allows; a percentage rounds down, and one may always be."""
+    upgrade = pool.spec.upgrade if pool.spec else None
+    if upgrade is None:
+        return MAX_UNAVAILABLE
+    asked = upgrade.max_unavailable
+    if isinstance(asked, str):
+        asked = int(asked.removesuffix("%")) * nodes // _HUNDRED
+    return max(MAX_UNAVAILABLE, asked)
 
 
 def _os_supported(view: View, *, today: date) -> Told:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from winpool.memory.overview import Overview
     from winpool.objects.pressure import Axis, Level
     from winpool.report.assessment import Assessment
+    from winpool.report.upgrade_figures import UpgradeFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Figures:
     selects too, or has. ``upgrade_due`` counts nodes that are known to run another release, or an older
     revision, than ``spec.os`` asks for. ``memory_levels`` counts nodes by the level of each axis, None where
     it is not known, and ``is_memory_systemic`` says whether more nodes are under pressure than the pool
-    allows; empty and None where memory is not watched.
+    allows; empty and None where memory is not watched. ``upgrades`` is None where the spec asks for none.
 
     A pool that is being deleted wants nothing of its nodes: all of them are 0.
     """
@@ -39,10 +40,16 @@ class Figures:
     upgrade_due: int = 0
     memory_levels: Mapping[tuple[Axis, Level | None], int] = field(default_factory=lambda: NONE)
     is_memory_systemic: bool | None = None
+    upgrades: UpgradeFigures | None = None
 
 
-def figures_of(assessed: Iterable[Assessment], memory: Overview | None) -> Figures:
-    """Count the nodes of a pool that is not being deleted; ``memory`` is None where it is not watched."""
+def figures_of(
+    assessed: Iterable[Assessment], memory: Overview | None, upgrades: UpgradeFigures | None = None
+) -> Figures:
+    """Count the nodes of a pool that is not being deleted.
+
+    ``memory`` is None where it is not watched, ``upgrades`` where the spec asks for none.
+    """
     mismatched = missing = overlapping = due = 0
     for each in assessed:
         # One walk over thousands, most of which have none of it.
@@ -61,4 +68,5 @@ def figures_of(assessed: Iterable[Assessment], memory: Overview | None) -> Figur
         upgrade_due=due,
         memory_levels=memory.levels if memory else NONE,
         is_memory_systemic=memory.is_systemic if memory else None,
+        upgrades=upgrades,
     )

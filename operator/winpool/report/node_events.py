@@ -129,6 +129,8 @@ _OF_ISSUES = {
     IssueReason.UNATTRIBUTED_MEMORY: EventReason.UNATTRIBUTED_MEMORY,
     IssueReason.EVICTION_BLOCKED: EventReason.EVICTION_BLOCKED,
     IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
+    IssueReason.SURPRISE_OS_CHANGE: EventReason.SURPRISE_OS_CHANGE,
+    IssueReason.SURPRISE_REBOOT: EventReason.SURPRISE_REBOOT,
 }
 """Issues that their nodes have an event of."""
 

@@ -16,24 +16,41 @@ from winpool.api.v1alpha1 import (
     PlanStep,
 )
 from winpool.report.preflight import preflight
+from winpool.report.upgrade_plan import planned_upgrades
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from winpool.objects.acts import ConditionsPatch, NodePatch
-    from winpool.objects.node import NodeCondition
+    from winpool.objects.node import Node, NodeCondition
     from winpool.report.assessment import Assessment
     from winpool.snapshot import Snapshot
+    from winpool.upgrade.records import UpgradeOverview
 
 
-def plan(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Plan:
-    """Return what would be written to which node, and what the taints would meet there."""
+def plan(
+    snapshot: Snapshot,
+    assessed: Sequence[Assessment],
+    upgrades: UpgradeOverview | None = None,
+    *,
+    nodes_of_pool: Sequence[Node] = (),
+) -> Plan:
+    """Return what would be written to which node, what the taints would meet there, and which node is due.
+
+    ``upgrades`` is None without ``spec.upgrade``. Steps that write come first. Where there is no room for
+    all, each kind of step has at least half of it.
+    """
     due = [each for each in assessed if (each.patch or each.conditions) and not each.is_held]
     spec = snapshot.pool.spec
+    steps, upgrade = planned_upgrades(upgrades, spec, nodes_of_pool) if upgrades and spec else ((), None)
+    names = {each.node.name for each in due}
+    names.update(each.node.name for each in (upgrades.due if upgrades else ()))
+    shown = due[: max(MAX_PLAN_STEPS - len(steps), MAX_PLAN_STEPS // 2)]
     return Plan(
-        total_nodes=len(due),
-        steps=tuple(_step(each) for each in due[:MAX_PLAN_STEPS]),
+        total_nodes=len(names),
+        steps=(*map(_step, shown), *steps)[:MAX_PLAN_STEPS],
         preflight=preflight(snapshot, spec, assessed) if spec else (),
+        upgrade=upgrade,
     )
 
 

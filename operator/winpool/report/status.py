@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from winpool.api.v1alpha1 import Mode, SetKeys, WindowsNodePoolStatus
 from winpool.judging.judge import layers_of
+from winpool.ownership.membership import Claim
 from winpool.report.blind import blind
 from winpool.report.conditions import conditions
 from winpool.report.crd_fields import crd_findings
 from winpool.report.guard import guard_findings
+from winpool.report.history import history
 from winpool.report.holds import held_findings
 from winpool.report.issues import Issues, carried_issues, issues
 from winpool.report.lost_keys import lost_key_findings
@@ -25,12 +27,13 @@ from winpool.report.strays import carried_strays, stray_findings
 from winpool.report.tally import tally
 from winpool.report.template import node_template
 from winpool.report.unselected import unselected_findings
+from winpool.report.upgrade import control_plane_of, upgrades_of
 from winpool.report.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from winpool.api.v1alpha1 import NodeTemplate
+    from winpool.api.v1alpha1 import NodeTemplate, Plan
     from winpool.contract.acceptance import Refusal
     from winpool.objects.keys import Keys
     from winpool.report.assessment import Assessed
@@ -86,6 +89,7 @@ def status(
         judged=judged,
         found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
         memory=memory,
+        upgrades=upgrades_of(results),
     )
     reported = WindowsNodePoolStatus(
         observed_generation=pool.generation,
@@ -105,10 +109,20 @@ def status(
         issue_count=standing.count,
         set_keys=_written_keys(set_keys) if set_keys else None,
         node_template=_template(snapshot) if view.accepted else None,
-        plan=plan(snapshot, nodes.notable) if view.mode is Mode.DRY_RUN and not pool.deleting else None,
+        plan=_plan(snapshot, nodes, view),
+        control_plane=control_plane_of(view),
+        history=history(pool, view.upgrades, now=snapshot.now),
         conditions=conditions(view, now=snapshot.now),
     )
     return reported, standing
+
+
+def _plan(snapshot: Snapshot, nodes: Assessed, view: View) -> Plan | None:
+    """Return what would be done, in the mode that asks for it."""
+    if view.mode is not Mode.DRY_RUN or snapshot.pool.deleting:
+        return None
+    ours = [each.node for each in nodes.all if each.claim is Claim.OURS]
+    return plan(snapshot, nodes.notable, view.upgrades, nodes_of_pool=ours)
 
 
 def _written_keys(keys: Keys) -> SetKeys:

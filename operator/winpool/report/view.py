@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from winpool.report.os_support import Group
     from winpool.report.tally import Tally
     from winpool.rooms import Finding
+    from winpool.upgrade.records import UpgradeOverview
 
 IDLE_MODES: Final = {Mode.PAUSED: Reason.PAUSED, Mode.DRY_RUN: Reason.DRY_RUN}
 """The modes in which nothing is written, and what Ready says of them."""
@@ -41,7 +42,8 @@ class View:
     gone on with, since their pods cannot be looked at, and ``is_overdue`` that they have been so too long.
     ``groups`` are the pool's nodes as the support matrix judges them, ``judged`` is what it has against them.
     ``found`` are the reasons of all issues, also of those that the status has no room for. ``memory`` is what
-    is known of memory pressure, None where memory is not watched.
+    is known of memory pressure, None where memory is not watched; ``upgrades`` what is known of upgrades,
+    None without ``spec.upgrade``.
     """
 
     pool: Pool
@@ -54,6 +56,7 @@ class View:
     judged: Sequence[Finding]
     found: frozenset[str]
     memory: PoolMemory | None
+    upgrades: UpgradeOverview | None
 
     @property
     def accepted(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from winpool.serve.definition import Definition
 from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
 from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
+from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
 
 NODES: Final = Definition(
     "winpool_nodes",
@@ -254,6 +255,7 @@ DEFINITIONS: Final = (
     TAINT_MISSING,
     OVERLAPPING,
     MISPLACED_PODS,
+    *UPGRADE_DEFINITIONS,
     MODE,
     CONDITION,
     CONDITION_SINCE,

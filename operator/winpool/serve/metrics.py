@@ -16,9 +16,12 @@ from prometheus_client.registry import Collector
 
 from winpool import __version__
 from winpool.api.conditions import ConditionType
+from winpool.api.history import HistoryResult
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.api.v1alpha1 import MAX_BUILDS, Mode
 from winpool.objects.pressure import Axis, Level
-from winpool.serve import definitions, memory_definitions
+from winpool.objects.upgrades import SurpriseKind
+from winpool.serve import definitions, memory_definitions, upgrade_definitions
 from winpool.serve.definition import Distribution
 from winpool.serve.definitions import DEFINITIONS
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from winpool.api.v1alpha1 import WindowsNodePoolStatus
     from winpool.objects.pool import Pool
     from winpool.report.figures import Figures
+    from winpool.report.upgrade_figures import UpgradeFigures
     from winpool.serve.definition import Definition, Labels, Value
 
     Sample = tuple[Definition, Labels, float]
@@ -53,6 +57,13 @@ MAX_SERIES_PER_POOL: Final = (
     + 5  # the lag, misplaced pods and the three figures
     + len(Axis) * (len(Level) + 1)  # memory, and unknown
     + 1  # and whether too much of it is short
+    + len(UpgradeState)
+    + 1  # whether a node is due is unknown
+    + len(Trigger)
+    + 1  # since when
+    + len(Gate)
+    + 2  # overrides, in force and expired
+    + len(SurpriseKind)
 )
 """The most series that a pool can add, with any nodes: for people who pay for their Prometheus by series."""
 
@@ -155,6 +166,24 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
             yield memory_definitions.NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
         if figures.is_memory_systemic is not None:
             yield memory_definitions.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
+        if figures.upgrades is not None:
+            yield from _upgrades(figures.upgrades, pool.status)
+
+
+def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterator[Sample]:
+    for state, nodes in figures.states.items():
+        yield upgrade_definitions.UPGRADE_NODES, (state,), nodes
+    for trigger, nodes in figures.due.items():
+        yield upgrade_definitions.UPGRADE_DUE, (trigger,), nodes
+    for gate in Gate:
+        yield upgrade_definitions.GATE_CLOSED, (gate,), float(gate in figures.closed)
+    yield upgrade_definitions.OVERRIDES, ("in_force",), figures.overrides_in_force
+    yield upgrade_definitions.OVERRIDES, ("expired",), figures.overrides_expired
+    for kind, nodes in figures.surprised.items():
+        yield upgrade_definitions.SURPRISED, (kind,), nodes
+    for entry in status.history[:1]:
+        if entry.result is HistoryResult.IN_PROGRESS:
+            yield upgrade_definitions.UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:

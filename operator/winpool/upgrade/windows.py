@@ -11,7 +11,6 @@ Debian's cron, which treats schedules with a ``*`` in their minutes or hours by 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -19,18 +18,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from winpool.api.maintenance import LEAST_SECONDS, MAX_SCHEDULE_LENGTH, has_five_fields
 from winpool.api.moments import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MAX_SCHEDULE_LENGTH: Final = 128
-"""Characters: each field fits as a list of several ranges, and to parse it costs nothing."""
-
-LEAST_SECONDS: Final = 60
-"""The least duration of a window: schedules have minutes."""
-
-_SCHEDULE: Final = re.compile(r"[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}", re.ASCII)
 
 _OF_THIS_MACHINE: Final = ("localtime", "posixrules", "Factory")
 _OF_ANOTHER_CLOCK: Final = ("posix/", "right/")
@@ -94,7 +86,7 @@ def _schedule(text: str) -> str:
     shown = f"schedule: {text[:MAX_SCHEDULE_LENGTH]!r}"
     if len(text) > MAX_SCHEDULE_LENGTH:
         raise UnusableWindowError(f"{shown} is longer than {MAX_SCHEDULE_LENGTH} characters. {asks}")
-    if not _SCHEDULE.fullmatch(text):
+    if not has_five_fields(text):
         raise UnusableWindowError(f"{shown} does not have the five fields of cron. {asks}")
     try:
         begins = next(CronSim(text, _ANY_TIME), None)

@@ -25,6 +25,7 @@ from winpool.api.quantity import (
     bytes_of,
     exact,
     is_memory,
+    milli_of,
     rounded,
 )
 
@@ -76,6 +77,31 @@ def test_what_kubernetes_writes_is_read(quantity: int | str, size: int) -> None:
 def test_what_is_no_quantity_is_refused_with_what_it_was(quantity: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(quantity[:64]))):
         bytes_of(quantity)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "thousandths"),
+    [
+        ("250m", 250),
+        ("2", 2000),
+        (2, 2000),
+        ("0.1", 100),
+        ("100100u", 101),
+        ("1k", 1_000_000),
+        ("0", 0),
+        ("-1", -1000),
+        ("9e30", MAX_QUANTITY),
+        (10**20, MAX_QUANTITY),
+    ],
+)
+def test_cpu_is_read_in_thousandths_of_a_core(quantity: int | str, thousandths: int) -> None:
+    assert milli_of(quantity) == thousandths
+
+
+@pytest.mark.parametrize("quantity", ["", "250 m", "NaN", "1_000m", "9" * 41, 10**41])
+def test_what_is_no_quantity_is_no_cpu(quantity: int | str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        milli_of(quantity)
 
 
 @given(st.text(max_size=90))

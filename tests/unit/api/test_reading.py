@@ -99,7 +99,7 @@ def test_what_the_operator_does_not_go_by_changes_nothing() -> None:
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:
-    newer = pool_with(upgrade={"strategy": "RollingUpdate"})
+    newer = pool_with(imagePull={"policy": "Before"})
     assert WindowsNodePool.from_object(newer) == WindowsNodePool.from_object(POOL)
 
 

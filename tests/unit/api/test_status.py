@@ -11,18 +11,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.strategies import NASTY
+from winpool.api.node_template import NodeTemplate, TemplateTaint
 from winpool.api.plan import Preflight
-from winpool.api.status import NodeTemplate, TemplateTaint
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
+    MAX_HISTORY,
     MAX_ISSUES,
     MAX_PLAN_STEPS,
     Build,
     Condition,
+    ControlPlaneSeen,
+    Gate,
+    HistoryEntry,
+    HistoryResult,
     Issue,
     Plan,
     PlanAction,
     PlanStep,
+    PlanUpgrade,
     Verdict,
     WindowsNodePoolStatus,
 )
@@ -44,6 +50,12 @@ def a_condition(*, at: datetime = NOON, message: str = "m") -> Condition:
         last_transition_time=at,
         reason="UpToDate",
         message=message,
+    )
+
+
+def an_upgrade(*, target: str = "2022.4052", overrides: tuple[str, ...] = ()) -> HistoryEntry:
+    return HistoryEntry(
+        target=target, start_time=NOON, nodes=3, result=HistoryResult.IN_PROGRESS, overrides=overrides
     )
 
 
@@ -70,9 +82,14 @@ def test_no_text_of_a_status_holds_what_does_not_show(text: str) -> None:
         ),
         plan=Plan(
             total_nodes=1,
-            steps=(PlanStep(node=text, action=PlanAction.UPDATE, reason=text),),
+            steps=(
+                PlanStep(node=text, action=PlanAction.UPGRADE, reason=text, batch=1, closed_gates=(text,)),
+            ),
             preflight=(Preflight(taint=text, nodes=1, intolerant_pods=1, pods=(text,), daemon_sets=(text,)),),
+            upgrade=PlanUpgrade(due_nodes=1, permitted_nodes=0, batches=0, closed_gates=(text,)),
         ),
+        control_plane=ControlPlaneSeen(version=text, since=NOON),
+        history=(an_upgrade(target=text, overrides=(text,)),),
         conditions=(a_condition(message=text),),
     )
     assert [each for each in texts_of(status.to_object()) if not each.isprintable()] == []
@@ -115,7 +132,39 @@ def test_what_is_written_reads_back_equal() -> None:
         ),
         issues=(an_issue(), an_issue("w1", "w2")),
         issue_count=12,
-        plan=Plan(total_nodes=1, steps=(PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels"),)),
+        plan=Plan(
+            total_nodes=1,
+            steps=(
+                PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels"),
+                PlanStep(
+                    node="w2",
+                    action=PlanAction.UPGRADE,
+                    reason="OSRevision",
+                    batch=1,
+                    closed_gates=(Gate.CAPACITY,),
+                ),
+            ),
+            upgrade=PlanUpgrade(
+                due_nodes=1,
+                permitted_nodes=0,
+                batches=1,
+                closed_gates=(Gate.MAINTENANCE_WINDOW,),
+                likely_seconds=1200,
+                worst_case_seconds=7200,
+            ),
+        ),
+        control_plane=ControlPlaneSeen(version="v1.36.3", since=NOON),
+        history=(
+            an_upgrade(overrides=(Gate.SUPPORT_MATRIX,)),
+            HistoryEntry(
+                target="2022",
+                start_time=NOON,
+                end_time=NOON + timedelta(hours=1),
+                nodes=3,
+                failed_nodes=1,
+                result=HistoryResult.FAILED,
+            ),
+        ),
         conditions=(a_condition(at=NOON + timedelta(microseconds=5)),),
     )
     assert WindowsNodePoolStatus.model_validate(status.to_object()) == status
@@ -150,6 +199,18 @@ def test_lists_are_cut_to_what_the_api_server_takes() -> None:
     )
     plan = Plan(total_nodes=len(steps), steps=steps)
     assert (plan.total_nodes, len(plan.steps)) == (MAX_PLAN_STEPS + 9, MAX_PLAN_STEPS)
+    upgrades = tuple(an_upgrade(target=f"2022.{number}") for number in range(MAX_HISTORY + 1))
+    kept = WindowsNodePoolStatus(history=upgrades).history
+    assert kept == upgrades[:MAX_HISTORY], "the latest are first, and stay"
+
+
+def test_what_is_only_about_upgrades_is_absent_without_them() -> None:
+    """No pool that has no upgrade has its status written again for a field that says nothing."""
+    step = PlanStep(node="w1", action=PlanAction.UPDATE, reason="Labels")
+    written = WindowsNodePoolStatus(plan=Plan(total_nodes=1, steps=(step,))).to_object()
+    assert written.keys().isdisjoint({"controlPlane", "history"})
+    assert "upgrade" not in written["plan"]
+    assert written["plan"]["steps"][0].keys().isdisjoint({"batch", "closedGates"})
 
 
 def test_counts_of_an_issue_about_the_pool_as_a_whole_are_written_too() -> None:

@@ -140,7 +140,7 @@ def test_default_has_no_null(node: Node) -> None:
     assert not [value for value in values_of(node["default"]) if value is None]
 
 
-@pytest.mark.parametrize("path", [".spec.memoryPressure", ".spec.reservedMemory"])
+@pytest.mark.parametrize("path", [".spec.memoryPressure", ".spec.reservedMemory", ".spec.upgrade"])
 def test_defaults_alone_are_a_block_that_the_operator_reads(path: str) -> None:
     """What the API server stores for an empty block is what Python makes of it."""
     name = path.rpartition(".")[2]

@@ -21,6 +21,7 @@ GOOD: Mapping[str, tuple[str, str]] = {
     "Available": ("True", "NodesAvailable"),
     "NodesUpToDate": ("True", "UpToDate"),
     "OSSupported": ("True", "NodesSupported"),
+    "UpgradeAllowed": ("True", "NothingDue"),
     "MemoryHealthy": ("True", "NoPressure"),
     "Reconciling": ("False", "Settled"),
     "Stalled": ("False", "NotStalled"),

@@ -226,6 +226,22 @@ def test_the_plan_of_a_dry_run_is_folded_by_what_would_be_changed() -> None:
     assert "55 nodes more" in lines[-1]
 
 
+def test_upgrades_of_a_plan_are_told_from_what_the_operator_would_write() -> None:
+    steps = [
+        {"node": "w1", "action": "Update", "changes": [{"kind": "Label", "key": "team", "to": "a"}]},
+        {"node": "w2", "action": "Upgrade", "reason": "OSRevision", "batch": 1},
+        {"node": "w3", "action": "Upgrade", "reason": "OSRevision", "batch": 1},
+        {"node": "w4", "action": "Upgrade", "reason": "Request", "closedGates": ["Capacity", "Images"]},
+    ]
+    plan = {"totalNodes": 4, "steps": steps, "upgrade": {"dueNodes": 3}}
+    text = shown(a_pool(spec={"mode": "DryRun"}, status={"plan": plan}))
+    lines = section(text, "Plan")
+    assert lines[0] == "Plan: for 4 nodes, what the operator would write, and which upgrades are due"
+    assert "  add label team: a on 1 node (w1)" in lines
+    assert "  upgrade for OSRevision on 2 nodes (w2, w3)" in lines
+    assert "  upgrade for Request, closed: Capacity and Images on 1 node (w4)" in lines
+
+
 def test_a_step_of_the_plan_that_was_cut_says_so() -> None:
     team = {"kind": "Label", "key": "team", "to": "billing"}
     step = {"node": "w1", "action": "Update", "reason": "Labels", "changes": [team], "changeCount": 12}

@@ -25,6 +25,7 @@ from winpool.objects.acts import NodePatch
 from winpool.objects.node import (
     MESSAGE_LENGTH,
     REASON_LENGTH,
+    Allocatable,
     KubeletEndpoint,
     Node,
     NodeMemory,
@@ -54,7 +55,7 @@ def a_node(name: str = "w1", *, version: int = 1) -> Object:
         "spec": {},
         "status": {
             "capacity": {"memory": "16776756Ki"},
-            "allocatable": {"memory": "14679604Ki"},
+            "allocatable": {"memory": "14679604Ki", "cpu": "3920m", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T12:00:00Z"}],
             "addresses": [{"type": "InternalIP", "address": "10.0.0.5"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
@@ -62,6 +63,7 @@ def a_node(name: str = "w1", *, version: int = 1) -> Object:
                 "kernelVersion": "10.0.20348.4052",
                 "kubeletVersion": "v1.36.3",
                 "containerRuntimeVersion": "containerd://2.3.0",
+                "bootID": "10",
             },
         },
     }
@@ -100,6 +102,9 @@ FIELDS: Final[dict[str, Callable[[Object, str], None]]] = {
     "containerRuntimeVersion": lambda node, text: labelled(node, text, "containerRuntimeVersion"),
     "capacity": lambda node, text: node["status"].update(capacity={"memory": text}),
     "allocatable": lambda node, text: node["status"].update(allocatable={"memory": text}),
+    "the CPU": lambda node, text: node["status"].update(allocatable={"cpu": text}),
+    "the number of pods": lambda node, text: node["status"].update(allocatable={"pods": text}),
+    "bootID": lambda node, text: labelled(node, text, "bootID"),
     "the status of Ready": lambda node, text: node["status"]["conditions"][0].update(status=text),
     "the type of a condition": lambda node, text: node["status"]["conditions"].append({"type": text}),
     "the time of Ready": lambda node, text: node["status"]["conditions"][0].update(lastTransitionTime=text),
@@ -308,9 +313,39 @@ def test_what_nodes_have_in_common_is_held_once() -> None:
     )
     assert one.versions is two.versions
     assert one.memory is two.memory
+    assert one.allocatable is two.allocatable
     assert one.kubelet_pressure is two.kubelet_pressure
     assert one.versions == NodeVersions("10.0.20348.4052", "v1.36.3", "containerd://2.3.0")
     assert one.memory == NodeMemory(16776756 * 1024, 14679604 * 1024)
+    assert one.allocatable == Allocatable(cpu_milli=3920, pods=110)
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "expected"),
+    [
+        ({}, Allocatable()),
+        ({"cpu": "4"}, Allocatable(cpu_milli=4000)),
+        ({"cpu": "1500500u", "pods": "1e2"}, Allocatable(cpu_milli=1501, pods=100)),
+        ({"cpu": "many", "pods": "250"}, Allocatable(pods=250)),
+        ({"cpu": "1".rjust(65, "0")}, Allocatable()),
+        ({"cpu": "9" * 40, "pods": "9" * 40}, Allocatable(2**63 - 1, 2**63 - 1)),
+    ],
+)
+def test_what_a_node_offers_to_pods_is_read_as_far_as_it_is_there(
+    allocatable: dict[str, str], expected: Allocatable
+) -> None:
+    told = a_node()
+    told["status"]["allocatable"] = allocatable
+    assert read(told).allocatable == expected
+
+
+@pytest.mark.parametrize(("text", "kept"), [("", ""), ("9", "9"), ("b" * 64, "b" * 64), (huge(1), None)])
+def test_a_boot_id_is_kept_as_it_is_if_it_is_one(text: str, kept: str | None) -> None:
+    told = a_node()
+    labelled(told, text, "bootID")
+    assert read(told).boot_id == (text[:64] + "…" if kept is None else kept)
+    del told["status"]["nodeInfo"]
+    assert read(told).boot_id == ""
 
 
 @pytest.mark.parametrize(

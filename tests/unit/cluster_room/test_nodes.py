@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
 from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.objects.acts import NodePatch
-from winpool.objects.node import KubeletEndpoint, Node, NodeCondition, NodeMemory, NodeVersions, Taint
+from winpool.objects.node import (
+    Allocatable,
+    KubeletEndpoint,
+    Node,
+    NodeCondition,
+    NodeMemory,
+    NodeVersions,
+    Taint,
+)
 
 Object = dict[str, Any]
 
@@ -67,6 +75,7 @@ def a_node_object(name: str = "w1", **changes: Any) -> Object:
                 "kubeletVersion": "v1.36.3",
                 "containerRuntimeVersion": "containerd://2.3.0",
                 "osImage": "Windows Server 2022 Datacenter",
+                "bootID": "10",
             },
         },
         **changes,
@@ -91,6 +100,8 @@ W1 = Node(
     memory=NodeMemory(16776756 * 1024, 14679604 * 1024),
     kubelet=KubeletEndpoint("10.0.0.5", 10250),
     kubelet_pressure="False",
+    boot_id="10",
+    allocatable=Allocatable(cpu_milli=4000, pods=110),
 )
 
 

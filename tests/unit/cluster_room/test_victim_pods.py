@@ -307,6 +307,36 @@ def test_a_budget_whose_status_is_old_permits_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "current", "desired", "expected"),
+    [
+        ("AlwaysAllow", 0, 3, True),
+        ("AlwaysAllow", 0, 0, True),
+        ("IfHealthyBudget", 2, 3, False),
+        ("IfHealthyBudget", 3, 3, True),
+        ("IfHealthyBudget", 0, 0, False),
+        (None, 4, 3, True),
+        (None, 2, 3, False),
+        ("Unheard", 2, 3, False),
+    ],
+)
+def test_whether_a_budget_lets_pods_go_that_are_not_ready_is_that_of_kubernetes(
+    policy: str | None, current: int, desired: int, expected: bool
+) -> None:
+    """https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy."""
+    told = a_budget(allowed=0, unhealthyPodEvictionPolicy=policy)
+    told["status"] |= {"currentHealthy": current, "desiredHealthy": desired}
+    [found] = budgets(told)
+    assert found.lets_unready_go is expected
+    assert is_blocked(told), "memory pressure evicts no pod of which that would have to be known"
+
+
+def test_a_budget_without_a_status_lets_pods_go_that_are_not_ready_only_where_its_spec_says_so() -> None:
+    always = a_budget(unhealthyPodEvictionPolicy="AlwaysAllow") | {"status": None}
+    [first], [second] = budgets(always), budgets(a_budget() | {"status": None})
+    assert (first.lets_unready_go, second.lets_unready_go) == (True, False)
+
+
+@pytest.mark.parametrize(
     ("selector", "is_about"),
     [
         ({}, True),

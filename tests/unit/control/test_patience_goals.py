@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
+from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
 from winpool.control.patience.goal_history import FREE_CHANGES
 from winpool.control.patience.recurrence import QUIET_SECONDS
@@ -264,3 +267,40 @@ def test_the_goals_of_nodes_that_are_gone_are_forgotten(patience: Patience, cloc
     clock.now += QUIET_SECONDS
     assert patience.attempts(NODES) == Attempts(written={W1.uid: A}, written_nodes=51), "a count forgets none"
     assert patience.seconds_to_next() is None
+
+
+# Permissions to upgrade a node
+
+
+PERMITTED: Final = a_node(labels={UPGRADE_STATE_LABEL: "Required"})
+
+
+def a_permission(value: str, node: Node = PERMITTED, **more: Any) -> NodePatch:
+    nothing: dict[str, Any] = {"annotations": {APPLIED_ANNOTATION: "{}"}, "taints": None}
+    return NodePatch(**nothing | {"node": node, "labels": {UPGRADE_STATE_LABEL: value}, "goal": value} | more)
+
+
+def test_a_permission_that_comes_and_goes_in_a_rollout_is_not_paced(patience: Patience) -> None:
+    for number in range(3 * FREE_CHANGES):
+        value = ("Required", "Gated")[number % 2]
+        assert not waits(patience, value)
+        patience.note_written(a_permission(value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {UPGRADE_STATE_LABEL: "UpToDate"}},
+        {"labels": {UPGRADE_STATE_LABEL: "Gated", "team": "a"}},
+        {"annotations": {"example.com/x": "1"}},
+        {"taints": ()},
+        {"unschedulable": True},
+        {"node": a_node(labels={UPGRADE_STATE_LABEL: "UpToDate"})},
+        {"node": a_node()},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_changes_more_than_a_permission_is_paced(patience: Patience, change: dict[str, Any]) -> None:
+    for number in range(FREE_CHANGES + 2):
+        patience.note_written(a_permission("Gated", **change, goal=number))
+    assert waits(patience, "another")

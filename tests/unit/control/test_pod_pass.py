@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from harness.builders import NOON, a_node, a_pool, a_taint
-from harness.pods import a_pod, a_question
+from harness.pods import a_pod, a_question, some_work
 from harness.virtual_time import run_virtually
 from winpool.cluster.errors import (
     ApiError,
@@ -30,6 +30,7 @@ from winpool.control.pod_survey import questions as pod_questions
 from winpool.control.pod_survey.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
 from winpool.objects.node import Node
 from winpool.objects.pool import Pool
+from winpool.pods.budgets import Budget
 from winpool.pods.pod import Pod
 from winpool.pods.survey import PoolQuestion, Survey
 
@@ -74,6 +75,10 @@ class Stage:
         self.unreadable: frozenset[str] = frozenset()
         self.seconds = 0.5
         self.errors: list[ApiError] = []
+        self.budgets: tuple[Budget, ...] = ()
+        self.budget_errors: list[Exception] = []
+        self.budget_lists: list[float] = []
+        self.with_work: list[set[str]] = []
         self.lists: list[float] = []
         self.surveyed: list[float] = []
         self.on_list: Callable[[], None] = lambda: None
@@ -81,6 +86,7 @@ class Stage:
         self.begun = asyncio.get_running_loop().time()
         self.passes = PodPass(
             list_pods=self._list,
+            list_budgets=self._list_budgets,
             questions=lambda: self.questions,
             on_surveyed=self._surveyed,
             period_seconds=PERIOD,
@@ -92,8 +98,15 @@ class Stage:
         """Seconds since the beginning."""
         return asyncio.get_running_loop().time() - self.begun
 
-    async def _list(self, *, see: Callable[[Pod], None]) -> ListedPods:
+    async def _list_budgets(self) -> Sequence[Budget]:
+        self.budget_lists.append(self.time())
+        if self.budget_errors:
+            raise self.budget_errors.pop(0)
+        return self.budgets
+
+    async def _list(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> ListedPods:
         self.lists.append(self.time())
+        self.with_work.append(set(with_work))
         self.on_list()
         for pod in self.pods:
             see(pod)
@@ -424,3 +437,102 @@ def test_a_pass_that_raises_is_a_failed_one_and_the_next_is_made() -> None:
         assert stage.count() == 1
 
     played(scene)
+
+
+# Workloads and PodDisruptionBudgets
+
+
+def worker(full_name: str = "shop/web-1") -> Pod:
+    return a_pod(full_name, labels={"app": "web"}, work=some_work())
+
+
+def test_where_no_pool_asks_for_workloads_no_budgets_are_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.play(3600)
+        assert len(stage.lists) == 6
+        assert stage.budget_lists == []
+        assert stage.with_work == [set()] * 6
+        assert stage.survey().workloads is None
+
+    played(scene)
+
+
+def test_where_one_does_they_are_listed_once_before_each_list_of_pods() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pods = [worker()]
+        stage.budgets = (Budget("shop", "web", labels={"app": "web"}),)
+        await stage.play(3600)
+        assert stage.budget_lists == stage.lists
+        assert stage.with_work == [{"w1", "w2"}] * 6
+        workloads = stage.survey("asks").workloads
+        assert workloads is not None
+        assert (workloads["w1"].budgets_known, workloads["w1"].blocked) == (True, 1)
+        assert stage.survey("other").workloads is None
+
+    asks = a_question(TAINT, pool_uid="asks", workloads=True)
+    played(scene, asks, a_question(TAINT, nodes=["w7"], pool_uid="other"))
+
+
+SAID = (
+    'poddisruptionbudgets.policy is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot'
+    ' list resource "poddisruptionbudgets" in API group "policy" at the cluster scope'
+)
+
+
+def no_right() -> Forbidden:
+    error = Forbidden(f"list poddisruptionbudgets: 403 {SAID}", status=403, reason="Forbidden")
+    error.permission = parse_permission(SAID)
+    return error
+
+
+@pytest.mark.parametrize(
+    "error", [no_right(), DOWN, HUGE, ValueError("a bug")], ids=lambda each: type(each).__name__
+)
+def test_budgets_that_cannot_be_listed_fail_no_pass(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pods = [worker()]
+        stage.budget_errors = [error]
+        await stage.play(1)
+        workloads = stage.survey().workloads
+        assert workloads is not None
+        assert not workloads["w1"].budgets_known
+        assert workloads["w1"].moving_pods == 1
+        assert (stage.count(), stage.passes.problem, stage.passes.forbidden) == (1, "", "")
+        assert dict(stage.passes.stats.passes) == {"success": 1}
+        stage.passes.ask()
+        await stage.play(1)
+        workloads = stage.survey().workloads
+        assert workloads is not None
+        assert workloads["w1"].budgets_known, "the next pass asks again"
+
+    played(scene, a_question(TAINT, workloads=True))
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(told) == 1
+    assert told[0].startswith("poddisruptionbudgets: ")
+
+
+def test_the_right_to_list_budgets_is_missed_until_they_are_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_errors = [no_right(), DOWN]
+        missed: list[str] = []
+        stage.on_surveyed = lambda: missed.append(stage.passes.budgets_forbidden)
+        for _ in range(3):
+            stage.passes.ask()
+            await stage.play(0.9)
+        assert missed[0].startswith(
+            "system:serviceaccount:winpool-system:winpool may not list poddisruptionbudgets.policy in the"
+        )
+        assert missed == [missed[0], missed[0], ""]
+
+    played(scene, a_question(TAINT, workloads=True))
+
+
+def test_pools_with_upgrades_ask_for_workloads() -> None:
+    pools = [a_pool("plain"), a_pool("upgrading", more={"upgrade": {}})]
+    asked = pod_questions.Questions().of(pools, [a_node()], now=NOON)
+    assert {each.pool_uid: each.workloads for each in asked} == {
+        "uid-of-plain": False,
+        "uid-of-upgrading": True,
+    }

@@ -13,8 +13,10 @@ from alerts import render
 from alerts.promql import Selector, grouping_labels, selectors
 from harness.builders import a_pool
 from winpool.api.conditions import ConditionType
+from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import Mode
 from winpool.control.stats import PassResult
+from winpool.objects.upgrades import SurpriseKind
 from winpool.serve.definitions import DEFINITIONS, NODES
 from winpool.serve.metrics import of_pools
 
@@ -27,7 +29,9 @@ METRICS: Final = {
 VALUES: Final = {
     "type": {*ConditionType},
     "status": {"True", "False", "Unknown"},
-    "state": {state for _, state in of_pools([a_pool()], figures={})[NODES]},
+    "state": {state for _, state in of_pools([a_pool()], figures={})[NODES]} | {"in_force", "expired"},
+    "gate": {*Gate},
+    "kind": {*SurpriseKind},
     "result": {*get_args(PassResult)},
     "mode": {*Mode},
 }
@@ -101,7 +105,7 @@ def test_texts_name_every_label_that_the_alert_is_told_apart_by(rule: dict[str, 
     assert shown
     for case in shown:
         by = {label: value for label, value in case["exp_labels"].items() if label != "severity"}
-        assert by.keys() <= {"pool", "os_version"}, (
+        assert by.keys() <= {"pool", "os_version", "gate"}, (
             "labels of the scrape would be another alert after a restart"
         )
         for text in ("summary", "description"):

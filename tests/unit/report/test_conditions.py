@@ -27,6 +27,7 @@ from harness.builders import (
 )
 from harness.memory_worlds import MEMORY_WORLDS
 from harness.sentences import faults_of, faults_of_texts
+from harness.upgrade_views import UPGRADE_WORLDS, decided
 from harness.writes import acted, relabelled, retainted, settled
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.keys import HOLD_ANNOTATION as HOLD
@@ -358,9 +359,9 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert unknown <= {"OSSupported", "NodesUpToDate", "MemoryHealthy"}
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [*WORLDS, *UPGRADE_WORLDS])
 def test_each_pool_is_told_of_in_sentences_and_none_is_told_twice(world: str) -> None:
-    decision = decide(WORLDS[world]())
+    decision = decide(WORLDS[world]()) if world in WORLDS else decided(world)
     assert list(faults_of(decision.status)) == []
     assert list(faults_of_texts(each.note for each in decision.pool_events)) == []
 
@@ -456,11 +457,8 @@ def test_a_rejected_spec_is_quoted_with_the_reason() -> None:
 
 
 def test_the_worlds_above_show_every_meaning_of_the_table() -> None:
-    seen = {
-        (kind, condition.status, condition.reason)
-        for world in WORLDS.values()
-        for kind, condition in reported(world()).items()
-    }
+    decisions = [*(decide(world()) for world in WORLDS.values()), *map(decided, UPGRADE_WORLDS)]
+    seen = {(each.type, each.status, each.reason) for found in decisions for each in found.status.conditions}
     table = {(kind.type, meaning.status, meaning.reason) for kind in CONDITIONS for meaning in kind.meanings}
     assert table - seen == set()
 

@@ -14,8 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness.builders import NOON, a_node, a_pool, a_snapshot, unreadable, with_status
 from harness.memory_worlds import watching
+from harness.upgrade_views import ONE_DUE
 from harness.views import HARD, a_view
 from winpool.api.conditions import ConditionType
+from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
 from winpool.control.stats import ControlStats
 from winpool.decide import decide
@@ -23,12 +25,21 @@ from winpool.objects.node import Node, NodeVersions
 from winpool.objects.pool import Pool
 from winpool.objects.pressure import Axis, Level
 from winpool.report.figures import Figures
-from winpool.serve import definitions, memory_definitions, metrics, sample_definitions
+from winpool.report.upgrade_figures import upgrade_figures
+from winpool.serve import (
+    definitions,
+    memory_definitions,
+    metrics,
+    sample_definitions,
+    upgrade_definitions,
+)
 from winpool.serve.definition import Definition, Labels
 from winpool.serve.definitions import DEFINITIONS
 from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
 from winpool.serve.reference import render
 from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
+from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
+from winpool.upgrade.records import UpgradeResult
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -89,7 +100,11 @@ def test_every_documented_metric_is_served_and_nothing_else() -> None:
 
 
 def test_every_definition_is_in_the_table() -> None:
-    parts = {memory_definitions: MEMORY_DEFINITIONS, sample_definitions: SAMPLE_DEFINITIONS}
+    parts = {
+        memory_definitions: MEMORY_DEFINITIONS,
+        sample_definitions: SAMPLE_DEFINITIONS,
+        upgrade_definitions: UPGRADE_DEFINITIONS,
+    }
     of_parts = [each for table in parts.values() for each in table]
     for module, table in (
         *parts.items(),
@@ -105,7 +120,9 @@ def test_names_are_of_base_units_and_without_a_counters_suffix() -> None:
         assert each.name.startswith("winpool_")
         assert not each.name.endswith("_total"), "the client adds it"
         said_twice = set(each.labels) & set(each.name.removeprefix("winpool_").split("_"))
-        assert not said_twice - {"status", "build", "mode", "level"}, "these are what the metric is about"
+        assert not said_twice - {"status", "build", "mode", "level", "gate"}, (
+            "these are what the metric is about"
+        )
         assert each.help.endswith(".")
 
 
@@ -223,15 +240,20 @@ def the_worst(name: str) -> Pool:
         for number in range(MAX_BUILDS)
     )
     conditions = tuple(map(a_condition, ConditionType))
-    return a_pool(name, status=WindowsNodePoolStatus(nodes=5000, builds=builds, conditions=conditions))
+    entry = HistoryEntry(target="2022", start_time=NOON, nodes=5000, result=HistoryResult.IN_PROGRESS)
+    status = WindowsNodePoolStatus(
+        nodes=5000, builds=builds, conditions=conditions, history=(entry,) * MAX_HISTORY
+    )
+    return a_pool(name, status=status)
 
 
 WATCHED: Final = Figures(
     overlapping=1,
     memory_levels={(axis, level): 0 for axis in Axis for level in (*Level, None)},
     is_memory_systemic=False,
+    upgrades=upgrade_figures((UpgradeResult(overview=ONE_DUE),)),
 )
-"""Of a pool that watches memory."""
+"""Of a pool that watches memory, and asks for upgrades."""
 
 
 def test_a_pool_that_is_gone_leaves_no_series() -> None:

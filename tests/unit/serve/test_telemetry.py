@@ -14,9 +14,20 @@ from winpool.cluster.pool_kind import NOT_INSTALLED
 from winpool.cluster.stats import RequestStats
 from winpool.control.pod_survey.pod_pass import PodPassStats
 from winpool.control.stats import ControlStats
-from winpool.serve import definitions
+from winpool.control.upgrades.sights import UpgradeStats
+from winpool.objects.upgrades import SurpriseKind
+from winpool.serve import definitions, upgrade_definitions
 from winpool.serve.access import Access
-from winpool.telemetry import Telemetry, of_access, of_lease, of_nodes, of_pod_passes, of_requests, of_tls
+from winpool.telemetry import (
+    Telemetry,
+    of_access,
+    of_lease,
+    of_nodes,
+    of_pod_passes,
+    of_requests,
+    of_tls,
+    of_upgrades,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +76,13 @@ def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
 
 def test_both_results_are_served_from_the_start() -> None:
     assert of_pod_passes(PodPassStats())[definitions.POD_PASSES] == {("success",): 0, ("error",): 0}
+
+
+def test_surprises_are_served_by_their_kind_and_both_kinds_from_the_start() -> None:
+    stats = UpgradeStats()
+    stats.surprises[SurpriseKind.REBOOT] += 2
+    served = {("SurpriseReboot",): 2, ("SurpriseOSChange",): 0}
+    assert of_upgrades(stats) == {upgrade_definitions.SURPRISES: served}
 
 
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:

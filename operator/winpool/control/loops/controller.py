@@ -10,8 +10,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from winpool.cluster.labelled import list_labelled, list_strays
-from winpool.cluster.node_pods import list_node_pods
-from winpool.cluster.pod_lister import PodLister
 from winpool.cluster.writer import Writer
 from winpool.control.act.actor import Lanes
 from winpool.control.act.conditions import ConditionLane
@@ -23,8 +21,7 @@ from winpool.control.loops.dispatch import Dispatcher
 from winpool.control.loops.pool_loops import PoolLoops
 from winpool.control.memory.collector import MemoryCollector
 from winpool.control.pod_survey.bare_since import BareSince
-from winpool.control.pod_survey.node_looks import NodeLooks
-from winpool.control.pod_survey.pod_pass import PodPass
+from winpool.control.pod_survey.parts import survey_parts
 from winpool.control.pod_survey.questions import Questions
 from winpool.control.reconcile.asking import Asking
 from winpool.control.reconcile.observe import Observer
@@ -33,6 +30,7 @@ from winpool.control.reconcile.reconciler import Reconciler
 from winpool.control.relist.relister import Relister
 from winpool.control.report.announcer import Announcer
 from winpool.control.stats import ControlStats
+from winpool.control.upgrades.sights import UpgradeSights
 from winpool.decide import ROOMS
 
 if TYPE_CHECKING:
@@ -99,8 +97,24 @@ class Controller:
         self._evicting = eviction_parts(
             transport, memory=self.memory, known=nodes.nodes, on_looked=self._wake_pool, clock=clock
         )
-        self.pod_pass = self._make_pod_pass(period_seconds=pod_pass_seconds)
-        self.node_looks = self._make_node_looks()
+        self.upgrades = UpgradeSights(
+            pools=pools,
+            nodes=nodes.nodes,
+            control_plane=control_plane,
+            on_change=self.all_changed,
+            clock=clock,
+        )
+        survey = survey_parts(
+            transport,
+            pools=pools,
+            nodes=nodes.nodes,
+            questions=self._questions,
+            on_surveyed=self.all_changed,
+            on_looked=self._wake_pool,
+            period_seconds=pod_pass_seconds,
+            clock=clock,
+        )
+        self.pod_pass, self.node_looks = survey.pod_pass, survey.node_looks
         self._writer = Writer(transport)
         self._create_task = create_task
         self._lanes = self._make_lanes()
@@ -119,6 +133,7 @@ class Controller:
             lacking_fields=lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
             evictions_of=self._evicting.looks.known,
+            upgrades_of=self.upgrades.known,
             now=clock.now,
             cluster_rows=cluster_rows,
         )
@@ -137,6 +152,7 @@ class Controller:
     def pool_changed(self, name: str, *, for_rivals: bool) -> None:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
+        self.upgrades.pool_changed()
         if (pool := self._pools.get(name)) is None:
             self._evicting.looks.forget(name)
             if self.memory is not None:
@@ -147,6 +163,7 @@ class Controller:
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Ask for a pass of each pool that a node concerns, or did. None: it did not exist, or is gone."""
         self._bare_since.note(old, new)
+        self.upgrades.node_changed(old, new)
         self._dispatcher.node_changed(old, new)
         if old is not None and new is None:
             self.sweeper.node_gone(old)
@@ -181,6 +198,7 @@ class Controller:
             "pods": self._after_begin(self.pod_pass.run),
             "pods of nodes": self._after_begin(self.node_looks.run),
             "pods to evict": self._after_begin(self._evicting.looks.run),
+            "version": self._after_begin(self.upgrades.run),
             "sweeper": self._after_begin(self.sweeper.run),
         }
 
@@ -205,27 +223,6 @@ class Controller:
     def _pools_listed(self) -> None:
         self._loops.wake_all()
         self.sweeper.pools_listed()
-
-    def _make_pod_pass(self, *, period_seconds: float) -> PodPass:
-        return PodPass(
-            list_pods=PodLister(self._transport.request).list,
-            questions=self._questions,
-            on_surveyed=self.all_changed,
-            period_seconds=period_seconds,
-            now=self._clock.now,
-            monotonic=self._clock.monotonic,
-        )
-
-    def _make_node_looks(self) -> NodeLooks:
-        return NodeLooks(
-            list_pods=lambda name, see: list_node_pods(self._transport.request, name, see=see),
-            pools=self._pools,
-            nodes=self._nodes.nodes,
-            on_looked=self._wake_pool,
-            ask_for_all=self.pod_pass.ask,
-            now=self._clock.now,
-            monotonic=self._clock.monotonic,
-        )
 
     def _make_collector(self, connections: Connections | None) -> MemoryCollector | None:
         if connections is None:

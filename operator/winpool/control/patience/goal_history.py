@@ -9,15 +9,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.upgrade import UpgradeState
 from winpool.control.patience.recurrence import Recurrence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from winpool.objects.acts import NodePatch
+
 FREE_CHANGES: Final = 32
 """Changes of the goal of one node that are written at once, each within ten minutes of the one before. Twice
 the thirteen states that a node has in an OS upgrade, and some for what changes meanwhile. A node can cost the
 API server as many writes in a burst; after that they come at the pace of repeated repairs."""
+
+
+_PERMISSIONS: Final = (UpgradeState.REQUIRED, UpgradeState.GATED)
+
+
+def is_permission_alone(patch: NodePatch) -> bool:
+    """Whether ``patch`` gives or withdraws the permission to upgrade a node, and changes nothing else.
+
+    The room of upgrades itself gives it at most once a minute, and a rollout of a pool changes it on every
+    node, twice for each node that is upgraded. A pause would leave a permission where it does not hold.
+    """
+    return (
+        patch.labels.keys() == {UPGRADE_STATE_LABEL}
+        and patch.labels[UPGRADE_STATE_LABEL] in _PERMISSIONS
+        and patch.node.labels.get(UPGRADE_STATE_LABEL) in _PERMISSIONS
+        and patch.annotations.keys() <= {APPLIED_ANNOTATION}
+        and patch.taints is None
+        and patch.unschedulable is None
+    )
 
 
 class GoalHistory:
@@ -36,9 +59,12 @@ class GoalHistory:
         """Return how many nodes are known."""
         return len(self._tried)
 
-    def note_tried(self, node_uid: str, goal: object) -> bool:
-        """Note a try, whatever its outcome; return whether the free changes of that node are used up."""
-        if node_uid in self._tried and self._tried[node_uid] != goal:
+    def note_tried(self, node_uid: str, goal: object, *, is_free: bool = False) -> bool:
+        """Note a try, whatever its outcome; return whether the free changes of that node are used up.
+
+        One that ``is_free`` uses up none.
+        """
+        if node_uid in self._tried and self._tried[node_uid] != goal and not is_free:
             self._changes.note(node_uid)
         self._tried[node_uid] = goal
         return self._changes.times_of(node_uid) > FREE_CHANGES

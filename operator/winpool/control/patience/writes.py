@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.cluster.errors import Conflict, NotFound, Unavailable
 from winpool.control.patience.conflicts import Conflicts
-from winpool.control.patience.goal_history import GoalHistory
+from winpool.control.patience.goal_history import GoalHistory, is_permission_alone
 from winpool.control.patience.pacing import WHATEVER, Pacer
 from winpool.control.patience.recurrence import Recurrence
 from winpool.objects.attempts import Attempts
@@ -173,7 +173,7 @@ class Patience:
 
     def _paused_by(self, patch: NodePatch) -> tuple[object, bool]:
         """Return which goal a pause after this try delays, and whether the goals of the node flap."""
-        is_restless = self._goals.note_tried(patch.node.uid, patch.goal)
+        is_restless = self._goals.note_tried(patch.node.uid, patch.goal, is_free=is_permission_alone(patch))
         return (WHATEVER if is_restless else patch.goal), is_restless
 
     def _refuse(self, node: Node, error: ApiError) -> Advice:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from winpool.cluster.access import explained
@@ -187,7 +187,7 @@ class NodeLooks:
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
             return None
-        surveyor = Surveyor([question])
+        surveyor = Surveyor([replace(question, workloads=False)])
         is_readable = await self._list_pods(node.name, surveyor.see)
         surveys = surveyor.finish(
             started=started,

@@ -6,6 +6,9 @@ took. So the API server and the loop spend at most a fifth of their time on it, 
 the pools ask the very same again and again (a node whose agents do not get ready), the pauses grow. Without
 pools, no pods are listed.
 
+Where a pool asks for workloads, all PodDisruptionBudgets are listed once before the pods. That this fails is
+a part of the answers, and fails no pass.
+
 A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
 was made; the reader decides how old is too old.
 """
@@ -24,14 +27,16 @@ from winpool.cluster.backoff import Backoff
 from winpool.cluster.errors import ApiError, Forbidden, Gone, TooLarge
 from winpool.cluster.outage import Outage
 from winpool.control.loops.wake import Wake
-from winpool.pods.surveyor import Surveyor
+from winpool.control.pod_survey.surveyed_budgets import SurveyedBudgets
+from winpool.pods.surveyor import Surveyor, work_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from winpool.cluster.pod_lister import ListedPods
     from winpool.control.stats import PassResult
+    from winpool.pods.budgets import Budget
     from winpool.pods.pod import Pod
     from winpool.pods.survey import PoolQuestion, Survey
 
@@ -55,8 +60,8 @@ _uniform: Final = random.SystemRandom().uniform
 class ListPods(Protocol):
     """Calls ``see`` with every pod. Raises ApiErrors; then the pods seen so far mean nothing."""
 
-    def __call__(self, *, see: Callable[[Pod], None]) -> Awaitable[ListedPods]:
-        """List all pods, as of one moment."""
+    def __call__(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> Awaitable[ListedPods]:
+        """List all pods, as of one moment, those of the nodes ``with_work`` with their work."""
         ...
 
 
@@ -77,6 +82,7 @@ class PodPass:
     """Surveys all pods until cancelled.
 
     ``questions`` returns what the pools want to know, at the beginning of a pass; none means no pass.
+    ``list_budgets`` lists all PodDisruptionBudgets, and raises ApiErrors.
     ``on_surveyed`` is called when there are new surveys, and when ``problem`` or ``forbidden`` has begun or
     ended: a pool that waits for a survey then knows why there is none. It may call ``ask``.
     """
@@ -85,6 +91,7 @@ class PodPass:
         self,
         *,
         list_pods: ListPods,
+        list_budgets: Callable[[], Awaitable[Sequence[Budget]]],
         questions: Callable[[], Sequence[PoolQuestion]],
         on_surveyed: Callable[[], None],
         period_seconds: float,
@@ -92,6 +99,7 @@ class PodPass:
         monotonic: Callable[[], float],
     ) -> None:
         self._list_pods = list_pods
+        self._budgets = SurveyedBudgets(list_budgets, monotonic=monotonic)
         self._questions = questions
         self._on_surveyed = on_surveyed
         self._period_seconds = period_seconds
@@ -118,6 +126,11 @@ class PodPass:
         """
         self._is_asked = True
         self._wake.set()
+
+    @property
+    def budgets_forbidden(self) -> str:
+        """Which right to list PodDisruptionBudgets is missing, for people; empty where none is."""
+        return self._budgets.forbidden
 
     def survey_of(self, pool_uid: str) -> Survey | None:
         """Return the last survey for that pool; None where there is none yet."""
@@ -163,9 +176,11 @@ class PodPass:
         return min(LEAST_SECONDS * 2.0 ** min(self._repeats, 10), LONGEST_SECONDS)
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
-        surveyor = Surveyor(questions)
+        with_work = work_nodes(questions)
+        budgets = await self._budgets.list() if with_work else None
+        surveyor = Surveyor(questions, budgets=budgets)
         started, began = self._now(), self._monotonic()
-        listed = await self._list_pods(see=surveyor.see)
+        listed = await self._list_pods(see=surveyor.see, with_work=with_work)
         finished = self._now()
         self._surveys = surveyor.finish(
             started=started, finished=finished, began=began, unreadable=listed.unreadable_nodes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from winpool.objects.guard import GuardState
 from winpool.objects.others import OtherPools
 from winpool.objects.pressure import NOTHING_KNOWN
+from winpool.objects.upgrades import NOTHING_SEEN_OF_UPGRADES
 from winpool.ownership.reading import record_of
 from winpool.ownership.record import Record
 from winpool.ownership.rights import Rights
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from winpool.objects.node import Node, NodeCondition
     from winpool.objects.pool import Pool
     from winpool.objects.pressure import KnownMemory
+    from winpool.objects.upgrades import KnownUpgrades
     from winpool.pods.evicted import KnownEvictions
     from winpool.support.rows import Row
 
@@ -73,6 +75,7 @@ class Observer:
         lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
         memory_of: Callable[[Pool], KnownMemory] | None = None,
         evictions_of: Callable[[Pool], KnownEvictions] | None = None,
+        upgrades_of: Callable[[Pool], KnownUpgrades] | None = None,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
         """Make an observer. ``written_conditions`` returns what was last written to the node of a UID.
@@ -80,12 +83,13 @@ class Observer:
         ``strays_of`` returns what is known of strays of a pool, None before they were listed.
         ``other_operator`` returns what the snapshot of a pool is to say of another operator,
         ``lacking_fields`` what the CRD lacks, None where no one has looked yet. ``memory_of`` returns what is
-        known of the memory of its nodes, ``evictions_of`` of evictions there.
+        known of the memory of its nodes, ``evictions_of`` of evictions there, ``upgrades_of`` of machines.
         """
         self._other_operator = other_operator
         self._lacking_fields = lacking_fields
         self._memory_of = memory_of
         self._evictions_of = evictions_of
+        self._upgrades_of = upgrades_of
         self._written_conditions = written_conditions
         self._strays_of = strays_of
         self._pools = pools
@@ -151,6 +155,7 @@ class Observer:
                 looks=self._looks.looks_of(pool.uid, since=survey),
                 look_problems=self._looks.problems(),
                 bare_since=self._bare_since.moments(),
+                budgets_forbidden=self._pods.budgets_forbidden,
             ),
             support=Basis(control_plane=self._control_plane.version, cluster_rows=self._cluster_rows),
             guard=GuardState(
@@ -162,6 +167,7 @@ class Observer:
             lacking_fields=self._lacking_fields() or (),
             memory=NOTHING_KNOWN if self._memory_of is None else self._memory_of(pool),
             evictions=NOTHING_EVICTED if self._evictions_of is None else self._evictions_of(pool),
+            upgrades=NOTHING_SEEN_OF_UPGRADES if self._upgrades_of is None else self._upgrades_of(pool),
             strays=self._strays_of(pool),
             attempts=patience.attempts(known, written_generation=written_generation),
             written_conditions={

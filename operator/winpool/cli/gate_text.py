@@ -1,0 +1,92 @@
+"""How gates and stops are shown to people: which are closed, why, and what opens each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.moments import written_moment
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
+from winpool.cli.paper import Ink
+from winpool.upgrade.records import Stand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from winpool.cli.paper import Paper
+    from winpool.upgrade.records import GateFinding, Stop
+
+LONGEST: Final = 1024
+"""Characters of a text of others that are shown: as many as an issue has."""
+
+ONLY_OPERATOR: Final = (
+    "Only the operator watches since when the version of the API server is unchanged (gate "
+    f"{Gate.CONTROL_PLANE}), and no pool reports it. Here it counts as unchanged."
+)
+
+
+def clipped(text: str, most: int = LONGEST) -> str:
+    """Return ``text``, cut to ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def write_closed(paper: Paper, gates: Iterable[GateFinding], stops: Iterable[Stop], *, of: str = "") -> None:
+    """Write each stop and each closed gate with what opens it. ``of`` says what they are about."""
+    about = f" ({of})" if of else ""
+    for stop in stops:
+        paper.marked(f"{stop.name}{about}", ink=Ink.BAD)
+        _write_reason(paper, stop.message, stop.opens)
+    for gate in gates:
+        unknown = ", unknown" if gate.stand is Stand.UNKNOWN else ""
+        paper.marked(f"{gate.gate}{about}{unknown}", ink=Ink.BAD)
+        _write_reason(paper, gate.message, gate.opens)
+
+
+def _write_reason(paper: Paper, message: str, opens: str) -> None:
+    paper.wrapped(clipped(message), first="    ")
+    if opens:
+        paper.wrapped(clipped(opens), first="    To open: ")
+
+
+def write_open(paper: Paper, gates: Iterable[GateFinding], *, of: str = "") -> None:
+    """Write each gate that keeps no node, and why: it is open, overridden, or unknown and does not close."""
+    about = f" ({of})" if of else ""
+    for gate in gates:
+        message = clipped(gate.message)
+        if gate.override is not None:
+            until = written_moment(gate.override.until)
+            stand = "" if gate.stand is Stand.OPEN else f"It is {gate.stand.value}. "
+            message = f"overridden until {until}: {clipped(gate.override.reason)}. {stand}{message}"
+        elif gate.stand is Stand.UNKNOWN:
+            message = f"unknown, and so it does not close. {message}"
+        is_plain = gate.stand is Stand.OPEN and gate.override is None
+        paper.marked(f"{gate.gate}{about}: {message}", ink=Ink.GOOD if is_plain else Ink.BUSY)
+
+
+def notes(*, pods_problem: str, is_assumed: bool) -> Iterator[str]:
+    """Yield what the answer does not know; ``is_assumed``: that the control plane has not changed lately."""
+    if is_assumed:
+        yield ONLY_OPERATOR
+    if pods_problem:
+        yield f"Pods or PodDisruptionBudgets are not known: {clipped(pods_problem)}"
+
+
+def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
+    """Return which of the closed ``gates`` an entry of ``spec.upgrade.overrides`` opens."""
+    return tuple(each.gate for each in gates if each.gate not in NEVER_OVERRIDDEN)
+
+
+def names_of(gates: Iterable[GateFinding], stops: Iterable[Stop]) -> tuple[str, ...]:
+    """Return the names of stops and gates, each once."""
+    return tuple(dict.fromkeys((*(each.name for each in stops), *(str(each.gate) for each in gates))))
+
+
+def listed(names: Sequence[str], *, most: int = 3, count: int | None = None) -> str:
+    """Write the first names, and how many there are beside them."""
+    shown = names[:most]
+    more = (len(names) if count is None else count) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 and shown else "")
+
+
+def counted(number: int, thing: str) -> str:
+    """Write how many things there are."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,72 @@
+"""Which pool a node belongs to, or why it belongs to none: by the rules of ownership, for one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winpool.api.keys import KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME
+from winpool.cli.upgrade_world import snapshot_of
+from winpool.ownership.members import divide
+from winpool.ownership.membership import Claim, concerns
+
+if TYPE_CHECKING:
+    from winpool.cli.upgrade_world import Cluster
+    from winpool.objects.node import Node
+    from winpool.objects.pool import Pool
+    from winpool.ownership.members import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The pool that a node belongs to, or None and the reason, with what to do about it."""
+
+    pool: Pool | None = None
+    reason: str = ""
+    fix: str = ""
+
+
+def place_of(cluster: Cluster, node: Node) -> Place:
+    """Say which pool has ``node``."""
+    if node.labels.get(OS_LABEL) != OS_WINDOWS:
+        return Place(
+            reason=f"The label {OS_LABEL} of the node is not {OS_WINDOWS}: winpool manages no other nodes."
+        )
+    alone = cluster.only(node)
+    found = [
+        (pool, member) for pool in cluster.pools if concerns(node, pool) and (member := _member(alone, pool))
+    ]
+    ours = next((pool for pool, member in found if member.claim is Claim.OURS), None)
+    return Place(pool=ours) if ours is not None else _why_none(cluster, node, found)
+
+
+def _member(cluster: Cluster, pool: Pool) -> Member | None:
+    members = divide(snapshot_of(cluster, pool))
+    return members.all[0] if members.all else None
+
+
+def _why_none(cluster: Cluster, node: Node, found: list[tuple[Pool, Member]]) -> Place:
+    if not cluster.pools:
+        return Place(
+            reason=f"There is no {KIND} in this cluster.", fix=f"Create a {KIND} that selects the node."
+        )
+    by_claim = {member.claim: pool for pool, member in reversed(found)}
+    if left := by_claim.get(Claim.LEFT):
+        why = "is being deleted" if left.deleting else "does not select it any more"
+        return Place(
+            reason=f"It still has labels or taints of the pool {left.name}, which {why}. The operator "
+            "removes them.",
+            fix="Wait until the operator has released the node, and check that it runs: kubectl -n "
+            "winpool-system get pods",
+        )
+    if unknown := by_claim.get(Claim.UNKNOWN):
+        return Place(
+            reason=f"The pool {unknown.name} selects it, but its ownership record names a pool that does not "
+            "exist.",
+            fix=f"See the issue OwnerUnknown: kubectl winpool status {unknown.name}",
+        )
+    return Place(
+        reason=f"No {KIND} selects it: its labels do not match spec.nodeSelector of any pool.",
+        fix=f"Compare kubectl get node {node.name} --show-labels with spec.nodeSelector in kubectl get "
+        f"{SHORT_NAME} -o yaml",
+    )

@@ -1,0 +1,189 @@
+"""The text of ``kubectl winpool why``: a function of what was read and of the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.moments import written_moment
+from winpool.api.upgrade import UpgradeState
+from winpool.cli.gate_text import clipped, notes, overridable, write_closed, write_open
+from winpool.cli.node_why import Standing
+from winpool.cli.paper import Ink, Paper
+from winpool.cli.workload_text import written_workload
+from winpool.objects.hold import hold_end, is_held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from winpool.cli.node_why import Why
+    from winpool.cli.paper import Look
+
+_TITLE_WIDTH: Final = 9
+"""Of the column that begins the lines about the node: after the longest, ``State:`` with its mark."""
+
+_STATES: Final = {
+    Standing.NO_POOL: (Ink.GOOD, "No pool has the node, so nothing is due."),
+    Standing.NOTHING_DUE: (Ink.GOOD, "Nothing is due."),
+    Standing.NOT_GATED: (Ink.BUSY, "An upgrade is due. No gate is judged: the pool has no spec.upgrade."),
+    Standing.OPEN: (Ink.GOOD, "An upgrade is due, and all gates are open: the node may be upgraded now."),
+    Standing.IN_WORK: (Ink.BUSY, "The upgrade has begun, and the node keeps its permission."),
+    Standing.BLOCKED: (Ink.BAD, "An upgrade is due, and the node must not be upgraded now."),
+    Standing.UNKNOWN: (Ink.BAD, "It is not known whether an upgrade is due: do not upgrade the node now."),
+}
+
+
+def as_text(why: Why, *, look: Look) -> str:
+    """Return all about the node for a terminal of that look."""
+    paper = Paper(look)
+    _write_head(paper, why)
+    if why.due is not None:
+        _title(paper, "Due:")
+        for reason in why.due.due:
+            paper.marked(f"{reason.trigger}: {clipped(reason.said)}", ink=Ink.BUSY)
+    _write_gates(paper, why)
+    _write_node(paper, why)
+    for title, lines in (("Next:", _next(why)), ("What you can do:", _can_do(why))):
+        _title(paper, title)
+        for line in lines:
+            paper.wrapped(line, first="  - ")
+    return paper.text
+
+
+def _write_head(paper: Paper, why: Why) -> None:
+    node, judged = why.node, why.judged
+    _field(paper, "Node", node.name)
+    if judged is None:
+        _field(paper, "Pool", f"none. {why.place.reason}")
+    else:
+        _field(paper, "Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
+        target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
+        _field(paper, "Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
+    ink, said = _STATES[why.standing]
+    _field(paper, "State", said, ink=ink)
+    if label := node.labels.get(UPGRADE_STATE_LABEL):
+        _field(paper, "Label", f"{UPGRADE_STATE_LABEL}={clipped(label, 63)}")
+    if judged is not None and judged.refusal:
+        paper.wrapped(
+            f"The operator does not act on the spec of the pool: {clipped(judged.refusal)}",
+            first=" " * _TITLE_WIDTH,
+        )
+
+
+def _write_gates(paper: Paper, why: Why) -> None:
+    judged, due = why.judged, why.due
+    if judged is None or judged.overview is None or not judged.is_gated or due is None:
+        return
+    overview = judged.overview
+    closed, stops = (*overview.closed, *due.closed), (*overview.stops, *due.stops)
+    _title(paper, f"Closed: {len(closed) + len(stops)}" if closed or stops else "Closed gates: none")
+    write_closed(paper, overview.closed, overview.stops, of="the pool")
+    write_closed(paper, due.closed, due.stops, of="this node")
+    _title(paper, "Open:")
+    write_open(paper, [each for each in overview.gates if each.permits], of="the pool")
+    write_open(paper, [each for each in due.gates if each.permits], of="this node")
+    for note in notes(pods_problem=why.pods_problem, is_assumed=judged.assumes_control_plane):
+        paper.wrapped(note, first="  - ")
+
+
+def _write_node(paper: Paper, why: Why) -> None:
+    """Write what is special about the node: its pods, a hold, a cordon, issues that name it."""
+    lines = list(_about_node(why))
+    if not lines:
+        return
+    _title(paper, "About the node:")
+    for line in lines:
+        paper.wrapped(line, first="  - ")
+
+
+def _about_node(why: Why) -> Iterator[str]:
+    node, due = why.node, why.due
+    if due is not None and due.workload is not None:
+        yield f"Pods: {written_workload(due.workload, due.fit)}."
+    if is_held(node, now=why.now) and (due is None or not due.stops):
+        end = hold_end(node)
+        yield f"Someone holds it ({HOLD_ANNOTATION})" + (f" until {written_moment(end)}." if end else ".")
+    if node.deleting:
+        yield "It is being deleted."
+    if node.ready != "True":
+        yield f"It is not Ready: its condition Ready is {clipped(node.ready, 16)}."
+    if node.unschedulable:
+        yield "It is cordoned."
+    if why.judged is not None:
+        for issue in why.judged.pool.status.issues:
+            if node.name in issue.nodes:
+                yield f"Issue {issue.reason}: {issue.message} {issue.fix}"
+
+
+def _next(why: Why) -> Iterator[str]:
+    """Yield what happens without anything that a person does."""
+    judged, standing = why.judged, why.standing
+    if standing is Standing.NO_POOL:
+        yield "Nothing: the operator only removes what a pool has left on the node."
+    elif standing is Standing.NOTHING_DUE:
+        if judged is not None and judged.pool.deleting:
+            yield "The operator releases the node."
+        else:
+            yield "Nothing happens until the node, or the spec of its pool, changes."
+    elif standing is Standing.NOT_GATED:
+        yield "Nothing: the operator reports what is due, and a person has to patch or replace the machine."
+    elif standing is Standing.OPEN:
+        yield (
+            "The operator upgrades no node itself (strategy Manual). Any actor that waits for "
+            f"{UPGRADE_STATE_LABEL}={UpgradeState.REQUIRED} may upgrade it."
+        )
+        if why.node.labels.get(UPGRADE_STATE_LABEL) != UpgradeState.REQUIRED:
+            yield "The operator sets that label within a minute, if it runs."
+    elif standing is Standing.IN_WORK:
+        yield "The node itself uses up the budget, which closes the gate for all other nodes."
+    else:
+        yield (
+            f"The label {UPGRADE_STATE_LABEL} is not {UpgradeState.REQUIRED} until every gate is open. The "
+            "operator checks the gates again whenever something changes."
+        )
+        if at := _changes_at(why):
+            yield f"Time alone may change a gate at {written_moment(at)}."
+
+
+def _changes_at(why: Why) -> datetime | None:
+    if why.judged is None or why.judged.overview is None or why.due is None:
+        return None
+    closed = (*why.judged.overview.closed, *why.due.closed)
+    return min((each.changes_at for each in closed if each.changes_at is not None), default=None)
+
+
+def _can_do(why: Why) -> Iterator[str]:
+    judged, due, standing = why.judged, why.due, why.standing
+    name = judged.pool.name if judged is not None else ""
+    if standing is Standing.NO_POOL:
+        yield why.place.fix or "Nothing has to be done."
+    elif standing is Standing.NOTHING_DUE:
+        yield "Nothing has to be done."
+    elif standing is Standing.NOT_GATED:
+        yield "Replace or patch the machine. To have gates judged before, add spec.upgrade to the pool."
+    elif standing is Standing.OPEN:
+        yield (
+            f"Check the condition UpgradeAllowed again just before: kubectl get wnp {name} -o yaml. Then "
+            "drain the node, and patch or replace the machine."
+        )
+    elif standing is Standing.IN_WORK:
+        yield "Finish the upgrade, and uncordon the node."
+    elif standing is Standing.UNKNOWN:
+        yield f"See the issues of the pool: kubectl winpool status {name}"
+    elif judged is not None and judged.overview is not None and due is not None:
+        yield "Do what opens each closed gate, as written above."
+        if gates := overridable((*judged.overview.closed, *due.closed)):
+            yield f"In an emergency, open {' and '.join(gates)} until a date by spec.upgrade.overrides."
+        yield f"See what the whole pool waits for: kubectl winpool plan {name}"
+
+
+def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
+    mark = "" if ink is Ink.PLAIN else paper.look.mark(ink)
+    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + (mark or " ") + " "
+    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
+
+
+def _title(paper: Paper, text: str) -> None:
+    paper.line()
+    paper.line(text, ink=Ink.HEAD)

@@ -1,0 +1,1 @@
+"""What this process sees of machines and of the control plane, for pools with upgrades."""

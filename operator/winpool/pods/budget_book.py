@@ -1,0 +1,136 @@
+"""Which pods the API server would not evict now, asked for each pod of many nodes.
+
+For the few pods of one node see ``budgets``. Here there are up to 150,000 pods and as many budgets. So each
+pod is compared with those budgets only that ask for a label that it has, and pods with the same labels once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final
+
+from winpool.pods.budgets import MAX_BUDGETS, MOST_TERMS
+from winpool.pods.workloads import EXAMPLES_KEPT, Block, BlockedBy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from winpool.pods.budgets import Budget
+    from winpool.pods.pod import Pod
+
+MOST_COMPARED: Final = 500_000
+"""Labels and requirements that are compared in one namespace in one pass: a fifth of a second. After that it
+is not found out for pods with other labels. Someone who creates thousands of budgets for the same pods, and
+pods with thousands of different labels, could otherwise stop the operator for minutes."""
+
+_SETS_KEPT: Final = 256
+"""Sets of labels whose budgets are remembered. Pods come in the order of their namespaces and names, so that
+those of one workload come together."""
+
+_LONGEST_SET_KEPT: Final = 32
+"""A pod with more labels is compared each time and not remembered, so that no pod can make the operator keep
+megabytes."""
+
+Label = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The budgets of a namespace: by one label that they ask for, and those that ask for none.
+
+    ``left`` is how much may still be compared.
+    """
+
+    by_label: dict[Label, list[Budget]] = field(default_factory=dict)
+    others: list[Budget] = field(default_factory=list)
+    left: int = MOST_COMPARED
+
+
+class BudgetBook:
+    """The budgets of the cluster, for one pass."""
+
+    def __init__(self, budgets: Iterable[Budget]) -> None:
+        found: dict[str, list[Budget]] = {}
+        for each in budgets:
+            if each.selects:
+                found.setdefault(each.namespace, []).append(each)
+        self._namespaces = {name: _sorted_in(own) for name, own in found.items()}
+        self._remembered: OrderedDict[tuple[str, frozenset[Label]], tuple[Budget, ...]] = OrderedDict()
+
+    def block_of(self, pod: Pod) -> Block | None:
+        """Return why the API server would not evict ``pod`` now; None where it would.
+
+        By the rules of ``EvictionREST.Create`` in k8s.io/kubernetes, pkg/registry/core/pod/storage: it asks
+        no budget about a pod in the phase Pending, and evicts no pod with more than one.
+        """
+        if pod.is_pending or pod.namespace not in self._namespaces:
+            return None
+        budgets = self._about(pod)
+        if budgets is None:
+            return Block(pod.full_name, BlockedBy.UNREADABLE)
+        if len(budgets) > MAX_BUDGETS:
+            return Block(pod.full_name, BlockedBy.SEVERAL_BUDGETS, _names(budgets))
+        if any(each.allowed < 1 and not (each.lets_unready_go and not pod.is_ready) for each in budgets):
+            return Block(pod.full_name, BlockedBy.NONE_ALLOWED, _names(budgets))
+        return None
+
+    def _about(self, pod: Pod) -> tuple[Budget, ...] | None:
+        """Return the first budgets that are about ``pod``; None where there are too many to find out."""
+        own = self._namespaces[pod.namespace]
+        if own is None:
+            return None
+        if len(pod.labels) > _LONGEST_SET_KEPT:
+            return _compared(pod, own)
+        key = (pod.namespace, frozenset(pod.labels.items()))
+        found = self._remembered.get(key)
+        if found is None:
+            found = _compared(pod, own)
+            if found is not None:
+                self._remembered[key] = found
+                if len(self._remembered) > _SETS_KEPT:
+                    self._remembered.popitem(last=False)
+        return found
+
+
+def _sorted_in(budgets: Sequence[Budget]) -> _Namespace | None:
+    """Return the budgets of a namespace, each by that of its labels that the fewest others ask for."""
+    if sum(each.terms for each in budgets) > MOST_TERMS:
+        return None
+    asked = Counter(label for each in budgets for label in each.labels.items())
+    found = _Namespace()
+    for each in budgets:
+        if each.labels:
+            rarest = min(each.labels.items(), key=lambda label: (asked[label], label))
+            found.by_label.setdefault(rarest, []).append(each)
+        else:
+            found.others.append(each)
+    return found
+
+
+def _compared(pod: Pod, own: _Namespace) -> tuple[Budget, ...] | None:
+    if own.left < 0:
+        return None
+    candidates = list(_candidates(pod, own))
+    own.left -= sum(each.terms for each in candidates)
+    return _first(each for each in candidates if each.is_about(pod))
+
+
+def _candidates(pod: Pod, own: _Namespace) -> Iterator[Budget]:
+    yield from own.others
+    for label in pod.labels.items():
+        yield from own.by_label.get(label, ())
+
+
+def _first(budgets: Iterable[Budget]) -> tuple[Budget, ...]:
+    """Return the first few by name: of more than one only that they are several matters."""
+    return tuple(nsmallest(EXAMPLES_KEPT, budgets, key=_name_of))
+
+
+def _name_of(budget: Budget) -> str:
+    return budget.name
+
+
+def _names(budgets: Iterable[Budget]) -> tuple[str, ...]:
+    return tuple(each.name for each in budgets)

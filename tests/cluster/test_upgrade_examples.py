@@ -1,0 +1,332 @@
+"""The worked examples of docs/upgrades, run: each asks the gate, and acts only where it permits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pytest
+
+from cluster.test_guard import is_refused_by_the_guard
+from cluster.told import issues
+from cluster.upgrade_examples import (
+    ACCOUNT,
+    EXAMPLES,
+    MARK,
+    SPACE,
+    Command,
+    Person,
+    Plan,
+    admin,
+    pod_on,
+    token_of,
+    tool_on,
+)
+from cluster.upgrade_ground import HOLD, REQUESTED, STATE_LABEL, at, ground_in, upgrade
+from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes
+from harness.identity import Caller
+from harness.nodes import annotations_of, labels_of
+from harness.waiting import eventually, holds
+from harness.world import World
+from testbed.cluster import Testbed
+
+Object = dict[str, Any]
+
+TARGET: Final = 4171
+NODES: Final = "/api/v1/nodes"
+POLICY: Final = "ValidatingAdmissionPolicy 'patch-tool-own-node'"
+
+
+def pool_in(world: World, *, target: int = TARGET, is_open: bool = True, **fields: Any) -> Object:
+    """Return a pool of all nodes of the test, whose gate MaintenanceWindow is open or closed."""
+    closed = {"start": at(world, hours=-1), "end": at(world, days=1), "reason": "audit week"}
+    asked = upgrade(world, maintenanceExclusions=[] if is_open else [closed], **fields)
+    return world.pool(os={"version": "2022", "targetRevision": target}, upgrade=asked)
+
+
+# A script around a cloud's node image upgrade
+
+
+def test_a_clouds_command_runs_only_behind_an_open_gate_and_the_script_says_what_came_of_it(
+    world: World,
+) -> None:
+    with ground_in(world) as ground:
+        nodes = (ground.first, ground.join("2022", 1607))
+        ground.wait_settled()
+        shell, command = admin(world), Command(world)
+        cloud = command.of(ground, "replace", *nodes, revision=TARGET)
+        pool = world.apply(pool_in(world, is_open=False, method="Replace"))
+        world.operator.start()
+        expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
+
+        closed = shell.run("node-image.sh", pool, "1", *cloud)
+        assert (closed.returncode, closed.stdout) == (3, ""), closed.stdout
+        assert "MaintenanceWindow: " in closed.stderr
+        assert "audit week" in closed.stderr
+        assert shell.run("node-image.sh", f"no-{pool}", "60", *cloud).returncode == 3
+        assert command.runs == 0
+
+        before = {name: node["metadata"]["uid"] for name, node in world.nodes().items()}
+        with shell.start("node-image.sh", pool, "90", *cloud) as waiting:
+            holds(lambda: (waiting.poll(), command.runs) == (None, 0), seconds=3)
+            world.apply(pool_in(world, method="Replace"))
+            output, errors = waiting.communicate(timeout=180)
+        assert (waiting.returncode, command.runs) == (0, 1), output + errors
+        assert f"Every node of the pool {pool} is up to date." in output
+        after = world.nodes()
+        assert {node["status"]["nodeInfo"]["kernelVersion"] for node in after.values()} == {
+            f"10.0.20348.{TARGET}"
+        }
+        assert not before.items() & {name: node["metadata"]["uid"] for name, node in after.items()}.items()
+        # A cloud cordons first, so all of it was announced.
+        assert (
+            issues(world.status(pool), "SurpriseOSChange")
+            == issues(world.status(pool), "SurpriseReboot")
+            == []
+        )
+
+        done = shell.run("node-image.sh", pool, "5", *cloud)
+        assert (done.returncode, command.runs) == (0, 1)
+        assert "is due" in done.stdout
+
+        world.apply(pool_in(world, target=TARGET + 1, method="Replace"))
+        expect_allowed(world, pool, "True", "UpgradeAllowed")
+        failed = shell.run("node-image.sh", pool, "5", *command.ending(7))
+        assert (failed.returncode, command.runs) == (1, 2)
+        assert "failed with 7" in failed.stderr
+        left = shell.run("node-image.sh", pool, "2", *command.ending(0))
+        assert (left.returncode, command.runs) == (4, 3)
+        assert all(name in left.stderr for name in nodes), left.stderr
+        world.delete(pool)
+
+
+# A patch tool on the node
+
+
+@pytest.fixture(scope="module")
+def patching(testbed: Testbed) -> Iterator[None]:
+    """The account of the patch tool with its rights and its policy, as the page installs them."""
+    file = str(EXAMPLES / "patch-tool.yaml")
+    testbed.kubectl("apply", "-f", file)
+    try:
+        yield
+    finally:
+        testbed.kubectl("delete", "-f", file, "--timeout=100s")
+
+
+REFUSED: Final[dict[str, Object]] = {
+    "a label": {"metadata": {"labels": {"example.com/mine": "1"}}},
+    "a label that is removed": {"metadata": {"labels": {"kubernetes.io/os": None}}},
+    "a permission of its own": {"metadata": {"labels": {STATE_LABEL: "Required"}}},
+    "a taint": {"spec": {"taints": [{"key": "example.com/mine", "effect": "NoSchedule"}]}},
+    "addresses of pods": {"spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}},
+    "an owner": {
+        "metadata": {
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "other", "uid": "0"}],
+        }
+    },
+    "a finalizer": {"metadata": {"finalizers": ["example.com/mine"]}},
+    "an annotation of others": {"metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": "5"}}},
+    "an annotation of others that is removed": {
+        "metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": None}}
+    },
+    "a record of ours": {"metadata": {"annotations": {"winpool.dev/applied": "{}"}}},
+}
+"""What the account may not change on its own node either."""
+
+
+def test_the_account_of_the_patch_tool_may_cordon_and_annotate_its_own_node_and_nothing_else(
+    world: World, patching: None
+) -> None:
+    with ground_in(world) as ground, ExitStack() as stack:
+        own, other = ground.first, ground.join("2022", 4052)
+        ground.wait_settled()
+        pod = stack.enter_context(pod_on(world, own))
+        tool, unbound, kubelet = (
+            stack.enter_context(each)
+            for each in (
+                Caller.bearer(world.testbed, token_of(world.testbed, pod=pod)),
+                Caller.bearer(world.testbed, token_of(world.testbed)),
+                Caller.kubelet(world.testbed, own),
+            )
+        )
+        cordon: Object = {"spec": {"unschedulable": True}}
+        uncordon: Object = {"spec": {"unschedulable": False}}
+        eventually(lambda: tool.patch(f"{NODES}/{own}", cordon)[0] == 200, what="the rights of the tool")
+        eventually(lambda: POLICY in refusal(tool.patch(f"{NODES}/{other}", cordon)), what="the policy")
+        before = world.carried()
+
+        permitted: list[Object] = [
+            {"metadata": {"annotations": {key: value}}}
+            for value in ("x", None)
+            for key in (MARK, REQUESTED, HOLD)
+        ]
+        for patch in (uncordon, cordon, *permitted, uncordon):
+            assert tool.patch(f"{NODES}/{own}", patch)[0] == 200, patch
+        for caller, node in ((tool, other), (unbound, own), (unbound, other)):
+            for patch in (cordon, *permitted[:3]):
+                said = refusal(caller.patch(f"{NODES}/{node}", patch))
+                assert "only the Node that it runs on" in said or "winpool-node-requester" in said, said
+                assert POLICY in said or "winpool-guard" in said
+        for what, patch in REFUSED.items():
+            assert "denied request" in refusal(tool.patch(f"{NODES}/{own}", patch)), what
+        for words in (("delete", "nodes"), ("create", "nodes"), ("update", "nodes"), ("list", "nodes"),
+                      ("patch", "nodes", "--subresource=status"), ("patch", "windowsnodepools")):  # fmt: skip
+            account = f"--as=system:serviceaccount:{SPACE}:{ACCOUNT}"
+            assert world.kubectl("auth", "can-i", *words, account, check=False).splitlines()[0] == "no", words
+        for patch in (*permitted[1:3], REFUSED["a permission of its own"]):
+            assert is_refused_by_the_guard(kubelet.patch(f"{NODES}/{own}", patch)), patch
+        left = world.carried()
+        assert left[other] == before[other]
+        assert cordon_of(world, own) == ()
+
+
+def refusal(answer: tuple[int, Object]) -> str:
+    """Return what the API server says of a request that it forbids."""
+    status, said = answer
+    return str(said["message"]) if status == 403 else ""
+
+
+def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_own_cordon(
+    world: World, patching: None
+) -> None:
+    with ground_in(world) as ground, ExitStack() as stack:
+        own, other = ground.first, ground.join("2022", 1607)
+        ground.wait_settled()
+        tool = tool_on(world, own, pod=stack.enter_context(pod_on(world, own)))
+        command = Command(world)
+        patches = command.of(ground, "patch", own, revision=TARGET)
+        pool = world.apply(pool_in(world, maxUnavailable=2))
+        world.operator.start()
+        expect_allowed(world, pool, "True", "UpgradeAllowed")
+        expect_states(world, {own: "Required", other: "Required"})
+        untouched = world.carried()[other]
+
+        # The gate closes: the condition says so at once, the label within a minute.
+        world.apply(pool_in(world, is_open=False, maxUnavailable=2))
+        expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
+        closed = tool.run("patch-node.sh", *patches)
+        assert (closed.returncode, state_of(world, own)) == (3, "Required"), closed.stderr
+        assert "UpgradeAllowed" in closed.stderr
+        world.apply(pool_in(world, maxUnavailable=2))
+        expect_allowed(world, pool, "True", "UpgradeAllowed")
+        ground.annotate(own, HOLD, "")
+        expect_states(world, {own: "Gated"})
+        held = tool.run("patch-node.sh", *patches)
+        assert (held.returncode, command.runs) == (3, 0), held.stderr
+        assert not cordon_of(world, own)
+
+        ground.annotate(own, HOLD, None)
+        expect_states(world, {own: "Required"})
+        ran = tool.run("patch-node.sh", *patches)
+        assert (ran.returncode, command.runs) == (0, 1), ran.stderr
+        assert cordon_of(world, own) == (True, "true")
+
+        def finished() -> bool:
+            again = tool.run("patch-node.sh", *patches)
+            assert again.returncode in (0, 4), again.stderr
+            return "schedulable again" in again.stdout
+
+        eventually(finished, what="the node up to date", seconds=60, every=1)
+        assert (command.runs, cordon_of(world, own)) == (1, ())
+        assert issues(world.status(pool), "SurpriseReboot") == []
+        assert tool.run("patch-node.sh", *patches).returncode == 0
+
+        # What a person has cordoned stays so, up to date or due.
+        world.kubectl("cordon", own)
+        assert tool.run("patch-node.sh", *patches).returncode == 0
+        world.apply(pool_in(world, target=TARGET + 1, maxUnavailable=2))
+        expect_states(world, {own: "Required"})
+        refused = tool.run("patch-node.sh", *patches)
+        assert (refused.returncode, command.runs, cordon_of(world, own)) == (3, 1, (True, "")), refused.stderr
+        world.kubectl("uncordon", own)
+
+        # What fails is not tried again until a person wants it.
+        failing = command.ending(7)
+        assert ending(tool, failing, command) == (1, 2)
+        assert ending(tool, failing, command) == (4, 2)
+        assert cordon_of(world, own) == (True, "true")
+        world.kubectl("uncordon", own)
+        assert ending(tool, command.ending(0), command) == (0, 3)
+        assert foreign_changes({other: untouched}, world.carried()) == {}
+        world.delete(pool)
+
+
+def state_of(world: World, node: str) -> str | None:
+    return labels_of(world.node(node)).get(STATE_LABEL)
+
+
+def cordon_of(world: World, node: str) -> tuple[Any, ...]:
+    """Return whether a node is cordoned, with the mark of the tool; empty where it is not, without a mark."""
+    found = world.node(node)
+    cordon, mark = found["spec"].get("unschedulable", False), annotations_of(found).get(MARK, "")
+    return (cordon, mark) if cordon or mark else ()
+
+
+def ending(tool: Person, words: tuple[str, ...], command: Command) -> tuple[int, int]:
+    """Return with what the tool ended, and how often any command was run by now."""
+    return tool.run("patch-node.sh", *words).returncode, command.runs
+
+
+# Rancher's system-upgrade-controller
+
+
+def test_the_plan_selects_just_the_nodes_that_may_be_upgraded_and_its_jobs_run_there(world: World) -> None:
+    with ground_in(world) as ground, ExitStack() as stack:
+        due, held = ground.first, ground.join("2022", 1607)
+        ground.join("2022", TARGET)
+        ground.wait_settled()
+        ground.annotate(held, HOLD, "")
+        space = f"system-upgrade-{world.suffix}"
+        world.kubectl("create", "namespace", space)
+        stack.callback(world.kubectl, "delete", "namespace", space, "--timeout=100s")
+        pool = world.apply(pool_in(world))
+        plan = Plan(pool=pool, space=space)
+        world.kubectl("create", "serviceaccount", plan.spec["serviceAccountName"], "-n", space)
+        assert plan.selected(world) == set()
+        world.operator.start()
+        expect_allowed(world, pool, "True", "UpgradeAllowed")
+        expect_states(world, {due: "Required"})
+        assert plan.selected(world) == {due}
+
+        # What the container `prepare` runs, here where the test runs.
+        shell = admin(world)
+        prepare: list[str] = [*plan.spec["prepare"]["command"], *plan.spec["prepare"]["args"]]
+        _, script, *words = prepare
+        asked = {
+            name: shell.run(script.removeprefix("/"), *words, SYSTEM_UPGRADE_NODE_NAME=name).returncode
+            for name in (*world.nodes(), "no-such-node")
+        }
+        assert asked == {**dict.fromkeys(asked, 3), due: 0}
+        assert shell.run("ask.sh", f"no-{pool}", due).returncode == 3
+
+        for name in plan.selected(world):
+            job = plan.job(world.node(name), annotations={"winsim/run-seconds": "1"})
+            world.kubectl("create", "-f", "-", stdin=json.dumps(job))
+        eventually(lambda: succeeded(world, space) == {due: 1}, what="the Jobs of the plan done", seconds=60)
+        [pod] = world.get("pods", "-n", space)["items"]
+        assert pod["spec"]["nodeName"] == due
+        assert [each["name"] for each in pod["status"]["initContainerStatuses"]] == ["prepare", "cordon"]
+
+        # No operator: what it has said of an earlier spec is no answer.
+        world.operator.stop()
+        world.apply(pool_in(world, is_open=False))
+        late = shell.run("ask.sh", pool, due)
+        assert (late.returncode, state_of(world, due)) == (3, "Required"), late.stderr
+        assert "an earlier spec" in late.stderr
+        world.operator.start()
+        expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
+        assert shell.run("ask.sh", pool, due).returncode == 3
+        expect_states(world, {due: "Gated"})
+        assert plan.selected(world) == set()
+        world.delete(pool)
+
+
+def succeeded(world: World, space: str) -> dict[str, int]:
+    """Return how many pods of the Job of each node have succeeded."""
+    return {
+        each["metadata"]["labels"]["upgrade.cattle.io/node"]: each.get("status", {}).get("succeeded", 0)
+        for each in json.loads(world.kubectl("get", "jobs", "-n", space, "-o", "json"))["items"]
+    }

@@ -1,0 +1,300 @@
+"""``why``: the answer for one node, its exit code, and the text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool, a_record, with_status
+from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.cli.node_why import Standing, Why, why_of
+from winpool.cli.paper import Look
+from winpool.cli.reasons import NotAskedError
+from winpool.cli.upgrade_world import Cluster
+from winpool.cli.why_text import as_text
+from winpool.objects.node import NodeVersions
+from winpool.pods.workloads import Block, BlockedBy, Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unit.cli.conftest import Ended, Plugin
+
+NARROW = Look(width=80)
+ABSENT = "there is no node"
+
+
+def answer(cluster: Cluster, name: str = "w1") -> Why:
+    found = why_of(cluster, name)
+    assert isinstance(found, Why), found
+    return found
+
+
+def text(cluster: Cluster, name: str = "w1") -> str:
+    return as_text(answer(cluster, name), look=NARROW)
+
+
+def squeezed(cluster: Cluster, name: str = "w1") -> str:
+    return " ".join(text(cluster, name).split())
+
+
+def open_pool(**upgrade: Any) -> Cluster:
+    return a_cluster(upgrade_pool(upgrade=upgrade), nodes=[a_machine("w1"), a_machine("w2")])
+
+
+WORLDS: dict[str, tuple[Callable[[], Cluster], Standing, int]] = {
+    "no pool": (lambda: a_cluster(nodes=[a_machine("w1")]), Standing.NO_POOL, 0),
+    "another system": (lambda: a_cluster(stranger=a_node("w1", os="linux")), Standing.NO_POOL, 0),
+    "nothing due": (
+        lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1", behind=False)]),
+        Standing.NOTHING_DUE,
+        0,
+    ),
+    "due and open": (open_pool, Standing.OPEN, 0),
+    "its own cordon uses up the budget": (
+        lambda: a_cluster(
+            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            nodes=[
+                a_machine("w1", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
+                a_machine("w2"),
+            ],
+        ),
+        Standing.IN_WORK,
+        0,
+    ),
+    "a cordon of another node uses up the budget": (
+        lambda: a_cluster(
+            upgrade_pool(upgrade={"maxUnavailable": 1}),
+            nodes=[
+                a_machine("w1", labels={UPGRADE_STATE_LABEL: "Required"}),
+                a_machine("w2", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"}),
+            ],
+        ),
+        Standing.BLOCKED,
+        3,
+    ),
+    "begun, and another gate has closed": (
+        lambda: a_cluster(
+            upgrade_pool(upgrade={"maxUnavailable": 1, "maintenanceExclusions": [WHOLE_DAY_OFF]}),
+            nodes=[a_machine("w1", unschedulable=True, labels={UPGRADE_STATE_LABEL: "Required"})],
+        ),
+        Standing.BLOCKED,
+        3,
+    ),
+    "a gate of the pool": (lambda: open_pool(maintenanceExclusions=[WHOLE_DAY_OFF]), Standing.BLOCKED, 3),
+    "a pause": (lambda: open_pool(pauseRequests=[{"owner": "sre"}]), Standing.BLOCKED, 3),
+    "a dry run": (
+        lambda: a_cluster(upgrade_pool(mode="DryRun"), nodes=[a_machine("w1")]),
+        Standing.BLOCKED,
+        3,
+    ),
+    "a hold": (
+        lambda: a_cluster(
+            upgrade_pool(), nodes=[a_machine("w1", annotations={"winpool.dev/hold": ""}), a_machine("w2")]
+        ),
+        Standing.BLOCKED,
+        3,
+    ),
+    "pods of unknown budgets": (
+        lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1")], pods_known=False),
+        Standing.BLOCKED,
+        3,
+    ),
+    "no block": (
+        lambda: a_cluster(
+            a_pool(more={"os": {"version": "2022", "targetRevision": 4052}}), nodes=[a_machine("w1")]
+        ),
+        Standing.NOT_GATED,
+        0,
+    ),
+    "an unknown build": (
+        lambda: a_cluster(upgrade_pool(), nodes=[a_machine("w1", versions=NodeVersions())]),
+        Standing.UNKNOWN,
+        3,
+    ),
+    "a spec that cannot be read": (
+        lambda: a_cluster(
+            broken := a_pool(refusal="spec.os: must be given."),
+            nodes=[a_machine("w1", annotations=a_record(broken.uid))],
+        ),
+        Standing.UNKNOWN,
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_answer_is(world: str) -> None:
+    make, standing, _ = WORLDS[world]
+    assert answer(make()).standing is standing
+
+
+def run(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str = "w1") -> Ended:
+    def read(plans: Callable[[Cluster], object], **_: object) -> Cluster:
+        plans(cluster)
+        return cluster
+
+    monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", read)
+    return plugin("why", name)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_exit_code_is(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, world: str) -> None:
+    make, _, code = WORLDS[world]
+    ended = run(plugin, monkeypatch, make())
+    assert (ended.code, ended.err) == (code, [])
+    assert ended.out[0] == "Node:    w1"
+    assert {"Next:", "What you can do:"} <= set(ended.out)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_line_fits_a_terminal(world: str) -> None:
+    make, _, _ = WORLDS[world]
+    assert max(map(len, text(make()).splitlines())) <= 80
+
+
+def test_a_node_that_does_not_exist_is_an_error(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = run(plugin, monkeypatch, a_cluster(upgrade_pool()))
+    assert (ended.code, ended.out) == (1, [])
+    assert ABSENT in ended.err[0]
+
+
+def test_a_node_that_cannot_be_read_is_another_error(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = run(plugin, monkeypatch, a_cluster(unread=("node w1: its status is no object",)))
+    assert (ended.code, ended.out) == (1, [])
+    assert "its status is no object" in ended.err[0]
+    assert ABSENT not in ended.err[0]
+
+
+def test_a_server_that_cannot_be_asked_is_an_error(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> Cluster:
+        raise NotAskedError("the API server refuses: jane may not list nodes")
+
+    monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", refuses)
+    ended = plugin("why", "w1")
+    assert (ended.code, ended.out) == (1, [])
+    assert ended.err == ["kubectl winpool why: the API server refuses: jane may not list nodes"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("wnp/w1",), ("node/",), ("w1", "w2"), ("w1", "--support-matrix-file", "missing")]
+)
+def test_a_command_line_without_sense_ends_with_2(plugin: Plugin, arguments: tuple[str, ...]) -> None:
+    assert plugin("why", *arguments).code == 2
+
+
+@pytest.mark.parametrize("name", ["w1", "node/w1", "nodes/w1", "no/w1"])
+def test_a_node_is_named_as_for_kubectl(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert run(plugin, monkeypatch, open_pool(), name).code == 0
+
+
+def test_each_closed_gate_has_what_opens_it() -> None:
+    pool = upgrade_pool(upgrade={"maintenanceExclusions": [WHOLE_DAY_OFF]})
+    blocked = Workload(
+        moving=((SMALL, 2),), blocks=(Block("shop/web-1", BlockedBy.NONE_ALLOWED, ("web",)),), blocked=1
+    )
+    nodes = [a_machine("w1"), a_machine("w2")]
+    said = squeezed(a_cluster(pool, nodes=nodes, workloads={"w1": blocked}))
+    assert "Closed: 2 ! MaintenanceWindow (the pool)" in said
+    assert "! PodDisruptionBudgets (this node)" in said
+    assert said.count("To open: ") == 2
+    assert "1 cannot be evicted now: shop/web-1 (NoneAllowed: web)" in said
+    assert "open MaintenanceWindow until a date by spec.upgrade.overrides" in said
+    assert "Time alone may change a gate at 2026-11-02T00:00:00Z." in said
+
+
+def test_what_no_override_opens_is_not_offered() -> None:
+    full = open_pool(maxUnavailable=0)
+    assert "! Budget (the pool)" in squeezed(full)
+    assert "spec.upgrade.overrides" not in squeezed(full)
+
+
+def test_an_override_is_shown_with_its_end_and_reason() -> None:
+    override = {"gate": "MaintenanceWindow", "until": "2026-12-01T00:00:00Z", "reason": "incident 4711"}
+    said = squeezed(open_pool(maintenanceExclusions=[WHOLE_DAY_OFF], overrides=[override]))
+    assert "MaintenanceWindow (the pool): overridden until 2026-12-01T00:00:00Z: incident 4711." in said
+    assert "Closed gates: none" in said
+
+
+def test_pods_that_fit_nowhere_close_the_gate_of_the_node_alone() -> None:
+    nodes = [a_machine("w1"), a_machine("w2")]
+    cluster = a_cluster(upgrade_pool(), nodes=nodes, workloads={"w1": Workload(moving=((LARGE, 1),))})
+    assert "! Capacity (this node)" in squeezed(cluster)
+    assert "1 or more fit on no other node: requests 64000m CPU" in squeezed(cluster)
+    assert answer(cluster, "w2").standing is Standing.OPEN
+
+
+def test_pods_that_a_drain_loses_are_counted() -> None:
+    loses = Workload(moving=((SMALL, 3),), unmanaged=1, local=2, longest_grace=90)
+    cluster = a_cluster(upgrade_pool(), nodes=[a_machine("w1"), a_machine("w2")], workloads={"w1": loses})
+    said = squeezed(cluster)
+    for each in ("3 to move", "1 without a controller", "2 with an emptyDir", "longest grace 90 s"):
+        assert each in said
+
+
+def test_the_end_of_a_hold_is_shown() -> None:
+    end = (NOON + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    node = a_machine("w1", annotations={"winpool.dev/hold": end}, behind=False)
+    assert f"Someone holds it (winpool.dev/hold) until {end}." in squeezed(
+        a_cluster(upgrade_pool(), nodes=[node])
+    )
+
+
+def test_trouble_of_the_node_is_shown() -> None:
+    node = replace(a_machine("w1", unschedulable=True, ready="Unknown"), deleting=True)
+    said = squeezed(a_cluster(upgrade_pool(), nodes=[node]))
+    for each in ("It is being deleted.", "its condition Ready is Unknown", "It is cordoned."):
+        assert each in said
+
+
+def test_issues_of_the_pool_that_name_the_node_are_shown() -> None:
+    issue = {
+        "reason": "SurpriseReboot",
+        "nodes": ["w1"],
+        "nodeCount": 1,
+        "since": "2026-11-01T11:00:00Z",
+        "message": "The machine was started again.",
+        "fix": "Find out why.",
+    }
+    pool = with_status(upgrade_pool(), WindowsNodePoolStatus.model_validate({"issues": [issue]}))
+    cluster = a_cluster(pool, nodes=[a_machine("w1"), a_machine("w2")])
+    assert "Issue SurpriseReboot: The machine was started again. Find out why." in squeezed(cluster)
+    assert "SurpriseReboot" not in squeezed(cluster, "w2")
+
+
+def test_an_open_node_without_the_label_says_who_sets_it() -> None:
+    assert "The operator sets that label within a minute" in squeezed(open_pool())
+    labelled = a_machine("w1", labels={UPGRADE_STATE_LABEL: "Required"})
+    said = squeezed(a_cluster(upgrade_pool(), nodes=[labelled]))
+    assert "within a minute" not in said
+    assert "Label: winpool.dev/upgrade-state=Required" in said
+
+
+def test_without_the_right_to_list_pods_it_says_so() -> None:
+    cluster = a_cluster(
+        upgrade_pool(), nodes=[a_machine("w1")], pods_known=False, pods_problem="jane may not list pods"
+    )
+    assert "Pods or PodDisruptionBudgets are not known: jane may not list pods" in squeezed(cluster)
+
+
+def test_a_spec_that_is_not_accepted_says_why() -> None:
+    never = {"start": "2026-01-01T00:00:00Z", "end": "2099-01-01T00:00:00Z"}
+    said = squeezed(open_pool(maintenanceExclusions=[never]))
+    assert "The operator does not act on the spec of the pool: spec.upgrade.maintenanceExclusions" in said
+    assert "! NotAccepted (the pool)" in said
+
+
+def test_what_others_have_written_is_printable_and_cut() -> None:
+    hostile = "\x1b[2J\n" + "x" * 100_000
+    node = a_machine("w1", annotations={UPGRADE_REQUESTED_ANNOTATION: hostile})
+    node = replace(node, ready=hostile, labels={**node.labels, UPGRADE_STATE_LABEL: hostile})
+    blocks = tuple(Block(hostile, BlockedBy.NONE_ALLOWED, (hostile,)) for _ in range(5))
+    pool = upgrade_pool(upgrade={"pauseRequests": [{"owner": "sre", "reason": "\u202eno\n! Held"}]})
+    shown = text(a_cluster(pool, nodes=[node], workloads={"w1": Workload(blocks=blocks, blocked=9)}))
+    assert all(each.isprintable() for each in shown.splitlines())
+    assert len(shown) < 20_000

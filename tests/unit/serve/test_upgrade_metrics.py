@@ -1,0 +1,130 @@
+"""The metrics of upgrades: what a pass has found, by pool, and only of pools that ask for upgrades."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.builders import NOON, a_node, a_pool, a_snapshot, with_status
+from harness.upgrade_views import (
+    NOTHING_DUE,
+    ONE_DUE,
+    an_override,
+    an_overview,
+    closed,
+    due,
+    overridden,
+    told,
+    upgrading,
+)
+from winpool.api.issues import IssueReason
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
+from winpool.decide import decide
+from winpool.report.figures import figures_of
+from winpool.report.upgrade_figures import upgrade_figures
+from winpool.rooms import Finding
+from winpool.serve.metrics import of_pools
+from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
+from winpool.snapshot import Snapshot
+from winpool.upgrade.records import UpgradeOverview, UpgradeResult
+
+Served = dict[str, dict[tuple[str, ...], float]]
+
+
+def served(overview: UpgradeOverview | None, *findings: Finding, of: Snapshot | None = None) -> Served:
+    """Return the metrics of upgrades of a pool of which a pass has found that, without the pool's name."""
+    snapshot = of or upgrading()
+    pool = with_status(snapshot.pool, decide(snapshot, told(overview)).status)
+    upgrades = upgrade_figures((UpgradeResult(overview=overview, findings=findings),))
+    found = of_pools([pool], figures={pool.name: figures_of((), None, upgrades)})
+    return {
+        each.name.removeprefix("winpool_upgrade_"): {
+            labels[1:]: value for labels, value in found.get(each, {}).items()
+        }
+        for each in UPGRADE_DEFINITIONS
+    }
+
+
+def test_nodes_are_counted_by_what_is_known_of_them() -> None:
+    overview = an_overview(due("w1"), due("w2", closed(Gate.IMAGES)), up_to_date=3, unknown=("w5",))
+    states = {("UpToDate",): 3, ("Required",): 1, ("Gated",): 1, ("Unknown",): 1}
+    assert served(overview)["nodes"] == states
+    shut = replace(overview, gates=(closed(Gate.BUDGET),))
+    assert served(shut)["nodes"] == {**states, ("Required",): 0, ("Gated",): 2}
+
+
+def test_a_node_whose_upgrade_has_begun_is_required_while_the_pool_is_closed() -> None:
+    begun = replace(due("w1"), state=UpgradeState.REQUIRED)
+    found = served(an_overview(begun, due("w2"), gates=[closed(Gate.BUDGET)]))["nodes"]
+    assert (found["Required",], found["Gated",]) == (1, 1)
+
+
+def test_nodes_that_are_due_are_counted_by_each_of_their_triggers() -> None:
+    overview = an_overview(due("w1", triggers=(Trigger.OS_VERSION, Trigger.REQUEST)), due("w2"))
+    assert served(overview)["due_nodes"] == {
+        ("OSVersion",): 1,
+        ("OSRevision",): 1,
+        ("Request",): 1,
+        ("ReservedMemory",): 0,
+        ("KubeletSkew",): 0,
+    }
+
+
+def test_a_gate_is_1_where_it_keeps_a_node() -> None:
+    overview = an_overview(
+        due("w1"),
+        due("w2", closed(Gate.IMAGES)),
+        gates=[closed(Gate.BUDGET), overridden(Gate.SUPPORT_MATRIX)],
+    )
+    gates = served(overview)["gate_closed"]
+    assert set(gates) == {(gate,) for gate in Gate}
+    assert {gate for (gate,), value in gates.items() if value} == {"Images", "Budget"}
+
+
+def test_overrides_are_counted_in_force_and_expired() -> None:
+    overview = replace(
+        ONE_DUE,
+        in_force=(an_override(Gate.IMAGES), an_override(Gate.CAPACITY)),
+        expired=(an_override(Gate.SUPPORT_MATRIX, NOON),),
+    )
+    assert served(overview)["overrides"] == {("in_force",): 2, ("expired",): 1}
+
+
+def test_since_when_nodes_are_due_is_the_start_of_the_entry_in_the_history() -> None:
+    first = upgrading()
+    before = replace(first, pool=with_status(first.pool, decide(first, told(ONE_DUE)).status))
+    later = replace(before, now=NOON.replace(day=20))
+    assert served(ONE_DUE, of=later)["due_since_timestamp_seconds"] == {(): NOON.timestamp()}
+    assert served(NOTHING_DUE, of=later)["due_since_timestamp_seconds"] == {}
+
+
+def test_each_node_with_a_surprise_counts_once_for_each_kind() -> None:
+    findings = [
+        Finding(IssueReason.SURPRISE_REBOOT, ("w1", "w2"), "They restarted.", "Find out why."),
+        Finding(IssueReason.SURPRISE_REBOOT, ("w2", "w3"), "They restarted again.", "Find out why."),
+        Finding(IssueReason.GATE_CLOSED, (), "It is closed.", "Open it."),
+    ]
+    assert served(NOTHING_DUE, *findings)["surprised_nodes"] == {
+        ("SurpriseReboot",): 3,
+        ("SurpriseOSChange",): 0,
+    }
+
+
+def test_a_pool_that_asks_for_no_upgrades_has_none_of_them() -> None:
+    assert not any(served(None, of=a_snapshot(a_pool(), [a_node()])).values())
+
+
+@pytest.mark.parametrize("overview", [NOTHING_DUE, ONE_DUE])
+def test_every_series_is_there_from_the_start(overview: UpgradeOverview) -> None:
+    found = served(overview)
+    numbers = {name: len(series) for name, series in found.items()}
+    assert numbers == {
+        "nodes": 4,
+        "due_nodes": 5,
+        "due_since_timestamp_seconds": int(bool(overview.due)),
+        "gate_closed": 12,
+        "overrides": 2,
+        "surprised_nodes": 2,
+        "surprises": 0,  # the operator's own, not of a pool
+    }

@@ -1,0 +1,155 @@
+"""A permission to upgrade a node that no longer holds is withdrawn, also where nothing else is written."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from harness.builders import a_node, a_pool, a_spec, edited
+from harness.house import House
+from harness.second_room import FIRST
+from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
+from winpool.ownership.goals import LEAVE, Goals, Wish
+from winpool.ownership.members import Members
+from winpool.rooms import Mandate, Room, RoomResult
+from winpool.snapshot import Snapshot
+
+NAMES: Final = ("w1", "w2")
+LABELS: Final = {"team": "payments"}
+OTHER_LABELS: Final = {"team": "billing"}
+
+REFUSED: Final = [{"key": "a" * 60 + str(n), "value": "x" * 60, "effect": "NoSchedule"} for n in range(16)]
+
+
+class Wishing:
+    """A room that wants this state on every node, under every mandate but a release."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+
+    def __call__(self, _: Snapshot, members: Members, mandate: Mandate) -> RoomResult:
+        if mandate is Mandate.RELEASE:
+            return RoomResult()
+        goals = Goals(labels={UPGRADE_STATE_LABEL: self.wish})
+        return RoomResult(goals={each.node.uid: goals for each in members.ours})
+
+
+def a_house(**changes: Any) -> tuple[House, Wishing]:
+    """Return a settled house whose nodes may all be upgraded."""
+    wishing = Wishing("Required")
+    rooms: tuple[Room, ...] = (*FIRST, wishing)
+    house = House(a_pool(labels=LABELS, **changes), {name: a_node(name) for name in NAMES}, rooms=rooms)
+    house.settle()
+    assert states(house) == ["Required", "Required"]
+    house.patches.clear()
+    return house, wishing
+
+
+def states(house: House) -> list[str | None]:
+    return [house.nodes[name].labels.get(UPGRADE_STATE_LABEL) for name in NAMES]
+
+
+def stop(house: House, how: str) -> None:
+    """Make the operator write nothing, although another label is due on every node."""
+    if how == "hold":
+        for name in NAMES:
+            house.write(name, annotations={HOLD_ANNOTATION: ""})
+        house.edit(edited(house.pool, a_spec(labels=OTHER_LABELS)))
+    elif how == "refused":
+        more = {"supportMatrix": [{"osVersion": "2022", "minRevision": 681, "build": "10.0.99999"}]}
+        house.edit(edited(house.pool, a_spec(labels=OTHER_LABELS, more=more)))
+    else:
+        house.edit(edited(house.pool, a_spec(labels=OTHER_LABELS, mode=how)))
+
+
+STOPS: Final = ("Paused", "DryRun", "hold", "refused")
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_it_is_withdrawn_and_nothing_else_is_written(how: str) -> None:
+    house, wishing = a_house()
+    stop(house, how)
+    wishing.wish = "Gated"
+    house.settle()
+    assert states(house) == ["Gated", "Gated"]
+    assert sorted(each.node.name for each in house.patches) == list(NAMES)
+    for patch in house.patches:
+        assert patch.labels == {UPGRADE_STATE_LABEL: "Gated"}
+        assert (patch.annotations, patch.taints, patch.unschedulable) == ({}, None, None)
+    assert {house.nodes[name].labels["team"] for name in NAMES} == {"payments"}
+
+
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("wish", ["Required", "UpToDate", LEAVE, None], ids=str)
+def test_nothing_but_a_withdrawal_is_written_there(how: str, wish: Wish) -> None:
+    house, wishing = a_house()
+    stop(house, how)
+    wishing.wish = wish
+    house.settle()
+    assert house.patches == []
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_a_permission_is_not_given_there(how: str) -> None:
+    house, wishing = a_house()
+    wishing.wish = "Gated"
+    house.settle()
+    house.patches.clear()
+    stop(house, how)
+    wishing.wish = "Required"
+    house.settle()
+    assert (house.patches, states(house)) == ([], ["Gated", "Gated"])
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_no_event_tells_of_a_repair_that_was_not_made(how: str) -> None:
+    house, wishing = a_house()
+    house.write("w1", labels={"team": None})
+    stop(house, how)
+    wishing.wish = "Gated"
+    decision = house.decide()
+    assert [each.node.name for each in decision.patches] == list(NAMES)
+    assert not decision.node_events
+    assert not decision.repaired
+
+
+def test_in_mode_active_it_comes_with_all_else_in_one_patch() -> None:
+    house, wishing = a_house()
+    house.edit(edited(house.pool, a_spec(labels=OTHER_LABELS)))
+    wishing.wish = "Gated"
+    house.settle()
+    assert sorted(each.node.name for each in house.patches) == list(NAMES)
+    for patch in house.patches:
+        assert patch.labels == {"team": "billing", UPGRADE_STATE_LABEL: "Gated"}
+
+
+def test_one_held_node_keeps_no_other_from_its_patch() -> None:
+    house, wishing = a_house()
+    house.write("w2", annotations={HOLD_ANNOTATION: ""})
+    house.edit(edited(house.pool, a_spec(labels=OTHER_LABELS)))
+    wishing.wish = "Gated"
+    house.settle()
+    found = {each.node.name: dict(each.labels) for each in house.patches}
+    assert found == {
+        "w1": {"team": "billing", UPGRADE_STATE_LABEL: "Gated"},
+        "w2": {UPGRADE_STATE_LABEL: "Gated"},
+    }
+
+
+def test_a_label_on_a_node_of_no_pool_is_left_alone() -> None:
+    house, wishing = a_house()
+    house.nodes["other"] = a_node("other", labels={"agentpool": "blue", UPGRADE_STATE_LABEL: "Required"})
+    stop(house, "Paused")
+    wishing.wish = "Gated"
+    house.settle()
+    assert house.nodes["other"].labels[UPGRADE_STATE_LABEL] == "Required"
+
+
+def test_a_deleted_pool_removes_the_label_instead() -> None:
+    house, wishing = a_house()
+    wishing.wish = "Gated"
+    house.delete()
+    house.settle()
+    assert states(house) == [None, None]
+    assert all(POOL_LABEL not in house.nodes[name].labels for name in NAMES)

@@ -1,0 +1,49 @@
+"""The table of gates: complete, in order, and in sentences that a page can print."""
+
+from __future__ import annotations
+
+import pytest
+
+from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
+from winpool.upgrade.gates.table import (
+    GATES,
+    NODE_GATES,
+    POOL_GATES,
+    NodeGate,
+    PoolGate,
+    Scope,
+    closes_when_unknown,
+    may_be_overridden,
+)
+
+
+def test_each_gate_has_one_line_in_order() -> None:
+    assert [each.gate for each in GATES] == list(Gate)
+
+
+def test_each_gate_is_of_the_pool_or_of_a_node() -> None:
+    assert {each.gate for each in POOL_GATES} | {each.gate for each in NODE_GATES} == set(Gate)
+    assert {each.scope for each in POOL_GATES} == {Scope.POOL}
+    assert {each.scope for each in NODE_GATES} == {Scope.NODE}
+
+
+@pytest.mark.parametrize("row", GATES, ids=lambda row: row.gate)
+def test_the_texts_are_sentences(row: PoolGate | NodeGate) -> None:
+    for text in (row.meaning, row.opens):
+        assert text.endswith(".")
+        assert text[0] == "`" or text[0].isupper()
+        assert "|" not in text, "it would end the cell of a table"
+
+
+def test_no_two_gates_have_one_function() -> None:
+    assert len({each.judge for each in GATES}) == len(GATES)
+
+
+def test_what_no_override_opens_says_so() -> None:
+    for each in GATES:
+        assert may_be_overridden(each.gate) == (each.gate not in NEVER_OVERRIDDEN)
+        assert ("No override" in each.meaning) != may_be_overridden(each.gate)
+
+
+def test_two_gates_are_open_when_unknown() -> None:
+    assert [each.gate for each in GATES if not closes_when_unknown(each.gate)] == [Gate.CAPACITY, Gate.IMAGES]

@@ -1,0 +1,71 @@
+"""A pass over 5,000 nodes costs little, also where all of them are due, or report what they like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from harness.gate_scenes import REPLACE, declares
+from harness.upgrade_room import settled_node, upgrade_pool, upgrade_snapshot
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.objects.node import Node
+from winpool.ownership.members import divide
+from winpool.pods.workloads import NO_WORKLOAD, Workload
+from winpool.rooms import Mandate
+from winpool.snapshot import Snapshot
+from winpool.upgrade.findings import CAUSES_KEPT
+from winpool.upgrade.records import UpgradeResult
+from winpool.upgrade.room import upgrade
+
+NODES: Final = 5000
+SECONDS: Final = 0.3
+"""Twice to four times what it takes, so that a busy machine fails no test: a second would still be felt."""
+
+
+def many(*, is_alike: bool) -> list[Node]:
+    first = settled_node("w0")
+    nodes = [
+        settled_node(
+            f"w{place}",
+            kernel=first.versions.kernel if is_alike else f"10.0.20348.{place % 4000}",
+            annotations={} if is_alike else {UPGRADE_REQUESTED_ANNOTATION: f"{place}" * 50},
+        )
+        for place in range(NODES)
+    ]
+    if not is_alike:
+        return nodes
+    return [replace(each, versions=first.versions, memory=first.memory) for each in nodes]
+
+
+def cost(snapshot: Snapshot) -> tuple[UpgradeResult, float]:
+    """Return what the room finds, and how many seconds of CPU it takes, at best of three."""
+    members = divide(snapshot)
+    spent: list[float] = []
+    for _ in range(3):
+        begin = time.process_time()
+        result = upgrade(snapshot, members, Mandate.ACT)
+        spent.append(time.process_time() - begin)
+    return result, min(spent)
+
+
+def works(nodes: Sequence[Node], *, is_alike: bool) -> dict[str, Workload]:
+    if is_alike:
+        return {node.name: NO_WORKLOAD for node in nodes}
+    return {node.name: declares(f"10.0.{place}") for place, node in enumerate(nodes)}
+
+
+@pytest.mark.parametrize("is_alike", [True, False], ids=["alike", "all different"])
+@pytest.mark.parametrize("target", [1, 5000], ids=["as asked", "due"])
+def test_a_pass_over_a_large_pool_is_cheap(target: int, *, is_alike: bool) -> None:
+    nodes = many(is_alike=is_alike)
+    pool = upgrade_pool(REPLACE, os={"version": "2022", "targetRevision": target})
+    result, seconds = cost(upgrade_snapshot(pool, nodes, workloads=works(nodes, is_alike=is_alike)))
+    assert result.overview is not None
+    assert len(result.overview.due) == (0 if is_alike and target == 1 else NODES)
+    assert seconds < SECONDS * (1 if is_alike else 3)
+    assert len(result.findings) < 4 * (CAUSES_KEPT + 1)
+    assert len({id(each) for each in result.goals.values()}) <= 3, "nodes that are alike share their goals"
