@@ -49,6 +49,7 @@ def pool_in(world: World, *, target: int = TARGET, is_open: bool = True, **field
 # A script around a cloud's node image upgrade
 
 
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
 def test_a_clouds_command_runs_only_behind_an_open_gate_and_the_script_says_what_came_of_it(
     world: World,
 ) -> None:
@@ -189,6 +190,7 @@ def refusal(answer: tuple[int, Object]) -> str:
     return str(said["message"]) if status == 403 else ""
 
 
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
 def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_own_cordon(
     world: World, patching: None
 ) -> None:
@@ -273,6 +275,7 @@ def ending(tool: Person, words: tuple[str, ...], command: Command) -> tuple[int,
 # Rancher's system-upgrade-controller
 
 
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
 def test_the_plan_selects_just_the_nodes_that_may_be_upgraded_and_its_jobs_run_there(world: World) -> None:
     with ground_in(world) as ground, ExitStack() as stack:
         due, held = ground.first, ground.join("2022", 1607)

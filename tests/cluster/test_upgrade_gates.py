@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from cluster.told import issues
 from cluster.upgrade_ground import (
     DECLARED_BUILD,
@@ -75,6 +77,7 @@ class Fleet:
         return (self.budgeted, self.declared, self.held, self.full)
 
 
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
 def test_each_obstacle_closes_its_own_gate_and_the_last_that_is_removed_allows_the_upgrade(
     world: World,
 ) -> None:

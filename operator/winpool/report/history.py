@@ -7,7 +7,8 @@ override.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
 from winpool.api.upgrade import Gate
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
     from winpool.upgrade.records import UpgradeOverview
 
 
+REOPENED: Final = timedelta(hours=1)
+"""One node whose kubelet reports another version now and then must not push ten upgrades out of the history,
+nor begin the clock of the alert about upgrades that are due for too long again."""
+
+
 def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> tuple[HistoryEntry, ...]:
     """Return the history, the newest entry first.
 
     An entry begins when nodes are due, and ends when none is, or when the target is another one. While it is
     not known of a node whether it is due, an entry goes on (P4). Its ``nodes`` is the most that were due at
-    once: which these were is not kept.
+    once: which these were is not kept. An entry that ended less than an hour ago goes on where nodes are due
+    for the same target again.
 
     Without an ``overview`` nothing is known, and it stays as it is; but where the spec asks for no upgrades
     any more, no one goes on with the target.
@@ -41,12 +48,29 @@ def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> t
     found = _found(overview, now)  # with the target as the status keeps it: a long one is cut
     begun = (found,) if overview.due else ()
     if standing is None:
+        if begun and first and _goes_on(first, found.target, now):
+            return (_continued(_reopened(first), found), *before[1:])
         return (*begun, *before)[:MAX_HISTORY]
     if found.target != standing.target:
         return (*begun, _ended(standing, HistoryResult.SUPERSEDED, now), *ended)[:MAX_HISTORY]
     if begun:
         return (_continued(standing, found), *ended)
     return before if overview.unknown else (_ended(standing, HistoryResult.SUCCEEDED, now), *ended)
+
+
+def _goes_on(ended: HistoryEntry, target: str, now: datetime) -> bool:
+    """Whether nodes that are due for ``target`` go on with an entry that has just ended."""
+    end = ended.end_time
+    return (
+        ended.target == target
+        and ended.result is HistoryResult.SUCCEEDED
+        and end is not None
+        and end <= now < end + REOPENED
+    )
+
+
+def _reopened(ended: HistoryEntry) -> HistoryEntry:
+    return ended.model_copy(update={"end_time": None, "result": HistoryResult.IN_PROGRESS})
 
 
 def _found(overview: UpgradeOverview, now: datetime) -> HistoryEntry:

@@ -68,6 +68,18 @@ def test_it_ends_when_none_is_due_any_more() -> None:
     assert story(ONE_DUE, ONE_DUE, NOTHING_DUE, NOTHING_DUE) == [("2022.4052", 0, 2, 1, "Succeeded", ())]
 
 
+def test_a_node_that_is_due_again_goes_on_with_an_entry_that_has_just_ended() -> None:
+    flipping = [ONE_DUE, NOTHING_DUE] * 20
+    assert story(ONE_DUE, NOTHING_DUE, ONE_DUE) == [("2022.4052", 0, None, 1, "InProgress", ())]
+    assert story(*flipping) == [("2022.4052", 0, len(flipping) - 1, 1, "Succeeded", ())]
+
+
+def test_after_an_hour_it_is_another_entry() -> None:
+    pool = then(then(a_pool(more=UPGRADING), ONE_DUE, 0), NOTHING_DUE, 1)
+    assert [told(each)[1:3] for each in then(pool, ONE_DUE, 60.9).status.history] == [(0, None)]
+    assert [told(each)[1:3] for each in then(pool, ONE_DUE, 61).status.history] == [(61, None), (0, 1)]
+
+
 def test_another_target_supersedes_it() -> None:
     assert story(ONE_DUE, OTHER) == [
         ("2022.4100", 1, None, 2, "InProgress", ()),
