@@ -6,15 +6,15 @@ Not through the API server: that needs the right nodes/proxy, which is a right t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar
-
-from yarl import URL
 
 from winpool.kubelet import configz, summary
 from winpool.kubelet.acceptance import Acceptance
-from winpool.kubelet.exchange import BEARER, Line, OtherNameError, header_of, within
+from winpool.kubelet.exchange import BEARER, HEADERS, OtherNameError, header_of, within
 from winpool.kubelet.limits import MAX_KEPT
 from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.wire import Wire
 
 if TYPE_CHECKING:
     import ssl
@@ -32,14 +32,16 @@ KEEP_ALIVE_SECONDS: Final = 80.0
 """How long an idle connection is kept: longer than the longest interval, and less than the 90 s after which
 the kubelet closes it (k8s.io/kubernetes: pkg/kubelet/server/server.go)."""
 
+_HEADERS: Final = "".join(f"{name}: {text}\r\n" for name, text in HEADERS.items())
+
 ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A line that is kept, and for what it was made."""
+    """A wire that is kept, and for what it was made."""
 
-    line: Line
+    wire: Wire
     target: Target
     context: ssl.SSLContext
 
@@ -77,7 +79,7 @@ class KubeletClient:
     async def __aexit__(self, *_: object) -> None:
         """Close every connection."""
         for node in list(self._kept):
-            await self._drop(node)
+            self._drop(node)
 
     async def summary(
         self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False
@@ -101,7 +103,7 @@ class KubeletClient:
         """Close the connection of a node that is polled no more."""
         self._named.discard(node)
         self._acceptance.forget(node)
-        await self._drop(node)
+        self._drop(node)
 
     async def _read(
         self,
@@ -113,75 +115,102 @@ class KubeletClient:
         keep: bool,
     ) -> ReadT:
         """Return what ``parse`` makes of the answer. After any failure, no connection to the node is kept."""
-        line: Line | None = None
-        stays = False
+        context = self._context()
+        wire = self._take(target, context, keep=keep)
+        may_stay = False
         try:
             async with within(deadline):
                 authorization = await header_of(self._token)
-                context = self._context()
-                line = await self._line(target, context, keep=keep)
-                body = await self._get(line, path, target, context, authorization=authorization)
+                if wire is None:
+                    wire = await self._connect(target, context)
+                body, may_stay = await self._ask(wire, path, target, authorization=authorization)
             self._acceptance.accepts(target.node)
             found = parse(body)
-            stays = target.node in self._kept and self._kept[target.node].line is line
+            if keep and may_stay:
+                self._keep(wire, target, context)
+                wire = None
             return found
         finally:
-            if not stays:
-                await self._drop(target.node)
-                if line is not None:
-                    await line.close()
+            if wire is not None:
+                wire.close()
 
-    async def _get(
-        self, line: Line, path: str, target: Target, context: ssl.SSLContext, *, authorization: str
-    ) -> bytes | bytearray:
-        """Ask a server whose certificate is for the address, or for the name of the node.
+    async def _ask(
+        self, wire: Wire, path: str, target: Target, *, authorization: str
+    ) -> tuple[bytearray, bool]:
+        try:
+            return await wire.ask(request_of(target, path, authorization=authorization), limit=MAX_BODY_BYTES)
+        except PollError as error:
+            if error.outcome is Outcome.UNAUTHORIZED:
+                self._refused(target.node, authorization)
+            raise
+
+    async def _connect(self, target: Target, context: ssl.SSLContext) -> Wire:
+        """Connect to a server whose certificate is for the address, or for the name of the node.
 
         OpenSSL checks one of them for each handshake. Which one it was is remembered, so that a
         kubelet costs a second handshake once only.
         """
-        url = URL.build(scheme="https", host=target.host, port=target.port, path=path)
-
-        async def ask(*, by_name: bool) -> bytes | bytearray:
-            name = target.node if by_name else None
-            try:
-                return await line.get(
-                    url, authorization=authorization, context=context, name=name, limit=MAX_BODY_BYTES
-                )
-            except PollError as error:
-                if error.outcome is Outcome.UNAUTHORIZED:
-                    self._refused(target.node, authorization)
-                raise
-
         by_name = target.node in self._named
         try:
-            return await ask(by_name=by_name)
+            return await connected(target, context, by_name=by_name)
         except OtherNameError:
-            body = await ask(by_name=not by_name)
+            wire = await connected(target, context, by_name=not by_name)
         if by_name:
             self._named.discard(target.node)
         else:
             self._named.add(target.node)
-        return body
+        return wire
 
     def _refused(self, node: str, authorization: str) -> None:
         self._acceptance.refuses(node)
         if self._acceptance.is_refused:
             self._on_refused(authorization.removeprefix(BEARER))
 
-    async def _line(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Line:
-        """Return the line that is kept, if it may serve this poll, or a new one."""
-        kept = self._kept.get(target.node)
-        if kept is not None:
-            is_same = kept.target == target and kept.context is context
-            if keep and is_same and kept.line.is_quiet:
-                return kept.line
-            await self._drop(target.node)
-        line = Line(limit=1, keep_alive=KEEP_ALIVE_SECONDS)
-        if keep and len(self._kept) < MAX_KEPT:
-            self._kept[target.node] = _Kept(line, target, context)
-        return line
+    def _take(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Wire | None:
+        """Return the wire that is kept, if it may serve this poll."""
+        kept = self._kept.pop(target.node, None)
+        if kept is None:
+            return None
+        if keep and kept.target == target and kept.context is context:
+            kept.wire.wake()
+            return kept.wire
+        kept.wire.close()
+        return None
 
-    async def _drop(self, node: str) -> None:
+    def _keep(self, wire: Wire, target: Target, context: ssl.SSLContext) -> None:
+        self._drop(target.node)
+        if len(self._kept) >= MAX_KEPT:
+            wire.close()
+            return
+        self._kept[target.node] = _Kept(wire, target, context)
+        wire.rest(seconds=KEEP_ALIVE_SECONDS, on_end=partial(self._drop, target.node))
+
+    def _drop(self, node: str) -> None:
         kept = self._kept.pop(node, None)
         if kept is not None:
-            await kept.line.close()
+            kept.wire.close()
+
+
+async def connected(target: Target, context: ssl.SSLContext, *, by_name: bool) -> Wire:
+    """Return a connection to a kubelet. Raises PollError, and OtherNameError where only the name is wrong."""
+    try:
+        wire = Wire(context=context, name=target.node if by_name else target.host)
+    except ValueError:
+        raise PollError(Outcome.CERTIFICATE, "no certificate can have the name of the node") from None
+    try:
+        await wire.connect(target.host, target.port)
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def request_of(target: Target, path: str, *, authorization: str) -> bytes:
+    """Return the bytes of a GET. ``authorization`` is of ``header_of``, so it ends no line."""
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    return (
+        f"GET {path} HTTP/1.1\r\n"
+        f"Host: {host}:{target.port}\r\n"
+        f"{_HEADERS}"
+        f"Authorization: {authorization}\r\n\r\n"
+    ).encode("ascii")

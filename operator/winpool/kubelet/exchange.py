@@ -1,4 +1,6 @@
-"""One GET with a token from a server that may be hostile.
+"""One GET with a token from a server that may be hostile, by aiohttp: from a Prometheus.
+
+What the GETs from kubelets need too is here as well (``wire``).
 
 It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
 of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
@@ -18,6 +20,7 @@ from aiohttp import hdrs
 from aiohttp.http_exceptions import HttpProcessingError
 
 from winpool import __version__
+from winpool.kubelet.answer import refusal
 from winpool.kubelet.metered import MeteredSocket
 from winpool.kubelet.outcome import Outcome, PollError
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     Token = Callable[[], Awaitable[str | None]]
     """Returns the bearer token to send now, None where there is none. It logs by itself why."""
 
-_HEADERS: Final = {
+HEADERS: Final = {
     hdrs.USER_AGENT: f"winpool/{__version__}",
     hdrs.ACCEPT: "application/json",
     # Uncompressed: the limit is for what is kept in memory.
@@ -50,13 +53,7 @@ WRAPPING_BYTES: Final = 128 * 1024
 """What may come before a body, and beside it: certificates, of which OpenSSL takes 100 kB, headers, and what
 wraps each piece of a body, some 2 % of it."""
 
-IDLE_BYTES: Final = 4096
-"""What may come while nothing is asked for: the goodbye of the other side. aiohttp keeps whole answers that
-no one has asked for, and a small one takes fifty times its size."""
-
 _OK: Final = 200
-_OUTCOMES: Final = {401: Outcome.UNAUTHORIZED, 403: Outcome.FORBIDDEN}
-_REDIRECTS: Final = range(300, 400)
 
 
 class OtherNameError(PollError):
@@ -89,12 +86,7 @@ class Line:
     """
 
     def __init__(self, *, limit: int, keep_alive: float) -> None:
-        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds.
-
-        With a limit of one, each request makes one connection at most: the host has to be an address.
-        """
-        self._is_single = limit == 1
-        self._made = 0
+        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
         self._sockets: list[MeteredSocket] = []
         self._allowance = 0
         self._in_flight = 0
@@ -103,21 +95,12 @@ class Line:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            headers=_HEADERS,
+            headers=HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),  # each poll has a deadline of its own
             trust_env=False,  # no proxy may see the token
             auto_decompress=False,  # a kilobyte can become a gigabyte
         )
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing has come since the last answer.
-
-        aiohttp takes what has come for the answer to the next request. So a line that is not quiet is of no
-        use any more.
-        """
-        return all(each.left == self._allowance for each in self._sockets)
 
     async def close(self) -> None:
         """Cut all connections."""
@@ -132,19 +115,15 @@ class Line:
         *,
         authorization: str | None,
         context: ssl.SSLContext | None,
-        name: str | None,
         limit: int,
     ) -> bytearray:
         """Return the body of a 200, of at most ``limit`` bytes.
 
-        ``name`` is what the certificate must be for, the host of the URL by default. The token is sent once
-        the handshake has succeeded, so that only a server with such a certificate gets it. No more is
-        received from the network than WRAPPING_BYTES before the body, and as many beside it.
-
-        Raises PollError, and OtherNameError where only the name is wrong.
+        The certificate must be for the host of the URL. The token is sent once the handshake has succeeded,
+        so that only a server with such a certificate gets it. No more is received from the network than
+        WRAPPING_BYTES before the body, and as many beside it. Raises PollError.
         """
         self._in_flight += 1
-        self._made = 0
         self._allow(WRAPPING_BYTES)
         has_begun = False
         try:
@@ -153,12 +132,11 @@ class Line:
                 headers={} if authorization is None else {hdrs.AUTHORIZATION: authorization},
                 allow_redirects=False,
                 ssl=True if context is None else context,
-                server_hostname=name,
             ) as response:
                 has_begun = True
                 self._allow(limit + WRAPPING_BYTES)
                 if response.status != _OK:
-                    raise _refusal(response.status)
+                    raise refusal(response.status)
                 return await _body(response.content, limit=limit)
         except (PollError, TimeoutError):
             raise
@@ -169,8 +147,6 @@ class Line:
             raise _fault(error) from None
         finally:
             self._in_flight -= 1
-            if not self._in_flight:
-                self._allow(IDLE_BYTES)
 
     def _allow(self, count: int) -> None:
         """Have each connection receive so many bytes more, and one that is made as well.
@@ -183,10 +159,6 @@ class Line:
             each.left = max(each.left, count) if is_shared else count
 
     def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        if self._is_single and self._made:
-            # aiohttp repeats a GET whose connection has broken off, also on a new one.
-            raise OSError("the connection broke off")
-        self._made += 1
         self._sockets = [each for each in self._sockets if each.fileno() >= 0]
         family, kind, protocol, *_ = address
         made = MeteredSocket(family, kind, protocol)
@@ -209,18 +181,15 @@ async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytearray:
     return body
 
 
-def _refusal(status: int) -> PollError:
-    outcome = Outcome.REDIRECTED if status in _REDIRECTS else _OUTCOMES.get(status, Outcome.SERVER_ERROR)
-    return PollError(outcome, f"the answer has the status {status}")
-
-
 def _fault(error: Exception) -> PollError:
     """Say what is wrong with the connection, without any text of the other side."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return _certificate_fault(error.certificate_error)
+        cause = error.certificate_error
+        assert isinstance(cause, ssl.SSLCertVerificationError)
+        return certificate_fault(cause)
     if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        reason = cause.reason if isinstance(cause, ssl.SSLError) else cause.strerror
+        found = error.os_error
+        reason = found.reason if isinstance(found, ssl.SSLError) else found.strerror
         return PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}")
     if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
         return PollError(Outcome.UNREADABLE, "the answer is not HTTP")
@@ -229,7 +198,7 @@ def _fault(error: Exception) -> PollError:
     return PollError(Outcome.NO_CONNECTION, "the connection broke off")
 
 
-def _certificate_fault(error: Exception) -> PollError:
-    assert isinstance(error, ssl.SSLCertVerificationError)
+def certificate_fault(error: ssl.SSLCertVerificationError) -> PollError:
+    """Return the error of a certificate that is refused: OtherNameError where only the name is wrong."""
     kind = OtherNameError if error.verify_code in _NAME_MISMATCHES else PollError
     return kind(Outcome.CERTIFICATE, error.verify_message)

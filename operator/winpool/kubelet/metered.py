@@ -1,4 +1,4 @@
-"""A socket that does not receive without an end."""
+"""A socket for asyncio that does not receive without an end. For kubelets, ``wire`` counts by itself."""
 
 from __future__ import annotations
 

@@ -110,7 +110,6 @@ class PrometheusClient:
             self._url.with_query(query=query.of(self._matchers)),
             authorization=authorization,
             context=self._context() if self._url.scheme == "https" else None,
-            name=None,
             limit=MAX_BODY_BYTES,
         )
         try:
