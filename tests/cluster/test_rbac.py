@@ -213,7 +213,9 @@ def test_a_pool_from_its_creation_to_its_end_uses_every_right_to_nodes_and_pools
     world.fleet(windows=2)
     world.operator.start()
     pool = world.apply(
-        world.pool(labels={"example.com/team": "a"}, taints=[{"key": "os", "effect": "NoSchedule"}])
+        world.pool(
+            labels={"example.com/team": "a"}, taints=[{"key": "os", "effect": "NoSchedule"}], upgrade={}
+        )
     )
     world.wait_up_to_date(pool, nodes=2)
     eventually(lambda: world.reasons(kind="WindowsNodePool", name=pool), what="an event of the pool")

@@ -64,7 +64,7 @@ class Lives:
             environment=self._environment,
             health=health(entry),
             ready_after=entry.ready_after,
-            settling=entry.settling - max(0.0, since),
+            settling=max(0.0, entry.settling - max(0.0, since)),
         )
         self._pods.note_unready(entry.name, entry.unready_pods)
         self._census.began(entry.name)
