@@ -1,18 +1,11 @@
-"""A pool as rules want it, made of the object that the API server or a manifest has."""
+"""The pool that a manifest would make, and the pools of the cluster with it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.problems import InvalidSpecError
-from winpool.api.v1alpha1 import (
-    ObjectMeta,
-    WindowsNodePool,
-    WindowsNodePoolSpec,
-    WindowsNodePoolStatus,
-    status_and_problem,
-)
+from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.cli.structural import without_nulls
 from winpool.objects.pool import Pool
 
@@ -21,34 +14,6 @@ if TYPE_CHECKING:
 
 _NOT_APPLIED: Final = "not applied: "
 """Begins the UID of a pool that is not in the cluster. No UID has a space, so no record names it."""
-
-
-def pool_of(content: Mapping[str, Any]) -> Pool:
-    """Return the pool that the API server sent. A spec that cannot be read becomes a refusal.
-
-    Raises InvalidSpecError where even its metadata cannot be read.
-    """
-    metadata = ObjectMeta.from_object(content)
-    spec, refusal = None, ""
-    try:
-        spec = WindowsNodePool.from_object(content).spec
-    except InvalidSpecError as error:
-        refusal = str(error)
-    status, status_problem = status_and_problem(content)
-    return Pool(
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        generation=metadata.generation,
-        created=metadata.creation_timestamp,
-        deleting=metadata.deletion_timestamp is not None,
-        finalizers=metadata.finalizers,
-        spec=spec,
-        refusal=refusal,
-        status=status,
-        written_status=content.get("status") or {},
-        status_problem=status_problem,
-    )
 
 
 def planned_pool(manifest: Mapping[str, Any], pools: Iterable[Pool]) -> Pool:

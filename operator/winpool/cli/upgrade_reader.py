@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlencode
 
 from winpool.api.problems import InvalidSpecError
-from winpool.cli.pool_object import pool_of
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cli.upgrade_world import Cluster
 from winpool.cluster import wire
@@ -29,6 +28,7 @@ from winpool.cluster.pool_list import LISTING
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
 from winpool.contract.questions import question_of
+from winpool.objects.pool import read_pool
 from winpool.pods.surveyor import Surveyor, work_nodes
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def read_with(ask: Ask, plans: Plans, *, node: str = "") -> Cluster:
     found, _ = await Pager(ask, LISTING).collect(lambda page: page.pools)
     nodes, unread = await _nodes(ask)
     cluster = Cluster(
-        pools=tuple(sorted(map(pool_of, found), key=lambda each: each.name)),
+        pools=tuple(sorted(map(read_pool, found), key=lambda each: each.name)),
         nodes=nodes,
         unread=unread,
         version=await _version(ask),

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from winpool.api.v1alpha1 import InvalidSpecError, ObjectMeta, WindowsNodePool, status_and_problem
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,3 +44,33 @@ class Pool:
     def seniority(self) -> tuple[datetime, str]:
         """The order of pools that select the same node without an owner: age, then name."""
         return (self.created or _NEVER, self.name)
+
+
+def read_pool(body: Mapping[str, Any]) -> Pool:
+    """Make a Pool of the object as the API server gives it.
+
+    A spec that cannot be read (a CRD older or newer than this operator may permit one) is not an
+    error here: it becomes a pool with a refusal, which is reported; the operator does nothing else with it.
+    Raises InvalidSpecError where even its metadata cannot be read.
+    """
+    metadata = ObjectMeta.from_object(body)
+    spec, refusal = None, ""
+    try:
+        spec = WindowsNodePool.from_object(body).spec
+    except InvalidSpecError as error:
+        refusal = str(error)
+    status, status_problem = status_and_problem(body)
+    return Pool(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        created=metadata.creation_timestamp,
+        deleting=metadata.deletion_timestamp is not None,
+        finalizers=metadata.finalizers,
+        spec=spec,
+        refusal=refusal,
+        status=status,
+        status_problem=status_problem,
+        written_status=body.get("status", {}),
+    )

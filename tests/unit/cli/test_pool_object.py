@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.builders import A_SPEC, a_body, a_pool
+from harness.builders import A_SPEC, a_pool
 from winpool.api.problems import InvalidSpecError
-from winpool.cli.pool_object import planned_pool, pool_of, with_pool
-from winpool.control.relist.pools import read_pool
+from winpool.cli.pool_object import planned_pool, with_pool
+from winpool.objects.pool import read_pool
 
 MANIFEST = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "spec": A_SPEC}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        a_body(),
-        a_body(deletionTimestamp="2026-11-01T13:00:00Z", finalizers=["winpool.dev/release-nodes"]),
-        a_body() | {"spec": {"os": {}}},
-        a_body() | {"status": {"observedGeneration": "x"}},
-        a_body() | {"status": {"observedGeneration": 3, "nodes": 2}},
-    ],
-)
-def test_a_pool_is_read_as_the_operator_reads_it(body: dict[str, object]) -> None:
-    assert pool_of(body) == read_pool(body)
-
-
 def test_what_has_no_readable_metadata_is_no_pool() -> None:
     with pytest.raises(InvalidSpecError):
-        pool_of({"metadata": {"name": 7}, "spec": A_SPEC})
+        read_pool({"metadata": {"name": 7}, "spec": A_SPEC})
 
 
 def planned(name: str, **spec: object) -> dict[str, object]:

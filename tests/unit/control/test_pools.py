@@ -10,9 +10,9 @@ import winpool.control.relist.pools
 from harness.builders import Object, a_body
 from winpool.control.clock import Clock
 from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools, read_pool
+from winpool.control.relist.pools import Pools
 from winpool.objects.others import PoolName
-from winpool.objects.pool import Pool
+from winpool.objects.pool import Pool, read_pool
 
 
 class Changes:

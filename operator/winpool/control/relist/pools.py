@@ -11,18 +11,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from winpool.api.v1alpha1 import (
-    InvalidSpecError,
-    ObjectMeta,
-    WindowsNodePool,
-    WindowsNodePoolStatus,
-    status_and_problem,
-)
+from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.cluster.versions import is_older, newer_of
 from winpool.control.faults import Faults
 from winpool.objects.keys import Keys
 from winpool.objects.others import PoolName
-from winpool.objects.pool import Pool
+from winpool.objects.pool import Pool, read_pool
 from winpool.ownership.rights import keys_of
 
 if TYPE_CHECKING:
@@ -35,35 +29,6 @@ log = logging.getLogger(__name__)
 _GONE_KEPT: Final = 1000
 """Pools that are gone and remembered. Events are late by seconds, and no one deletes so many pools in that
 time."""
-
-
-def read_pool(body: Mapping[str, Any]) -> Pool:
-    """Make a Pool of the object as the API server gives it.
-
-    A spec that cannot be read (a CRD older or newer than this operator may permit one) is not an
-    error here: it becomes a pool with a refusal, which is reported; the operator does nothing else with it.
-    """
-    metadata = ObjectMeta.from_object(body)
-    spec, refusal = None, ""
-    try:
-        spec = WindowsNodePool.from_object(body).spec
-    except InvalidSpecError as error:
-        refusal = str(error)
-    status, status_problem = status_and_problem(body)
-    return Pool(
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        generation=metadata.generation,
-        created=metadata.creation_timestamp,
-        deleting=metadata.deletion_timestamp is not None,
-        finalizers=metadata.finalizers,
-        spec=spec,
-        refusal=refusal,
-        status=status,
-        status_problem=status_problem,
-        written_status=body.get("status", {}),
-    )
 
 
 def _unread(body: Mapping[str, Any], error: Exception) -> Pool:
