@@ -53,11 +53,7 @@ def test_foreign_labels_annotations_and_taints_survive_apply_edit_and_deletion(w
     patch = json.dumps({"spec": {"taints": FOREIGN_TAINTS}})
     world.kubectl("patch", "node", *names, "--type=merge", "-p", patch)
     cordoned = names[-1]
-    world.kubectl("cordon", cordoned)
-    eventually(
-        lambda: "node.kubernetes.io/unschedulable=:NoSchedule" in taints_of(world.node(cordoned)),
-        what="the taint of a cordoned node",
-    )
+    world.cordon(cordoned)
     before = world.carried()
     assert before[cordoned]["unschedulable"]
     windows = [name for name in names if before[name]["labels"][OS_LABEL] == "windows"]
@@ -157,11 +153,7 @@ def test_linux_nodes_are_never_touched_even_where_the_selector_names_nothing_els
 
 def test_a_forged_record_cannot_make_the_operator_remove_what_it_never_added(world: World) -> None:
     [name] = world.fleet(windows=1, taints=["example.com/dedicated=gpu:NoSchedule"])
-    world.kubectl("cordon", name)
-    eventually(
-        lambda: "node.kubernetes.io/unschedulable=:NoSchedule" in taints_of(world.node(name)),
-        what="the taint of a cordoned node",
-    )
+    world.cordon(name)
     before = world.carried()[name]
     pool = world.apply(world.pool(labels={"example.com/new": "1"}))
     world.operator.start()

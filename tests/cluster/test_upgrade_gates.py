@@ -69,7 +69,7 @@ class Fleet:
         # Each node of build 26100 has 4 CPUs: no other has room for what one of them has.
         self.filling = ground.fill("big", build="10.0.26100", pods=3, cpu="3")
         ground.annotate(self.held, HOLD, "")
-        world.kubectl("cordon", self.done)
+        world.cordon(self.done)
 
     @property
     def due(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from harness.asking import CLUSTER_SCOPED, get
 from harness.forked import Forked
 from harness.gate import WriteGate
-from harness.nodes import carried, is_settled
+from harness.nodes import carried, is_settled, taints_of
 from harness.operator import USER, Operator
 from harness.waiting import HopelessError, eventually
 from harness.watcher import Watcher
@@ -111,6 +111,14 @@ class World:
     def carried(self) -> dict[str, Object]:
         """Return what each of the test's nodes carries: a copy to compare with later."""
         return {name: carried(node) for name, node in self.nodes().items()}
+
+    def cordon(self, name: str) -> None:
+        """Cordon a node as a person; return once the control plane has tainted it, which comes later."""
+        self.kubectl("cordon", name)
+        eventually(
+            lambda: "node.kubernetes.io/unschedulable=:NoSchedule" in taints_of(self.node(name)),
+            what="the taint of a cordoned node",
+        )
 
     def watch_nodes(self) -> Watcher:
         """Return an independent witness of every change of the test's nodes; use it with ``with``."""
