@@ -48,7 +48,7 @@ def named_in(message: str) -> set[str]:
 
     Each is there as ``NAME: why, and what opens it``, or as ``NAME, on which nodes: why, and what opens it``.
     """
-    form = r"(?<![A-Za-z]){}(?:, on [^:]*)?: (?!An override opens it)\S"
+    form = r"(?<![A-Za-z]){}(?:, on [^:]*)?: \S"
     return {name for name in NAMES if re.search(form.format(name), message)}
 
 

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Standing(Enum):
-    """What ``why`` answers."""
+    """What ``why`` answers. The values are those of its JSON."""
 
-    NO_POOL = "no pool"
-    NOTHING_DUE = "nothing is due"
-    NOT_GATED = "due, and no gate is judged"
-    OPEN = "due and open"
-    IN_WORK = "due, permitted, and begun"
+    NO_POOL = "NoPool"
+    NOTHING_DUE = "NothingDue"
+    NOT_GATED = "NotGated"
+    OPEN = "Open"
+    IN_WORK = "InWork"
     """It is unavailable itself, which closes the gate Budget for the others only."""
-    BLOCKED = "due and blocked"
-    UNKNOWN = "not known"
+    BLOCKED = "Blocked"
+    UNKNOWN = "Unknown"
 
     @property
     def is_blocked(self) -> bool:

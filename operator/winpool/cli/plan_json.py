@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from winpool.cli.gate_json import due_content, gate_content, stop_content
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
-    from winpool.upgrade.planned import Batch, PlannedGate, PlannedNode, UpgradePlan
-    from winpool.upgrade.records import Stop
+    from winpool.upgrade.planned import Batch, PlannedNode, UpgradePlan
 
 
 def as_json(found: Iterable[Judged], cluster: Cluster) -> str:
@@ -45,8 +46,8 @@ def _plan(plan: UpgradePlan, *, permitted: int) -> Mapping[str, Any]:
         "permittedNodes": permitted,
         "upToDateNodes": plan.up_to_date,
         "unknownNodes": list(plan.unknown),
-        "stops": list(map(_stop, plan.stops)),
-        "gates": list(map(_gate, plan.gates)),
+        "stops": list(map(stop_content, plan.stops)),
+        "gates": list(map(gate_content, plan.gates)),
         "maxUnavailable": plan.max_unavailable,
         "unavailableNodes": plan.unavailable,
         "batchSize": plan.batch_size,
@@ -76,9 +77,9 @@ def _node(node: PlannedNode) -> Mapping[str, Any]:
         "zone": node.zone,
         "action": str(node.action),
         "why": node.why,
-        "due": [{"trigger": str(each.trigger), "message": each.said} for each in node.due],
-        "stops": list(map(_stop, node.stops)),
-        "closedGates": list(map(_gate, node.closed)),
+        "due": list(map(due_content, node.due)),
+        "stops": list(map(stop_content, node.stops)),
+        "closedGates": list(map(gate_content, node.closed)),
         "pods": _pods(node) if node.pods_known else None,
     }
 
@@ -98,18 +99,3 @@ def _pods(node: PlannedNode) -> Mapping[str, Any]:
             for each in node.blockers
         ],
     }
-
-
-def _gate(gate: PlannedGate) -> Mapping[str, Any]:
-    return {
-        "gate": str(gate.gate),
-        "stand": gate.stand.capitalize(),
-        "permits": gate.permits,
-        "message": gate.message,
-        "opens": gate.opens,
-        **({"overriddenUntil": gate.override} if gate.override else {}),
-    }
-
-
-def _stop(stop: Stop) -> Mapping[str, Any]:
-    return {"name": stop.name, "message": stop.message, "opens": stop.opens}

@@ -40,8 +40,8 @@ _REPORTED: Final = GateFinding(
     opens="Wait until the operator has seen one version of the API server for 15 minutes.",
 )
 
-_NAMED: Final = re.compile(rf"\b{Gate.CONTROL_PLANE}: (?!An override)")
-"""Where a message of UpgradeAllowed has the gate as closed. It has gates that an override opens, too."""
+_NAMED: Final = re.compile(rf"\b{Gate.CONTROL_PLANE}: ")
+"""Where a message of UpgradeAllowed has the gate as closed: one that an override opens has no colon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

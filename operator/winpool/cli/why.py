@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
 from winpool.cli.operator_settings import SettingsError, add_settings, rows_of_settings
-from winpool.cli.parsing import Exit, add_verb
+from winpool.cli.parsing import Exit, add_output, add_verb
 
 if TYPE_CHECKING:
     from winpool.cli.parsing import Subparsers
@@ -48,6 +48,7 @@ def add_to(subparsers: Subparsers) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("node", type=node_name, metavar="NODE", help="Show this node: NAME or node/NAME.")
+    add_output(parser)
     add_settings(parser)
     parser.set_defaults(run=run)
 
@@ -67,6 +68,7 @@ def run(given: argparse.Namespace) -> int:
     from winpool.cli.paper import look_of
     from winpool.cli.reasons import NotAskedError
     from winpool.cli.upgrade_reader import read_cluster
+    from winpool.cli.why_json import as_json
     from winpool.cli.why_text import as_text
 
     try:
@@ -83,7 +85,8 @@ def run(given: argparse.Namespace) -> int:
     why = why_of(cluster, name, rows=rows)
     if isinstance(why, str):
         return _failed(why)
-    sys.stdout.write(as_text(why, look=look_of(sys.stdout)))
+    is_json = given.output == "json"
+    sys.stdout.write(as_json(why) if is_json else as_text(why, look=look_of(sys.stdout)))
     return Exit.BLOCKED if why.standing.is_blocked else Exit.DONE
 
 

@@ -157,7 +157,7 @@ def _causes(overview: UpgradeOverview) -> Iterator[tuple[str, str]]:
     for gate in overview.gates:
         if gate.override is not None and gate.stand is not Stand.OPEN:
             until = written_moment(gate.override.until)
-            yield gate.gate, f"{gate.gate}: An override opens it until {until}. {gate.message}"
+            yield gate.gate, f"Overridden until {until}, {gate.gate}. {gate.message}"
     for (_, name), causes in sorted(_of_nodes(overview.due).items()):
         ordered = sorted(causes)
         for cause in ordered[:MOST_CAUSES]:

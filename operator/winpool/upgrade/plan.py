@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from winpool.upgrade.order import Placed
     from winpool.upgrade.records import GateFinding, UpgradeOverview
 
-__all__ = ["Batch", "PlannedAction", "PlannedGate", "PlannedNode", "UpgradePlan", "upgrade_plan"]
+__all__ = [
+    "Batch",
+    "PlannedAction",
+    "PlannedGate",
+    "PlannedNode",
+    "UpgradePlan",
+    "planned_gate",
+    "upgrade_plan",
+]
 
 LEAST_BATCH: Final = 1
 """Nodes of a batch where as many nodes are unavailable as may be: the Budget gate opens with one."""
@@ -86,15 +94,20 @@ class _Gates:
         return tuple([self._made.get(id(each)) or self._make(each) for each in findings])
 
     def _make(self, finding: GateFinding) -> PlannedGate:
-        made = self._made[id(finding)] = PlannedGate(
-            gate=finding.gate,
-            stand=finding.stand.value,
-            message=finding.message,
-            opens=finding.opens,
-            permits=finding.permits,
-            override=written_moment(finding.override.until) if finding.override else "",
-        )
+        made = self._made[id(finding)] = planned_gate(finding)
         return made
+
+
+def planned_gate(finding: GateFinding) -> PlannedGate:
+    """Return a gate as the plan has it."""
+    return PlannedGate(
+        gate=finding.gate,
+        stand=finding.stand.value,
+        message=finding.message,
+        opens=finding.opens,
+        permits=finding.permits,
+        override=written_moment(finding.override.until) if finding.override else "",
+    )
 
 
 def _together(placed: Sequence[Placed], size: int) -> Iterator[list[Placed]]:

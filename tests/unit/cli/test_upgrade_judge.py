@@ -75,7 +75,7 @@ def test_a_pool_that_cannot_be_judged_has_no_overview(pool: Pool) -> None:
         ("MaintenanceWindow", "MaintenanceWindow: closed. ControlPlane: settles.", None, Stand.CLOSED),
         ("MaintenanceWindow", "MaintenanceWindow: closed.", None, Stand.OPEN),
         ("MaintenanceWindow", "ControlPlanes: many.", None, Stand.OPEN),
-        ("MaintenanceWindow", "x. ControlPlane: An override opens it until then.", None, Stand.OPEN),
+        ("MaintenanceWindow", "x. Overridden until then, ControlPlane. It settles.", None, Stand.OPEN),
         ("ControlPlane", "", 0, Stand.OPEN),
     ],
 )

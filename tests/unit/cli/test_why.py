@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from harness.builders import NOON, a_node, a_pool, a_record, with_status
 from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.cli.node_why import Standing, Why, why_of
 from winpool.cli.paper import Look
@@ -134,13 +136,15 @@ def test_the_answer_is(world: str) -> None:
     assert answer(make()).standing is standing
 
 
-def run(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str = "w1") -> Ended:
+def run(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str = "w1", *more: str
+) -> Ended:
     def read(plans: Callable[[Cluster], object], **_: object) -> Cluster:
         plans(cluster)
         return cluster
 
     monkeypatch.setattr("winpool.cli.upgrade_reader.read_cluster", read)
-    return plugin("why", name)
+    return plugin("why", name, *more)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -150,6 +154,44 @@ def test_the_exit_code_is(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, world
     assert (ended.code, ended.err) == (code, [])
     assert ended.out[0] == "Node:    w1"
     assert {"Next:", "What you can do:"} <= set(ended.out)
+
+
+def answered(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads("\n".join(run(plugin, monkeypatch, cluster, "w1", "-o", "json").out))
+    return found
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_program_gets_the_same_answer(plugin: Plugin, monkeypatch: pytest.MonkeyPatch, world: str) -> None:
+    make, standing, code = WORLDS[world]
+    cluster = make()
+    ended = run(plugin, monkeypatch, cluster, "w1", "-o", "json")
+    assert (ended.code, ended.err) == (code, [])
+    found = json.loads("\n".join(ended.out))
+    assert (found["node"], found["standing"], found["blocked"]) == ("w1", standing.value, code == 3)
+    shown = squeezed(cluster)
+    assert all(" ".join(said.split()) in shown for said in (*found["next"], *found["toDo"]))
+    assert ("noPool" in found) is (found["pool"] is None) is (standing is Standing.NO_POOL)
+
+
+def test_a_program_gets_every_gate_with_what_opens_it(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    override = {"gate": "PoolHealth", "until": "2026-12-01T00:00:00Z", "reason": "incident"}
+    pool = upgrade_pool(upgrade={"maintenanceExclusions": [WHOLE_DAY_OFF], "overrides": [override]})
+    held = a_machine("w1", annotations={"winpool.dev/hold": ""}, labels={UPGRADE_STATE_LABEL: "Gated"})
+    found = answered(plugin, monkeypatch, a_cluster(pool, nodes=[held, a_machine("w2")]))
+    assert [each["trigger"] for each in found["due"]] == ["OSRevision"]
+    assert [(each["name"], each["of"]) for each in found["stops"]] == [("Held", "Node")]
+    assert sorted(each["gate"] for each in found["gates"]) == sorted(map(str, Gate))
+    gates = {each["gate"]: each for each in found["gates"]}
+    window = gates["MaintenanceWindow"]
+    assert (window["stand"], window["permits"], window["of"]) == ("Closed", False, "Pool")
+    assert window["opens"]
+    assert gates["PoolHealth"]["overriddenUntil"] == "2026-12-01T00:00:00Z"
+    assert gates["Capacity"]["of"] == "Node"
+    assert (found["target"], found["upgradeState"]) != ("", None)
+    assert found["changesAt"].endswith("Z")
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -529,6 +529,49 @@ def test_the_right_to_list_budgets_is_missed_until_they_are_listed() -> None:
     played(scene, a_question(TAINT, workloads=True))
 
 
+def test_budgets_that_could_not_be_listed_are_asked_for_until_they_can_be() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.pods = [worker()]
+        stage.budget_errors = [DOWN, no_right(), DOWN]
+        await stage.play(PERIOD)
+        # The first pass, three more tries, and the second pass, which lists both.
+        assert len(stage.budget_lists) == 5
+        assert stage.lists == [stage.budget_lists[0], stage.budget_lists[-1]]
+        assert stage.lists[1] <= stage.seconds + (1 + SHARE) + 5 + 10 + 20
+        workloads = stage.survey().workloads
+        assert workloads is not None
+        assert workloads["w1"].budgets_known
+
+    played(scene, a_question(TAINT, workloads=True))
+
+
+def test_budgets_that_can_never_be_listed_cost_one_request_a_minute_and_no_list_of_pods() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_errors = [no_right()] * 1000
+        await stage.play(3600)
+        assert len(stage.lists) == 6
+        assert all(PERIOD <= gap <= PERIOD * (1 + JITTER) + 5 * stage.seconds for gap in gaps(stage.lists))
+        assert 60 <= len(stage.budget_lists) <= 120 + 2 * 6
+        assert set(stage.lists) <= set(stage.budget_lists)
+
+    played(scene, a_question(TAINT, workloads=True))
+
+
+@pytest.mark.parametrize("questions", [(), (a_question(TAINT),)], ids=["no pool", "a pool without upgrades"])
+def test_no_budgets_are_asked_for_again_once_no_pool_wants_them(questions: tuple[PoolQuestion, ...]) -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_errors = [DOWN] * 1000
+        await stage.play(1)
+        stage.questions = questions
+        stage.passes.ask()
+        await stage.play(PERIOD / 2)
+        asked = len(stage.budget_lists)
+        await stage.play(PERIOD * 2)
+        assert len(stage.budget_lists) == asked
+
+    played(scene, a_question(TAINT, workloads=True))
+
+
 def test_pools_with_upgrades_ask_for_workloads() -> None:
     pools = [a_pool("plain"), a_pool("upgrading", more={"upgrade": {}})]
     asked = pod_questions.Questions().of(pools, [a_node()], now=NOON)

@@ -176,8 +176,8 @@ def test_an_override_is_told_while_it_opens_its_gate() -> None:
     assert said_of(overview) == (
         "True",
         "UpgradeAllowed",
-        "Of 1 node that is due, 1 may be upgraded now: w1. SupportMatrix: An override opens it until "
-        "2026-12-01T00:00:00Z. The check of SupportMatrix fails.",
+        "Of 1 node that is due, 1 may be upgraded now: w1. Overridden until "
+        "2026-12-01T00:00:00Z, SupportMatrix. The check of SupportMatrix fails.",
     )
 
 

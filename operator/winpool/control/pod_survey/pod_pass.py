@@ -7,7 +7,8 @@ the pools ask the very same again and again (a node whose agents do not get read
 pools, no pods are listed.
 
 Where a pool asks for workloads, all PodDisruptionBudgets are listed once before the pods. That this fails is
-a part of the answers, and fails no pass.
+a part of the answers, and fails no pass. They are then asked for again by themselves, once a minute at most,
+and when they can be listed there is another pass: until then no node may be upgraded.
 
 A pass that fails gives no surveys, and those of the last successful one remain. Each has the time at which it
 was made; the reader decides how old is too old.
@@ -50,6 +51,10 @@ SHARE: Final = 4.0
 
 LONGEST_SECONDS: Final = 30.0
 """Between two passes with the very same questions: their answers have to be young enough to act on."""
+
+BUDGETS_AGAIN_SECONDS: Final = (5.0, 60.0)
+"""The first and the longest pause before budgets that could not be listed are asked for again. A hiccup keeps
+upgrades for seconds, and a right that is missing for a day costs a request a minute."""
 
 JITTER: Final = 0.1
 """The period is longer by up to this share, never shorter, so that operators do not list in step."""
@@ -100,6 +105,10 @@ class PodPass:
     ) -> None:
         self._list_pods = list_pods
         self._budgets = SurveyedBudgets(list_budgets, monotonic=monotonic)
+        first, cap = BUDGETS_AGAIN_SECONDS
+        self._budgets_backoff = Backoff(first=first, cap=cap)
+        self._lacks_budgets = False
+        """Whether a pool asks for workloads, and the last pass had no budgets."""
         self._questions = questions
         self._on_surveyed = on_surveyed
         self._period_seconds = period_seconds
@@ -140,10 +149,10 @@ class PodPass:
         """Make passes until cancelled."""
         backoff = Backoff()
         while True:
-            await self._wake.wait(seconds=self._period_seconds * _uniform(1, 1 + JITTER))
+            await self._until_due()
             questions = tuple(self._questions())
             if not questions:
-                self._surveys = {}
+                self._surveys, self._lacks_budgets = {}, False
                 continue
             began = self._monotonic()
             pause = min(self._pause(questions), self._period_seconds)
@@ -168,6 +177,19 @@ class PodPass:
             self.stats.seconds += took
             await asyncio.sleep(max(pause, SHARE * took))
 
+    async def _until_due(self) -> None:
+        """Return when it was asked for, when the period is over, or when budgets can be listed again."""
+        end = self._monotonic() + self._period_seconds * _uniform(1, 1 + JITTER)
+        while self._lacks_budgets:
+            pause = self._budgets_backoff.next()
+            if self._monotonic() + pause >= end:
+                break
+            if await self._wake.wait(seconds=pause) or await self._budgets.list() is not None:
+                return
+        else:
+            self._budgets_backoff.reset()
+        await self._wake.wait(seconds=end - self._monotonic())
+
     def _pause(self, questions: tuple[PoolQuestion, ...]) -> float:
         """Return how long to wait after a pass with these questions: longer each time for the same ones."""
         asked = [(each.pool_uid, each.generation, each.nodes, each.joining) for each in questions]
@@ -178,6 +200,7 @@ class PodPass:
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         with_work = work_nodes(questions)
         budgets = await self._budgets.list() if with_work else None
+        self._lacks_budgets = bool(with_work) and budgets is None
         surveyor = Surveyor(questions, budgets=budgets)
         started, began = self._now(), self._monotonic()
         listed = await self._list_pods(see=surveyor.see, with_work=with_work)
