@@ -10,7 +10,7 @@ from winpool.cli.paper import Ink
 from winpool.upgrade.records import Stand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from winpool.cli.paper import Paper
     from winpool.upgrade.records import GateFinding, Stop
@@ -78,15 +78,3 @@ def overridable(gates: Iterable[GateFinding]) -> tuple[Gate, ...]:
 def names_of(gates: Iterable[GateFinding], stops: Iterable[Stop]) -> tuple[str, ...]:
     """Return the names of stops and gates, each once."""
     return tuple(dict.fromkeys((*(each.name for each in stops), *(str(each.gate) for each in gates))))
-
-
-def listed(names: Sequence[str], *, most: int = 3, count: int | None = None) -> str:
-    """Write the first names, and how many there are beside them."""
-    shown = names[:most]
-    more = (len(names) if count is None else count) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 and shown else "")
-
-
-def counted(number: int, thing: str) -> str:
-    """Write how many things there are."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

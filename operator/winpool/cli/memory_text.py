@@ -77,11 +77,11 @@ def render_nodes(report: MemoryReport, *, look: Look) -> str:
 
 def render_node(node: NodeReport, report: MemoryReport, *, look: Look) -> str:
     """Return all about one node of ``report``."""
-    paper = Paper(look)
-    _field(paper, "Node", f"{_name(node.node)}, pool {_name(node.pool)}")
+    paper = Paper(look, title_width=_TITLE_WIDTH)
+    paper.titled("Node", f"{_name(node.node)}, pool {_name(node.pool)}")
     since = None if node.since is None else (report.at - node.since).total_seconds()
     lasting = f" for {seconds(since)}" if since is not None else ""
-    _field(paper, "Level", f"{node.level or 'unknown'}{_on(node)}{lasting}", ink=_ink(node))
+    paper.titled("Level", f"{node.level or 'unknown'}{_on(node)}{lasting}", ink=_ink(node))
     _commit(paper, node)
     _physical(paper, node.physical)
     if node.paging is not None:
@@ -91,23 +91,23 @@ def render_node(node: NodeReport, report: MemoryReport, *, look: Look) -> str:
             for value, what in ((reads, "page reads"), (writes, "pages written"))
             if value is not None
         ]
-        _field(paper, "Paging", ", ".join(said) or NONE)
+        paper.titled("Paging", ", ".join(said) or NONE)
     if node.outside_pods is not None:
-        _field(paper, "Outside", f"{amount(node.outside_pods)} committed outside pods")
+        paper.titled("Outside", f"{amount(node.outside_pods)} committed outside pods")
     if node.guard is not None:
-        _field(paper, "Guard", _GUARDS.get(node.guard, _name(node.guard)))
+        paper.titled("Guard", _GUARDS.get(node.guard, _name(node.guard)))
     _eviction(paper, node)
     sampled = f"{seconds(node.age_seconds)} old, from {_name(node.source) or NONE}"
-    _field(paper, "Sample", "none yet" if node.age_seconds is None else sampled)
+    paper.titled("Sample", "none yet" if node.age_seconds is None else sampled)
     if node.problem:
-        _field(paper, "Problem", _problem(node))
+        paper.titled("Problem", _problem(node))
     return paper.text
 
 
 def _commit(paper: Paper, node: NodeReport) -> None:
     commit = node.commit
     if commit is None:
-        _field(paper, "Commit", "unknown")
+        paper.titled("Commit", "unknown")
         return
     grows = commit.trend_bytes_per_second
     trend = ""
@@ -115,25 +115,25 @@ def _commit(paper: Paper, node: NodeReport) -> None:
         trend = f", growing by {rate(grows)}" if grows > 0 else ", not growing"
     left = "" if commit.seconds_left is None else f", exhausted in {seconds(commit.seconds_left)}"
     used = f"{amount(commit.used)} of {amount(commit.ceiling)} ({percent(commit.used_percent)})"
-    _field(paper, "Commit", f"{used}{trend}{left}")
+    paper.titled("Commit", f"{used}{trend}{left}")
 
 
 def _eviction(paper: Paper, node: NodeReport) -> None:
     if node.level is None or node.level in _FINE or node.hold == "NoPressure":
         return
     hold = node.hold
-    _field(
-        paper, "Eviction", "of use now, if the pool evicts" if hold is None else _HOLDS.get(hold, _name(hold))
+    paper.titled(
+        "Eviction", "of use now, if the pool evicts" if hold is None else _HOLDS.get(hold, _name(hold))
     )
 
 
 def _physical(paper: Paper, found: PhysicalReport | None) -> None:
     if found is None:
-        _field(paper, "RAM", "unknown")
+        paper.titled("RAM", "unknown")
         return
     estimate = ", by an estimate from the kubelet's numbers" if found.is_estimate else ""
     share = f"({percent(found.available_percent)})"
-    _field(paper, "RAM", f"{amount(found.available)} of {amount(found.total)} available {share}{estimate}")
+    paper.titled("RAM", f"{amount(found.available)} of {amount(found.total)} available {share}{estimate}")
 
 
 def _row(node: NodeReport) -> Mapping[str, str]:
@@ -186,12 +186,6 @@ def _on(node: NodeReport) -> str:
 
 def _ink(node: NodeReport) -> Ink:
     return Ink.BAD if node.level in _BAD else Ink.GOOD if node.level in _FINE else Ink.BUSY
-
-
-def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
-    mark = " " if ink is Ink.PLAIN else paper.look.mark(ink)
-    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + f"{mark} "
-    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
 
 
 def _problem(node: NodeReport) -> str:

@@ -74,10 +74,12 @@ class Look:
 class Paper:
     """Lines that are written one after the other, as a terminal of that look wants them.
 
-    Every text is made printable here, so that no text of others has to be before.
+    Every text is made printable here, so that no text of others has to be before. ``title_width`` is that of
+    the column that begins lines about one thing: by default after ``State:`` with its mark.
     """
 
     look: Look
+    title_width: int = 9
     _lines: list[str] = field(default_factory=list)
 
     def line(self, text: str = "", *, ink: Ink = Ink.PLAIN) -> None:
@@ -103,6 +105,17 @@ class Paper:
         head = begin.rstrip()
         lines[0] = self.look.painted(head, ink) + lines[0][len(head) :]
         self._lines.extend(lines)
+
+    def heading(self, text: str) -> None:
+        """Begin a part: an empty line, and what the part is about."""
+        self.line()
+        self.line(text, ink=Ink.HEAD)
+
+    def titled(self, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
+        """Write ``title: text``, with the mark for ``ink`` at the end of the column of titles."""
+        mark = " " if ink is Ink.PLAIN else self.look.mark(ink)
+        shown = f"{title}:".ljust(self.title_width - 2) + f"{mark} "
+        self.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
 
     def marked(self, text: str, *, ink: Ink) -> None:
         """Write an entry of a list, after the mark for ``ink``."""

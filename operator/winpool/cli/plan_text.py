@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from winpool.cli.ages import span
-from winpool.cli.gate_text import clipped, counted, listed, notes, write_closed, write_open
+from winpool.cli.counts import counted, listed
+from winpool.cli.gate_text import clipped, notes, write_closed, write_open
 from winpool.cli.paper import Ink, Paper
 from winpool.cli.workload_text import blocked
 from winpool.upgrade.planned import PlannedAction
@@ -20,24 +21,19 @@ if TYPE_CHECKING:
     from winpool.upgrade.planned import Batch, PlannedGate, PlannedNode, UpgradePlan
     from winpool.upgrade.records import UpgradeOverview
 
-NAMES_SHOWN: Final = 3
-"""Nodes that a line names: as many as an issue does."""
-
-_TITLE_WIDTH: Final = 9
-
 
 def as_text(judged: Judged, cluster: Cluster, *, most: int | None, look: Look) -> str:
     """Return the plan of one pool for a terminal of that look; of its nodes the first ``most``, or all."""
     paper = Paper(look)
     plan, overview = judged.plan, judged.overview
-    _field(paper, "Pool", f"{judged.pool.name}, {counted(len(judged.nodes), 'node')}")
+    paper.titled("Pool", f"{judged.pool.name}, {counted(len(judged.nodes), 'node')}")
     if judged.refusal:
-        _field(paper, "Spec", f"The operator does not act on it: {clipped(judged.refusal)}", ink=Ink.BAD)
+        paper.titled("Spec", f"The operator does not act on it: {clipped(judged.refusal)}", ink=Ink.BAD)
     if plan is None or overview is None:
-        _field(paper, "State", _why_no_plan(judged), ink=Ink.BUSY)
+        paper.titled("State", _why_no_plan(judged), ink=Ink.BUSY)
         return paper.text
     _write_head(paper, plan, overview)
-    _title(paper, "Gates and stops of the pool:")
+    paper.heading("Gates and stops of the pool:")
     write_closed(paper, overview.closed, overview.stops)
     write_open(paper, [each for each in overview.gates if each.permits])
     for note in notes(pods_problem=cluster.pods_problem, is_assumed=judged.assumes_control_plane):
@@ -63,24 +59,24 @@ def _why_no_plan(judged: Judged) -> str:
 
 def _write_head(paper: Paper, plan: UpgradePlan, overview: UpgradeOverview) -> None:
     unknown = f", {len(plan.unknown)} unknown ({listed(plan.unknown)})" if plan.unknown else ""
-    _field(paper, "Target", plan.target)
-    _field(paper, "Nodes", f"{len(plan.nodes)} due, {plan.up_to_date} up to date{unknown}")
+    paper.titled("Target", plan.target)
+    paper.titled("Nodes", f"{len(plan.nodes)} due, {plan.up_to_date} up to date{unknown}")
     allowed = "unknown" if plan.max_unavailable is None else str(plan.max_unavailable)
-    _field(paper, "Budget", f"{plan.unavailable} nodes are unavailable, {allowed} may be (maxUnavailable)")
+    paper.titled("Budget", f"{plan.unavailable} nodes are unavailable, {allowed} may be (maxUnavailable)")
     if plan.likely_seconds is not None and plan.worst_case_seconds is not None:
         likely, worst = span(plan.likely_seconds), span(plan.worst_case_seconds)
-        _field(
-            paper, "Time", f"likely {likely}, at worst {worst}, without the time for which gates are closed"
+        paper.titled(
+            "Time", f"likely {likely}, at worst {worst}, without the time for which gates are closed"
         )
     open_nodes = len(overview.permitted)
     if not plan.nodes:
-        _field(paper, "State", "Nothing is due.", ink=Ink.GOOD)
+        paper.titled("State", "Nothing is due.", ink=Ink.GOOD)
     elif open_nodes:
-        _field(paper, "State", f"{open_nodes} of {len(plan.nodes)} may be upgraded now.", ink=Ink.GOOD)
+        paper.titled("State", f"{open_nodes} of {len(plan.nodes)} may be upgraded now.", ink=Ink.GOOD)
     else:
         of_pool = len(overview.closed) + len(overview.stops)
         why = f"closed for the pool: {of_pool}" if of_pool else "every due node has a closed gate of its own"
-        _field(paper, "State", f"No node may be upgraded now; {why}.", ink=Ink.BAD)
+        paper.titled("State", f"No node may be upgraded now; {why}.", ink=Ink.BAD)
 
 
 def _write_order(paper: Paper, plan: UpgradePlan, *, most: int | None) -> None:
@@ -90,7 +86,7 @@ def _write_order(paper: Paper, plan: UpgradePlan, *, most: int | None) -> None:
     if plan.batches:
         word = "batch" if len(plan.batches) == 1 else "batches"
         batches = f"in {len(plan.batches)} {word} of at most {plan.batch_size}"
-    _title(paper, f"Order: {counted(len(plan.nodes), 'node')} {batches}")
+    paper.heading(f"Order: {counted(len(plan.nodes), 'node')} {batches}")
     by_number = {each.number: each for each in plan.batches}
     shown = plan.nodes if most is None else plan.nodes[:most]
     before: int | None = 0
@@ -164,20 +160,9 @@ def _write_closed_for_nodes(paper: Paper, plan: UpgradePlan) -> None:
             found.setdefault((_named(gate), gate.message, gate.opens), []).append(node.node)
     if not found:
         return
-    _title(paper, "Closed for single nodes:")
+    paper.heading("Closed for single nodes:")
     for (name, message, opens), nodes in found.items():
         paper.marked(f"{name}, {counted(len(nodes), 'node')} ({listed(nodes)})", ink=Ink.BAD)
         paper.wrapped(clipped(message), first="    ")
         if opens:
             paper.wrapped(clipped(opens), first="    To open: ")
-
-
-def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
-    mark = "" if ink is Ink.PLAIN else paper.look.mark(ink)
-    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + (mark or " ") + " "
-    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
-
-
-def _title(paper: Paper, text: str) -> None:
-    paper.line()
-    paper.line(text, ink=Ink.HEAD)

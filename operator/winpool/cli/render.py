@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.cli.ages import age
+from winpool.cli.counts import counted, listed
 from winpool.cli.node_states import NodeState
 from winpool.cli.paper import Ink, Paper
 
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from winpool.cli.node_states import NodeGroup
     from winpool.cli.paper import Look
     from winpool.cli.pool_view import ConditionView, IssueView, PoolView, StepView
-
-NAMES_SHOWN: Final = 3
-"""Nodes that a line names: as many as an issue does."""
-
-_TITLE_WIDTH: Final = 9
-"""Of the column that begins the lines about the pool: after the longest, ``State:`` with its mark."""
 
 _DROPPED: Final = ("MODE", "OS", "READY", "AGE")
 _DROPPED_OF_BUILDS: Final = ("REVISIONS", "OS")
@@ -82,9 +77,9 @@ def render_pool(
 
 def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     target = f", revision {pool.target_revision} or later" if pool.target_revision is not None else ""
-    _field(paper, "Pool", f"{pool.name}, {age(pool.created, now=now)} old")
-    _field(paper, "OS", f"Windows Server {pool.os_version}{target}")
-    _field(paper, "Mode", pool.mode)
+    paper.titled("Pool", f"{pool.name}, {age(pool.created, now=now)} old")
+    paper.titled("OS", f"Windows Server {pool.os_version}{target}")
+    paper.titled("Mode", pool.mode)
     counts = (
         f"{pool.ready_nodes} Ready",
         f"{pool.available_nodes} available",
@@ -93,7 +88,7 @@ def _header(paper: Paper, pool: PoolView, *, now: datetime) -> None:
         *((f"{pool.held_nodes} held",) if pool.held_nodes else ()),
     )
     misplaced = f"; {pool.misplaced_pods} pods that cannot run there" if pool.misplaced_pods else ""
-    _field(paper, "Nodes", f"{pool.nodes}: {', '.join(counts)}{misplaced}")
+    paper.titled("Nodes", f"{pool.nodes}: {', '.join(counts)}{misplaced}")
     _state(paper, pool, now=now)
 
 
@@ -104,31 +99,25 @@ def _state(paper: Paper, pool: PoolView, *, now: datetime) -> None:
             "unknown: the operator has not processed this pool yet. Check that it runs: kubectl -n "
             "winpool-system get pods"
         )
-        _field(paper, "State", said, ink=Ink.BUSY)
+        paper.titled("State", said, ink=Ink.BUSY)
         return
     ink = Ink.BAD if ready.status != "True" else Ink.GOOD if ready.reason in _FINE else Ink.BUSY
     since = f"(Ready={ready.status} for {age(ready.since, now=now)})"
-    _field(paper, "State", f"{pool.state} {since}", ink=ink)
+    paper.titled("State", f"{pool.state} {since}", ink=ink)
     if ready.message and ready.reason != Reason.UP_TO_DATE and not _is_issue(pool, ready.reason):
-        paper.wrapped(ready.message, first=" " * _TITLE_WIDTH)
+        paper.wrapped(ready.message, first=" " * paper.title_width)
     if pool.observed_generation < pool.generation:
         said = "The operator has not processed the newest spec yet. The following is about an earlier spec."
-        paper.wrapped(said, first=" " * _TITLE_WIDTH)
+        paper.wrapped(said, first=" " * paper.title_width)
 
 
 _FINE: Final = (Reason.UP_TO_DATE, Reason.NO_NODES_SELECTED)
 
 
-def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
-    mark = "" if ink is Ink.PLAIN else paper.look.mark(ink)
-    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + (mark or " ") + " "
-    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
-
-
 def _conditions(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     if not pool.notable:
         return
-    _title(paper, "Conditions:")
+    paper.heading("Conditions:")
     told = {pool.ready.message} if pool.ready is not None else set()
     for each in pool.notable:
         paper.marked(_told(each, now=now), ink=Ink.BAD if each.is_trouble else Ink.BUSY)
@@ -151,10 +140,10 @@ def _told(condition: ConditionView, *, now: datetime) -> str:
 def _issues(paper: Paper, pool: PoolView, *, now: datetime) -> None:
     if not pool.issues:
         if pool.is_observed:
-            _title(paper, "Issues: none")
+            paper.heading("Issues: none")
         return
     shown, count = len(pool.issues), pool.issue_count
-    _title(paper, f"Issues: {count}" + (f", the worst {shown}:" if count > shown else ""))
+    paper.heading(f"Issues: {count}" + (f", the worst {shown}:" if count > shown else ""))
     for each in pool.issues:
         paper.marked(f"{each.reason}, {_about(each)}, for {age(each.since, now=now)}", ink=Ink.BAD)
         if each.message:
@@ -166,26 +155,26 @@ def _issues(paper: Paper, pool: PoolView, *, now: datetime) -> None:
 def _about(issue: IssueView) -> str:
     if not issue.node_count:
         return "the pool as a whole"
-    return f"{_count(issue.node_count, 'node')} ({_named(issue.nodes, issue.node_count)})"
+    return f"{counted(issue.node_count, 'node')} ({listed(issue.nodes, count=issue.node_count)})"
 
 
 def _plan(paper: Paper, pool: PoolView) -> None:
     if pool.planned_nodes is None:
         return
-    planned = _count(pool.planned_nodes, "node")
+    planned = counted(pool.planned_nodes, "node")
     if pool.plans_upgrades:
-        _title(paper, f"Plan: for {planned}, what the operator would write, and which upgrades are due")
+        paper.heading(f"Plan: for {planned}, what the operator would write, and which upgrades are due")
     else:
-        _title(paper, f"Plan: with mode Active the operator would write to {planned}")
+        paper.heading(f"Plan: with mode Active the operator would write to {planned}")
     for (changes, more), names in _folded(pool.plan).items():
         cut = f" and {more} more" if more else ""
-        said = f"{', '.join(changes)}{cut} on {_count(len(names), 'node')} ({_named(names, len(names))})"
+        said = f"{', '.join(changes)}{cut} on {counted(len(names), 'node')} ({listed(names)})"
         paper.wrapped(said, first="  ", rest="    ")
     if len(pool.plan) < pool.planned_nodes:
-        paper.line(f"  and {_count(pool.planned_nodes - len(pool.plan), 'node')} more")
+        paper.line(f"  and {counted(pool.planned_nodes - len(pool.plan), 'node')} more")
     for each in pool.preflight:
-        pods = f"{_count(each.intolerant_pods, 'pod')} ({_named(each.pods, each.intolerant_pods)})"
-        said = f"{each.taint}: not tolerated by {pods} on {_count(each.nodes, 'node')}"
+        pods = f"{counted(each.intolerant_pods, 'pod')} ({listed(each.pods, count=each.intolerant_pods)})"
+        said = f"{each.taint}: not tolerated by {pods} on {counted(each.nodes, 'node')}"
         agents = (
             f", including pods of the DaemonSets {', '.join(each.daemon_sets)}" if each.daemon_sets else ""
         )
@@ -203,7 +192,7 @@ def _folded(steps: Iterable[StepView]) -> Mapping[tuple[tuple[str, ...], int], l
 def _builds(paper: Paper, pool: PoolView) -> None:
     if not pool.builds:
         return
-    _title(paper, "Builds:")
+    paper.heading("Builds:")
     rows = [
         {
             "BUILD": each.build,
@@ -220,31 +209,15 @@ def _builds(paper: Paper, pool: PoolView) -> None:
 
 def _nodes(paper: Paper, groups: Sequence[NodeGroup], *, problem: str) -> None:
     if problem:
-        _title(paper, "Nodes by state: the nodes cannot be listed")
+        paper.heading("Nodes by state: the nodes cannot be listed")
         paper.wrapped(problem, first="    ")
         return
     if not groups:
         return
-    _title(paper, "Nodes by state:")
+    paper.heading("Nodes by state:")
     width = max(len(str(group.count)) for group in groups)
     for group in groups:
         # Which nodes are as they should be, nobody asks.
         shown = group.names if group.state is not NodeState.UP_TO_DATE else ()
-        names = f": {_named(shown, group.count)}" if shown else ""
+        names = f": {listed(shown, count=group.count)}" if shown else ""
         paper.wrapped(f"{_SAID[group.state]}{names}", first=f"  {str(group.count).rjust(width)} ")
-
-
-def _title(paper: Paper, text: str) -> None:
-    paper.line()
-    paper.line(text, ink=Ink.HEAD)
-
-
-def _named(names: Sequence[str], count: int) -> str:
-    """Write the first names, and how many there are beside them."""
-    shown = names[:NAMES_SHOWN]
-    more = count - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 and shown else "")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

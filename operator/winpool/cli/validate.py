@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.cli.counts import counted
 from winpool.cli.files import UnreadableError, texts
 from winpool.cli.judge import judge
 from winpool.cli.manifests import Manifest, ManifestError, read
@@ -183,17 +184,13 @@ def _fix(fault: Fault, manifest: Manifest) -> str:
 
 def _sum_up(pools: int, *, refused: int) -> int:
     if refused:
-        _note(_count(refused, "error"))
+        _note(counted(refused, "error"))
         return Exit.REFUSED
     if not pools:
         sys.stdout.write(f"no {KIND} found\n")
         return Exit.REFUSED
-    _note(f"{_count(pools, 'pool')} valid")
+    _note(f"{counted(pools, 'pool')} valid")
     return Exit.DONE
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _say(file: str, line: int, title: str, sentence: str) -> int:

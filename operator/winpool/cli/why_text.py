@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from winpool.cli.node_why import Why
     from winpool.cli.paper import Look
 
-_TITLE_WIDTH: Final = 9
-"""Of the column that begins the lines about the node: after the longest, ``State:`` with its mark."""
-
 _STATES: Final = {
     Standing.NO_POOL: (Ink.GOOD, "No pool has the node, so nothing is due."),
     Standing.NOTHING_DUE: (Ink.GOOD, "Nothing is due."),
@@ -38,13 +35,13 @@ def as_text(why: Why, *, look: Look) -> str:
     paper = Paper(look)
     _write_head(paper, why)
     if why.due is not None:
-        _title(paper, "Due:")
+        paper.heading("Due:")
         for reason in why.due.due:
             paper.marked(f"{reason.trigger}: {clipped(reason.said)}", ink=Ink.BUSY)
     _write_gates(paper, why)
     _write_node(paper, why)
     for title, lines in (("Next:", next_of(why)), ("What you can do:", to_do(why))):
-        _title(paper, title)
+        paper.heading(title)
         for line in lines:
             paper.wrapped(line, first="  - ")
     return paper.text
@@ -52,21 +49,21 @@ def as_text(why: Why, *, look: Look) -> str:
 
 def _write_head(paper: Paper, why: Why) -> None:
     node, judged = why.node, why.judged
-    _field(paper, "Node", node.name)
+    paper.titled("Node", node.name)
     if judged is None:
-        _field(paper, "Pool", f"none. {why.place.reason}")
+        paper.titled("Pool", f"none. {why.place.reason}")
     else:
-        _field(paper, "Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
+        paper.titled("Pool", judged.pool.name + (", which is being deleted" if judged.pool.deleting else ""))
         target = f"; the pool asks for {judged.overview.target}" if judged.overview is not None else ""
-        _field(paper, "Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
+        paper.titled("Runs", f"Windows {node.versions.kernel or 'unknown'}{target}")
     ink, said = _STATES[why.standing]
-    _field(paper, "State", said, ink=ink)
+    paper.titled("State", said, ink=ink)
     if label := node.labels.get(UPGRADE_STATE_LABEL):
-        _field(paper, "Label", f"{UPGRADE_STATE_LABEL}={clipped(label, 63)}")
+        paper.titled("Label", f"{UPGRADE_STATE_LABEL}={clipped(label, 63)}")
     if judged is not None and judged.refusal:
         paper.wrapped(
             f"The operator does not act on the spec of the pool: {clipped(judged.refusal)}",
-            first=" " * _TITLE_WIDTH,
+            first=" " * paper.title_width,
         )
 
 
@@ -76,10 +73,10 @@ def _write_gates(paper: Paper, why: Why) -> None:
         return
     overview = judged.overview
     closed, stops = (*overview.closed, *due.closed), (*overview.stops, *due.stops)
-    _title(paper, f"Closed: {len(closed) + len(stops)}" if closed or stops else "Closed gates: none")
+    paper.heading(f"Closed: {len(closed) + len(stops)}" if closed or stops else "Closed gates: none")
     write_closed(paper, overview.closed, overview.stops, of="the pool")
     write_closed(paper, due.closed, due.stops, of="this node")
-    _title(paper, "Open:")
+    paper.heading("Open:")
     write_open(paper, [each for each in overview.gates if each.permits], of="the pool")
     write_open(paper, [each for each in due.gates if each.permits], of="this node")
     for note in notes(pods_problem=why.pods_problem, is_assumed=judged.assumes_control_plane):
@@ -91,7 +88,7 @@ def _write_node(paper: Paper, why: Why) -> None:
     lines = list(_about_node(why))
     if not lines:
         return
-    _title(paper, "About the node:")
+    paper.heading("About the node:")
     for line in lines:
         paper.wrapped(line, first="  - ")
 
@@ -113,14 +110,3 @@ def _about_node(why: Why) -> Iterator[str]:
         for issue in why.judged.pool.status.issues:
             if node.name in issue.nodes:
                 yield f"Issue {issue.reason}: {issue.message} {issue.fix}"
-
-
-def _field(paper: Paper, title: str, text: str, *, ink: Ink = Ink.PLAIN) -> None:
-    mark = "" if ink is Ink.PLAIN else paper.look.mark(ink)
-    shown = f"{title}:".ljust(_TITLE_WIDTH - 2) + (mark or " ") + " "
-    paper.wrapped(text, first=shown, ink=Ink.HEAD if ink is Ink.PLAIN else ink)
-
-
-def _title(paper: Paper, text: str) -> None:
-    paper.line()
-    paper.line(text, ink=Ink.HEAD)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.cli.gate_text import clipped, listed
+from winpool.cli.counts import listed
+from winpool.cli.gate_text import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
