@@ -46,8 +46,10 @@ $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	  -e . -e tests/testbed
 	@touch $@
 
+# How hard property tests look: "first" for those who wait, "ci" is all of it.
+PROPERTIES ?= first
 check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (a minute or two)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-unit check-lint check-imports
+	@HYPOTHESIS_PROFILE=$(PROPERTIES) $(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-unit check-lint check-imports
 
 .PHONY: check-types check-unit check-lint check-imports
 check-types: $(INSTALLED)
@@ -60,6 +62,7 @@ check-lint: $(INSTALLED)
 check-imports: $(INSTALLED)
 	@$(BIN)/lint-imports | tail -n 2
 
+test: PROPERTIES := ci
 test: check ## Everything: the fast half, then the alerts on promtool and the tests on a real control plane
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.promtool

@@ -1,4 +1,7 @@
-"""How hard Hypothesis looks here; ``make explore`` looks ten times as hard, from random seeds."""
+"""How hard Hypothesis looks here: a first look by ``make check``, the whole look by ``make test``.
+
+``make explore`` looks ten times as hard, from random seeds.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ settings.register_profile(
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
+)
+# For ``make check``, which people wait for.
+settings.register_profile(
+    "first", settings.get_profile("ci"), max_examples=EXAMPLES // 4, stateful_step_count=15
 )
 settings.register_profile(
     "explore",
