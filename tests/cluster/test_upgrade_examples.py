@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
@@ -25,7 +25,7 @@ from cluster.upgrade_examples import (
     tool_on,
 )
 from cluster.upgrade_ground import HOLD, REQUESTED, STATE_LABEL, at, ground_in, upgrade
-from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes
+from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes, told_states
 from harness.identity import Caller
 from harness.nodes import annotations_of, labels_of
 from harness.waiting import eventually, holds
@@ -276,10 +276,11 @@ def ending(tool: Person, words: tuple[str, ...], command: Command) -> tuple[int,
 
 
 @pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
-def test_the_plan_selects_just_the_nodes_that_may_be_upgraded_and_its_jobs_run_there(world: World) -> None:
+def test_a_node_stays_selected_by_the_plan_from_its_permission_until_it_is_schedulable_again(
+    world: World,
+) -> None:
     with ground_in(world) as ground, ExitStack() as stack:
-        due, held = ground.first, ground.join("2022", 1607)
-        ground.join("2022", TARGET)
+        due, held, done = ground.first, ground.join("2022", 1607), ground.join("2022", TARGET)
         ground.wait_settled()
         ground.annotate(held, HOLD, "")
         space = f"system-upgrade-{world.suffix}"
@@ -287,49 +288,67 @@ def test_the_plan_selects_just_the_nodes_that_may_be_upgraded_and_its_jobs_run_t
         stack.callback(world.kubectl, "delete", "namespace", space, "--timeout=100s")
         pool = world.apply(pool_in(world))
         plan = Plan(pool=pool, space=space)
-        world.kubectl("create", "serviceaccount", plan.spec["serviceAccountName"], "-n", space)
+        account = stack.enter_context(plan.account(world))
+        command = Command(world)
+        script: str = plan.spec["upgrade"]["command"][1]
+
+        def ended(node: str, *, revision: int = TARGET) -> int:
+            """Run what the container of the Job runs, here where the test runs; return with what it ended."""
+            words = command.of(ground, "patch", node, revision=revision)
+            end = account.run(script.removeprefix("/"), *words, SYSTEM_UPGRADE_NODE_NAME=node)
+            print(node, end.returncode, end.stdout, end.stderr)  # shown where the test fails
+            return end.returncode
+
         assert plan.selected(world) == set()
         world.operator.start()
         expect_allowed(world, pool, "True", "UpgradeAllowed")
-        expect_states(world, {due: "Required"})
-        assert plan.selected(world) == {due}
+        expect_states(world, {due: "Required", done: "UpToDate"})
+        assert plan.selected(world) == {due, done}
+        before = world.carried()
+        assert [ended(node) for node in (done, held, "no-such-node")] == [0, 3, 3]
+        assert (command.runs, foreign_changes(before, world.carried())) == (0, {})
 
-        # What the container `prepare` runs, here where the test runs.
-        shell = admin(world)
-        prepare: list[str] = [*plan.spec["prepare"]["command"], *plan.spec["prepare"]["args"]]
-        _, script, *words = prepare
-        asked = {
-            name: shell.run(script.removeprefix("/"), *words, SYSTEM_UPGRADE_NODE_NAME=name).returncode
-            for name in (*world.nodes(), "no-such-node")
-        }
-        assert asked == {**dict.fromkeys(asked, 3), due: 0}
-        assert shell.run("ask.sh", f"no-{pool}", due).returncode == 3
+        with world.watch_nodes() as witness:
+            # As long as a machine takes to restart, and more: the first pod ends with it.
+            plan.start(world, due, annotations={"winsim/run-seconds": "20"})
+            eventually(lambda: pods_of(world, space) == {"Running": 1}, what="the pod of the Job", seconds=60)
+            assert (ended(due), command.runs) == (0, 1)
+            assert cordon_of(world, due) == (True, "true")
 
-        for name in plan.selected(world):
-            job = plan.job(world.node(name), annotations={"winsim/run-seconds": "1"})
-            world.kubectl("create", "-f", "-", stdin=json.dumps(job))
-        eventually(lambda: succeeded(world, space) == {due: 1}, what="the Jobs of the plan done", seconds=60)
-        [pod] = world.get("pods", "-n", space)["items"]
-        assert pod["spec"]["nodeName"] == due
-        assert [each["name"] for each in pod["status"]["initContainerStatuses"]] == ["prepare", "cordon"]
+            def schedulable() -> bool:
+                assert due in plan.selected(world), "the controller would delete the Job"
+                return ended(due) == 0 and cordon_of(world, due) == ()
 
-        # No operator: what it has said of an earlier spec is no answer.
+            eventually(schedulable, what="the node schedulable again", seconds=60, every=1)
+            eventually(
+                lambda: pods_of(world, space) == {"Failed": 1, "Succeeded": 1},
+                what="the Job done",
+                seconds=120,
+            )
+            witness.catch_up(world.nodes().values())
+        assert told_states(witness)[due] == ["Required", "UpToDate"]
+        assert (command.runs, state_of(world, held)) == (1, None)
+        assert issues(world.status(pool), "SurpriseReboot") == []
+
+        # The next target. No operator: what it has said of an earlier spec is no answer.
+        world.apply(pool_in(world, target=TARGET + 1))
+        expect_states(world, {due: "Required", done: "Required"})
+        assert plan.selected(world) == {due, done}
         world.operator.stop()
-        world.apply(pool_in(world, is_open=False))
-        late = shell.run("ask.sh", pool, due)
+        world.apply(pool_in(world, target=TARGET + 1, is_open=False))
+        late = account.run("ask.sh", pool, due)
         assert (late.returncode, state_of(world, due)) == (3, "Required"), late.stderr
         assert "an earlier spec" in late.stderr
+        assert ended(due, revision=TARGET + 1) == 3
         world.operator.start()
         expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
-        assert shell.run("ask.sh", pool, due).returncode == 3
-        expect_states(world, {due: "Gated"})
-        assert plan.selected(world) == set()
+        assert account.run("ask.sh", pool, due).returncode == 3
+        expect_states(world, {due: "Gated", done: "Gated"})
+        assert (plan.selected(world), command.runs) == (set(), 1)
         world.delete(pool)
 
 
-def succeeded(world: World, space: str) -> dict[str, int]:
-    """Return how many pods of the Job of each node have succeeded."""
-    return {
-        each["metadata"]["labels"]["upgrade.cattle.io/node"]: each.get("status", {}).get("succeeded", 0)
-        for each in json.loads(world.kubectl("get", "jobs", "-n", space, "-o", "json"))["items"]
-    }
+def pods_of(world: World, space: str) -> dict[str, int]:
+    """Return how many pods of Jobs there are in each phase."""
+    found = world.get("pods", "-n", space)["items"]
+    return dict(Counter(each["status"]["phase"] for each in found))

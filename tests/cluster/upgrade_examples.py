@@ -134,46 +134,93 @@ class Plan:
     """The Plan of the example for a pool, and what Rancher's controller makes of it.
 
     The controller itself is not run: it is a program of its own, which this project does not build. What it
-    does with a Plan is written down here by its source, as of November 2025: which nodes it selects
-    (plan.go), which Job it makes (job.go), and what pull request 386 adds for Windows.
-    https://github.com/rancher/system-upgrade-controller/blob/master/pkg/upgrade/plan/plan.go
-    https://github.com/rancher/system-upgrade-controller/blob/master/pkg/upgrade/job/job.go
+    does with a Plan is written down here as its source has it, and as it did when it was run by hand on this
+    testbed in November 2026: which nodes it selects (plan.go), which Job it makes (job.go), and that it
+    deletes a Job whose node it does not select any more (handle_batch.go). Pods for Windows are as pull
+    request 386 makes them.
+    https://github.com/rancher/system-upgrade-controller/tree/master/pkg/upgrade
     https://github.com/rancher/system-upgrade-controller/pull/386
     """
 
     HASH: Final = "0123456789abcdef"
 
     def __init__(self, *, pool: str, space: str) -> None:
-        plan = yaml.safe_load((EXAMPLES / "plan.yaml").read_text())
+        plan, self._binding = yaml.safe_load_all((EXAMPLES / "plan.yaml").read_text())
         self.spec: Object = plan["spec"]
         self.name: str = plan["metadata"]["name"]
         self.space = space
-        selected = self.spec["nodeSelector"]["matchLabels"]
-        [written] = self.spec["prepare"]["args"]
-        assert selected["winpool.dev/pool"] == written, "the plan selects and asks for one pool"
-        self.spec = {
-            **self.spec,
-            "nodeSelector": {"matchLabels": {**selected, "winpool.dev/pool": pool}},
-            "prepare": {**self.spec["prepare"], "args": [pool]},
-        }
+        assert self.spec.keys().isdisjoint({"prepare", "cordon", "drain"}), "the script does that"
+        self.spec["nodeSelector"]["matchLabels"]["winpool.dev/pool"] = pool
 
     @property
     def selector(self) -> str:
-        """By which labels the controller selects the nodes on which it has not run this version."""
-        own = ",".join(f"{key}={value}" for key, value in self.spec["nodeSelector"]["matchLabels"].items())
+        """By which labels the controller selects the nodes on which it has not completed this version."""
+        asked = self.spec["nodeSelector"]
+        own = [f"{key}={value}" for key, value in asked["matchLabels"].items()]
+        [state] = asked["matchExpressions"]
+        assert state["operator"] == "In"
+        own.append(f"{state['key']} in ({','.join(state['values'])})")
         done = f"plan.upgrade.cattle.io/{self.name} notin (disabled,{self.HASH})"
-        return f"{own},kubernetes.io/hostname,{done}"
+        return ",".join((*own, "kubernetes.io/hostname", done))
 
     def selected(self, world: World) -> set[str]:
         """Return the nodes on which the controller would run a Job now, by what the API server selects."""
         return {node["metadata"]["name"] for node in world.get("nodes", "-l", self.selector)["items"]}
 
-    def job(self, node: Object, *, annotations: Mapping[str, str]) -> Object:
+    @contextmanager
+    def account(self, world: World) -> Iterator[Person]:
+        """Create the account of the Jobs, with the rights that its manifests and the example give it."""
+        name, own = self.spec["serviceAccountName"], f"{self.name}-{world.suffix}"
+        subjects = [{"kind": "ServiceAccount", "name": name, "namespace": self.space}]
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+        # https://github.com/rancher/system-upgrade-controller/blob/master/manifests/clusterrole.yaml
+        rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}
+        reference = {**self._binding["roleRef"], "name": own}
+        objects = (
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": name, "namespace": self.space},
+            },
+            {**rbac, "kind": "ClusterRole", "metadata": {"name": own}, "rules": [rule]},
+            {
+                **rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": own},
+                "roleRef": reference,
+                "subjects": subjects,
+            },
+            {**self._binding, "metadata": {"name": f"{own}-reads-pools"}, "subjects": subjects},
+        )
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        world.kubectl("create", "-f", "-", stdin=manifest)
+        testbed = world.testbed
+        file = world.directory / f"{name}.kubeconfig"
+        token = testbed.kubectl("create", "token", name, "-n", self.space).stdout.strip()
+        file.write_text(
+            render(server=testbed.server, ca_file=testbed.ca_file, user=name, credentials={"token": token})
+        )
+        file.chmod(0o600)
+        try:
+            yield Person(testbed, file)
+        finally:
+            world.kubectl("delete", "-f", "-", "--timeout=50s", stdin=manifest)
+
+    def start(self, world: World, name: str, *, annotations: Mapping[str, str]) -> None:
+        """Start a Job on a node. The controller makes it without a pod, and then lets it have one."""
+        job = self._job(world.node(name), annotations=annotations)
+        world.kubectl("create", "-f", "-", stdin=json.dumps(job))
+        one = json.dumps({"spec": {"parallelism": 1}})
+        world.kubectl("patch", "job", "-n", self.space, job["metadata"]["name"], "--type=merge", "-p", one)
+
+    def _job(self, node: Object, *, annotations: Mapping[str, str]) -> Object:
         """Return the Job that the controller makes for a node; it copies annotations of the Plan."""
         name = node["metadata"]["name"]
         hostname = node["metadata"]["labels"]["kubernetes.io/hostname"]
         labels = {
+            f"plan.upgrade.cattle.io/{self.name}": self.HASH,
             "upgrade.cattle.io/controller": "system-upgrade-controller",
+            "upgrade.cattle.io/exclusive": "false",
             "upgrade.cattle.io/node": name,
             "upgrade.cattle.io/plan": self.name,
             "upgrade.cattle.io/version": self.spec["version"],
@@ -181,17 +228,22 @@ class Plan:
         term = {
             "matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [hostname]}]
         }
+        same_plan = {"key": "upgrade.cattle.io/plan", "operator": "In", "values": [self.name]}
+        alone = {
+            "labelSelector": {"matchExpressions": [same_plan]},
+            "topologyKey": "kubernetes.io/hostname",
+        }
         cordoned = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
-        cordon = {"image": "registry.example/kubectl-windows:1.37", "args": ["cordon", name]}
-        assert self.spec["cordon"] is True
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": f"apply-{self.name}-on-{name}", "namespace": self.space, "labels": labels},
             "spec": {
-                "backoffLimit": 2,
+                "backoffLimit": 99,
+                "activeDeadlineSeconds": self.spec["jobActiveDeadlineSecs"],
+                "podReplacementPolicy": "TerminatingOrFailed",
                 "completions": 1,
-                "parallelism": 1,
+                "parallelism": 0,
                 "template": {
                     "metadata": {"labels": labels, "annotations": dict(annotations)},
                     "spec": {
@@ -203,13 +255,10 @@ class Plan:
                                 "requiredDuringSchedulingIgnoredDuringExecution": {
                                     "nodeSelectorTerms": [term]
                                 }
-                            }
+                            },
+                            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]},
                         },
                         "tolerations": [cordoned, *self.spec["tolerations"]],
-                        "initContainers": [
-                            container("prepare", self.spec["prepare"]),
-                            container("cordon", cordon),
-                        ],
                         "containers": [container("upgrade", self.spec["upgrade"])],
                     },
                 },

@@ -122,11 +122,17 @@ def test_a_manifest_of_the_examples_is_one(manifest: Path) -> None:
         assert each["metadata"]["name"]
 
 
-def test_the_plan_selects_by_the_permission() -> None:
-    [plan] = yaml.safe_load_all((EXAMPLES / "plan.yaml").read_text())
-    selected = plan["spec"]["nodeSelector"]["matchLabels"]
-    assert selected[UPGRADE_STATE_LABEL] == UpgradeState.REQUIRED
-    assert plan["spec"]["prepare"]["args"] == [selected["winpool.dev/pool"]]
+def test_the_plan_selects_by_the_permission_and_runs_what_asks_again() -> None:
+    plan, binding = yaml.safe_load_all((EXAMPLES / "plan.yaml").read_text())
+    [selected] = plan["spec"]["nodeSelector"]["matchExpressions"]
+    assert (selected["key"], selected["operator"]) == (UPGRADE_STATE_LABEL, "In")
+    assert selected["values"] == [UpgradeState.REQUIRED, UpgradeState.UP_TO_DATE]
+    shell, script = plan["spec"]["upgrade"]["command"]
+    assert shell == "bash"
+    assert (EXAMPLES / script.removeprefix("/")) in SCRIPTS
+    [account] = binding["subjects"]
+    assert account["name"] == plan["spec"]["serviceAccountName"]
+    assert account["namespace"] == plan["metadata"]["namespace"]
 
 
 def test_the_yaml_of_the_page_is_what_pools_may_ask_for() -> None:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Patches the node that it runs on, behind winpool's gate: NODE_NAME=... patch-node.sh COMMAND...
-# Run it every minute. It cordons the node, runs the command once, and makes the node schedulable again once it is up to
+# NODE_NAME may be absent in a Job of Rancher's controller. Run it every minute. It cordons the node, runs the command once, and makes the node schedulable again once it is up to
 # date. The annotation patching.example.com/cordoned says that the cordon is its own.
 set -uo pipefail
 
-node=${NODE_NAME:-}
+node=${NODE_NAME:-${SYSTEM_UPGRADE_NODE_NAME:-}}
 if [ -z "$node" ] || [ "$#" -eq 0 ]; then
   echo "usage: NODE_NAME=NODE $0 COMMAND..." >&2
   exit 2
