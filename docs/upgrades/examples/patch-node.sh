@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Patches the node that it runs on, behind winpool's gate: NODE_NAME=... patch-node.sh COMMAND...
-# NODE_NAME may be absent in a Job of Rancher's controller. Run it every minute. It cordons the node, runs the command once, and makes the node schedulable again once it is up to
-# date. The annotation patching.example.com/cordoned says that the cordon is its own.
+# Run it every minute, or until it ends with 0: then the node is up to date. It cordons the node, runs the command once,
+# and makes the node schedulable again once it is up to date. The annotation patching.example.com/cordoned says that the
+# cordon is its own. Rancher's controller gives a Job the name of the node as SYSTEM_UPGRADE_NODE_NAME.
 set -uo pipefail
 
 node=${NODE_NAME:-${SYSTEM_UPGRADE_NODE_NAME:-}}
@@ -45,3 +46,5 @@ change "[$(state_is Required), {\"op\": \"test\", \"path\": \"/spec/unschedulabl
   {\"op\": \"add\", \"path\": \"/spec/unschedulable\", \"value\": true}, {\"op\": \"add\", \"path\": \"$ours\", \"value\": \"true\"}]" ||
   { echo "The node $node changed meanwhile." >&2; exit 3; }
 "$@" || { echo "The command failed with $?." >&2; exit 1; }
+echo "The command was run on the node $node. The restart is still to come." >&2
+exit 4
