@@ -46,5 +46,5 @@ change "[$(state_is Required), {\"op\": \"test\", \"path\": \"/spec/unschedulabl
   {\"op\": \"add\", \"path\": \"/spec/unschedulable\", \"value\": true}, {\"op\": \"add\", \"path\": \"$ours\", \"value\": \"true\"}]" ||
   { echo "The node $node changed meanwhile." >&2; exit 3; }
 "$@" || { echo "The command failed with $?." >&2; exit 1; }
-echo "The command was run on the node $node. The restart is still to come." >&2
+echo "The command was run on the node $node. The node is not up to date yet." >&2
 exit 4

@@ -545,6 +545,16 @@ def test_budgets_that_could_not_be_listed_are_asked_for_until_they_can_be() -> N
     played(scene, a_question(TAINT, workloads=True))
 
 
+def test_budgets_are_not_asked_for_again_for_as_long_as_the_api_server_asks() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.budget_errors = [BUSY]
+        await stage.play(PERIOD)
+        assert len(stage.budget_lists) == 3
+        assert stage.budget_lists[1] - stage.budget_lists[0] >= 45
+
+    played(scene, a_question(TAINT, workloads=True))
+
+
 def test_budgets_that_can_never_be_listed_cost_one_request_a_minute_and_no_list_of_pods() -> None:
     async def scene(stage: Stage) -> None:
         stage.budget_errors = [no_right()] * 1000

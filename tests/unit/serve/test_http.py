@@ -300,9 +300,8 @@ async def test_who_asks_and_does_not_read_holds_a_connection_for_seconds_only(
 
 async def test_an_idle_connection_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connections.KEEP_ALIVE_SECONDS == 15
-    monkeypatch.setattr(
-        connections, "KEEP_ALIVE_SECONDS", 2.0
-    )  # as long as a busy machine takes to ask again
+    # Longer than a busy machine takes to ask again.
+    monkeypatch.setattr(connections, "KEEP_ALIVE_SECONDS", 2.0)
     async with serving() as served, connected(served.port) as (reader, writer):
         assert await ask(reader, writer) == 200
         assert await ask(reader, writer) == 200

@@ -181,7 +181,7 @@ class PodPass:
         """Return when it was asked for, when the period is over, or when budgets can be listed again."""
         end = self._monotonic() + self._period_seconds * _uniform(1, 1 + JITTER)
         while self._lacks_budgets:
-            pause = self._budgets_backoff.next()
+            pause = self._budgets_backoff.next(asked=self._budgets.retry_after)
             if self._monotonic() + pause >= end:
                 break
             if await self._wake.wait(seconds=pause) or await self._budgets.list() is not None:

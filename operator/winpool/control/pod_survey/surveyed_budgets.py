@@ -32,6 +32,8 @@ class SurveyedBudgets:
         )
         self.forbidden = ""
         """Which right is missing, as a text for people; empty where none is known to be."""
+        self.retry_after: float | None = None
+        """For how many seconds the API server asked to be left alone when the last list failed."""
 
     async def list(self) -> Sequence[Budget] | None:
         """Return all budgets; None, with a line in the log, where they cannot be listed."""
@@ -51,6 +53,7 @@ class SurveyedBudgets:
         return found
 
     def _failed(self, error: ApiError) -> None:
+        self.retry_after = error.retry_after
         self._outage.failed(error)
         if isinstance(error, Forbidden):
             self.forbidden = error.message
