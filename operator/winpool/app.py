@@ -120,7 +120,10 @@ class App:
         )
         self._controller = self._make_controller(clock, cluster_rows)
         self._feed = Feed(
-            make_registry=self._make_registry, own_tasks=self._own, after_spawn=self._take_signals
+            make_registry=self._make_registry,
+            own_tasks=self._own,
+            after_spawn=self._take_signals,
+            are_listed=lambda: not self._controller.relister.problem,
         )
         self._telemetry = self._make_telemetry()
 
@@ -169,7 +172,7 @@ class App:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             broken = [task for task in tasks[1:] if task.done()]
             for task in broken:
-                error, why = _error(task), ""
+                error, why = None if task.cancelled() else task.exception(), ""
                 if isinstance(error, LeaseLostError):  # no bug of ours, which a traceback would look like
                     error, why = None, f": {error}"
                 log.error("the task '%s' ended, so the process ends%s", task.get_name(), why, exc_info=error)
@@ -294,7 +297,3 @@ class App:
         if not self._stop.is_set():
             log.info("%s received: the operator ends", number.name)
         self._stop.set()
-
-
-def _error(task: asyncio.Task[Any]) -> BaseException | None:
-    return None if task.cancelled() else task.exception()

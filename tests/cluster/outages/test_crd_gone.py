@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
@@ -60,3 +63,34 @@ def test_an_operator_that_starts_without_the_crd_says_so_and_begins_when_it_is_t
     eventually(world.operator.ready, what="/readyz is well", seconds=BACK_SECONDS)
     assert "unreadable" not in world.operator.log_text()
     world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=2)
+
+
+def test_the_watch_begins_also_where_the_operator_may_not_watch_the_crd(world: World) -> None:
+    """Kopf asks once which kinds there are then, as it does where it has missed the change of the CRD."""
+    world.fleet(windows=2)
+    world.kubectl("delete", "crd", CRD_NAME, "--timeout=60s")
+    with blind_to_the_crd(world):
+        began = world.now()
+        world.operator.start(wait=False)
+        eventually(
+            lambda: any(each.uri == "/apis" for each in world.requests(since=began)), what="Kopf has asked"
+        )
+        restore(world)
+        world.wait_up_to_date(world.apply(world.pool(**LABELS)), nodes=2)
+        assert "pools are not watched, since" in world.operator.log_text()
+
+
+@contextmanager
+def blind_to_the_crd(world: World) -> Iterator[None]:
+    """Take the right to list and watch the CRD, and give it back."""
+    rules = world.get("clusterrole", "winpool")["rules"]
+
+    def set_rules(wanted: list[Any]) -> None:
+        patch = json.dumps([{"op": "replace", "path": "/rules", "value": wanted}])
+        world.kubectl("patch", "clusterrole", "winpool", "--type=json", f"--patch={patch}")
+
+    set_rules([rule for rule in rules if rule.get("resources") != ["customresourcedefinitions"]])
+    try:
+        yield
+    finally:
+        set_rules(rules)
