@@ -32,12 +32,14 @@ class Cut:
     """What to remove, and why that is safe.
 
     ``pattern`` is a glob below the virtual environment; what it matches is removed, folders with all that is
-    in them. ``keep`` are patterns of names that stay.
+    in them. ``keep`` are patterns of names that stay. ``instead`` is a pattern of what does its work: a wheel
+    for all platforms has no compiled code, and must not lose its Python.
     """
 
     pattern: str
     reason: str
     keep: tuple[str, ...] = ()
+    instead: str = ""
 
 
 CUTS: Final = (
@@ -88,6 +90,28 @@ CUTS: Final = (
         f"{SITE}/aiohttp/_websocket/*.so",
         "compiled code for WebSockets: winpool opens none, and aiohttp has the same in Python",
     ),
+    Cut(
+        f"{SITE}/frozenlist/*.so",
+        "compiled code of a list, for signals of aiohttp: frozenlist has the same in Python",
+    ),
+    Cut(
+        f"{SITE}/charset_normalizer/*.so",
+        "compiled code that guesses encodings for requests: winpool sends nothing with it, and the same is "
+        "there in Python",
+    ),
+    *(
+        Cut(
+            f"{SITE}/{package}/{python}.py",
+            "the same is there compiled",
+            instead=f"{SITE}/{package}/{compiled}",
+        )
+        for package, python, compiled in (
+            ("multidict", "_multidict_py", "_multidict.*.so"),
+            ("propcache", "_helpers_py", "_helpers_c.*.so"),
+            ("yarl", "_quoting_py", "_quoting_c.*.so"),
+        )
+    ),
+    Cut(f"{SITE}/_yaml", "the old name of yaml._yaml, which no one imports"),
     Cut(f"{SITE}/aiohttp/pytest_plugin.py", "for tests of programs that use aiohttp"),
     Cut(f"{SITE}/aiohttp/test_utils.py", "for tests of programs that use aiohttp"),
     Cut(f"{SITE}/aiohttp/worker.py", "for gunicorn, which is not in the image"),
@@ -135,6 +159,10 @@ CUTS: Final = (
     Cut(f"{SITE}/click-*.dist-info", "so that a scanner does not list click"),
     Cut(f"{SITE}/*/cli.py", "command lines of kopf, dotenv and idna"),
     Cut(f"{SITE}/charset_normalizer/cli", "command line of charset-normalizer"),
+    *(
+        Cut(f"{SITE}/{package}/__main__.py", "python -m for a command line that is cut as well")
+        for package in ("charset_normalizer", "dotenv", "idna", "kopf")
+    ),
     Cut(f"{SITE}/jsonpatch_cli.py", "command line of jsonpatch"),
     Cut(f"{SITE}/websocket/_wsdump.py", "command line of websocket-client"),
     Cut(f"{SITE}/websocket/tests", "tests of websocket-client"),
@@ -184,7 +212,7 @@ def slim(venv: Path, cuts: Sequence[Cut] = CUTS) -> list[Removed]:
     Raises SlimError, before anything is removed, where a pattern of a cut matches nothing.
     """
     found = [(cut, sorted(venv.glob(cut.pattern))) for cut in cuts]
-    faults = [fault for cut, paths in found for fault in _faults(cut, paths)]
+    faults = [fault for cut, paths in found for fault in _faults(venv, cut, paths)]
     if faults:
         raise SlimError(
             f"{venv} is not what image/slim.py expects:\n"
@@ -198,12 +226,14 @@ def _kept(cut: Cut, path: Path) -> bool:
     return any(fnmatchcase(path.name, name) for name in cut.keep)
 
 
-def _faults(cut: Cut, paths: Sequence[Path]) -> Iterator[str]:
+def _faults(venv: Path, cut: Cut, paths: Sequence[Path]) -> Iterator[str]:
     for name in cut.keep:
         if not any(fnmatchcase(path.name, name) for path in paths):
             yield f"{cut.pattern}: there is no {name} to keep"
     if all(_kept(cut, path) for path in paths):
         yield f"{cut.pattern}: there is nothing to remove"
+    if cut.instead and not any(venv.glob(cut.instead)):
+        yield f"{cut.pattern}: there is no {cut.instead} to do its work"
 
 
 def _remove(cut: Cut, paths: Sequence[Path]) -> Removed:

@@ -1,13 +1,12 @@
 """The operator before winpool was installed by one command: its sources, out of the history.
 
 It has no leader election, and its manifests no Deployment. Its tree has no Dockerfile either, so it is built
-by the one of this tree, with the requirements that it had itself.
+with that of a later commit which has the same requirements.
 """
 
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -18,10 +17,13 @@ from builder import ROOT
 from image.building import Image
 
 COMMIT: Final = "cc5d3e4809ba3bd155d0eebd66ade4bb00b1559b"
+BUILT_AS: Final = "be16ef76dcf8c61f6c57f62b9854769e0dfdac5e"
+"""The commit whose Dockerfile builds it. This tree's would not do: each cut of its ``image/slim.py`` has to
+find something in the packages, and they change."""
 NAME: Final = "localhost/winpool:before"
 
-OVERLAID: Final = ("Dockerfile", "image/slim.py", "requirements/build.txt")
-"""What the build needs of this tree. None of it is in the image."""
+BUILD_FILES: Final = ("Dockerfile", "image/slim.py", "requirements/build.txt")
+"""What the build needs of that commit. None of it is in the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +35,26 @@ class Before:
     image: Image
 
 
-def sources_of(commit: str, *, folder: Path) -> Path:
-    """Lay out the sources of a commit in ``folder``, with what the build needs of this tree, and return it.
+def sources_of(commit: str, *, built_as: str, folder: Path, repository: Path = ROOT) -> Path:
+    """Lay out the sources of a commit in ``folder``, with what builds them of another one, and return it.
 
-    Raises AssertionError with a sentence where the repository does not have the commit.
+    Raises AssertionError with a sentence where the repository does not have one of the commits.
     """
-    done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
+    for archive in (_archived(repository, commit), _archived(repository, built_as, *BUILD_FILES)):
+        with archive:
+            twice = [each.name for each in archive if each.isfile() and (folder / each.name).exists()]
+            assert twice == [], f"the earlier operator has a {twice[0]} of its own"
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+def _archived(repository: Path, commit: str, *paths: str) -> tarfile.TarFile:
+    done = subprocess.run(
+        ["git", "archive", commit, *paths], cwd=repository, capture_output=True, check=False
+    )
     said = done.stderr.decode(errors="replace").strip()
     assert done.returncode == 0, (
-        f"the sources of the earlier operator, commit {commit}, cannot be read in {ROOT} ({said}). "
+        f"the sources of the earlier operator, commit {commit}, cannot be read in {repository} ({said}). "
         "In a shallow clone, run: git fetch --unshallow"
     )
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    for name in OVERLAID:
-        assert not (folder / name).exists(), f"the earlier operator has a {name} of its own"
-        (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
-    return folder
+    return tarfile.open(fileobj=io.BytesIO(done.stdout))

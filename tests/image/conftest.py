@@ -11,7 +11,7 @@ import pytest
 
 from cluster.conftest import testbed, world
 from image.base import ensure_base
-from image.before import COMMIT, NAME, Before, sources_of
+from image.before import BUILT_AS, COMMIT, NAME, Before, sources_of
 from image.building import Image, Storage
 from image.needs import BASE_VARIABLE
 from testbed.paths import cache_directory
@@ -65,8 +65,8 @@ def image(storage: Storage, base: str, measured: Measured) -> Image:
 
 @pytest.fixture(scope="session")
 def before(storage: Storage, base: str, tmp_path_factory: pytest.TempPathFactory) -> Before:
-    """The operator before winpool was installed by one command, by the same Dockerfile."""
-    tree = sources_of(COMMIT, folder=tmp_path_factory.mktemp("before"))
+    """The operator before winpool was installed by one command."""
+    tree = sources_of(COMMIT, built_as=BUILT_AS, folder=tmp_path_factory.mktemp("before"))
     return Before(tree, storage.build(base=base, sources=tree, name=NAME))
 
 

@@ -33,6 +33,12 @@ def test_it_removes_what_a_cut_names_and_nothing_else(tmp_path: Path) -> None:
     assert [(each.cut, each.files, each.size) for each in removed] == [(cuts[0], 1, 10), (cuts[1], 2, 20)]
 
 
+def test_what_does_the_work_of_a_cut_instead_stays(tmp_path: Path) -> None:
+    root = venv(tmp_path, "a/one_c.cpython-313-x86_64-linux-gnu.so", "a/one_py.py")
+    slim(root, [Cut("a/one_py.py", "why", instead="a/one_c.*.so")])
+    assert left(root) == ["a/one_c.cpython-313-x86_64-linux-gnu.so"]
+
+
 def test_cuts_may_overlap(tmp_path: Path) -> None:
     root = venv(tmp_path, "a/x.py", "a/RECORD", "b/RECORD", "b/x.py")
     removed = slim(root, [Cut("a", "why"), Cut("*/RECORD", "why")])
@@ -60,6 +66,11 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
             Cut("a/*.py", "why", keep=("three.py",)),
             "a/*.py: there is no three.py to keep",
             id="kept is gone",
+        ),
+        pytest.param(
+            Cut("a/one.py", "why", instead="a/one_c.*.so"),
+            "a/one.py: there is no a/one_c.*.so to do its work",
+            id="instead is gone",
         ),
     ],
 )

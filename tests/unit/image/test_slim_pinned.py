@@ -75,21 +75,42 @@ async def header(name, user):
 print(json.dumps({name: asyncio.run(header(name, user)) for name, user in kinds.items()}))
 """
 
+IN_PYTHON: Final = """
+import asyncio, json, sys
+sys.path[:0] = sys.argv[1:]
+from aiosignal import Signal
+from charset_normalizer import cd, from_bytes, md
+async def sent():
+    got = []
+    async def receive(value):
+        got.append(value)
+    signal = Signal(None)
+    signal.append(receive)
+    signal.freeze()
+    await signal.send("sent")
+    return got
+text = "Всеки човек има право на образование. Образованието трябва да бъде безплатно. "
+assert str(from_bytes((text * 3).encode("cp1251")).best()) == text * 3
+compiled = ("charset_normalizer", "frozenlist")
+named = [name for name, module in sys.modules.items() if name.startswith(compiled)
+         and not module.__file__.endswith(".py")]
+print(json.dumps([asyncio.run(sent()), named]))
+"""
+
 NEVER_REACHED: Final = {
     ("aiohttp", "aiohttp.worker"): "when somebody asks aiohttp for a worker of gunicorn",
     ("aiohttp._websocket.helpers", "aiohttp._websocket.mask"): "otherwise the same in Python",
     ("aiohttp._websocket.reader", "aiohttp._websocket.reader_c"): "otherwise the same in Python",
     ("cronsim.cronsim", "cronsim.explain"): "CronSim.explain",
-    ("charset_normalizer.__main__", "charset_normalizer.cli"): "python -m charset_normalizer",
     ("dateutil.tz.tz", "dateutil.rrule"): "a time zone out of an iCalendar file",
     ("dateutil.tz.tz", "dateutil.tz.win"): "without it dateutil knows no time zones of Windows",
     ("dotenv", "dotenv.ipython"): "in IPython",
-    ("dotenv.__main__", "dotenv.cli"): "python -m dotenv",
-    ("idna.__main__", "idna.cli"): "python -m idna",
-    ("kopf.__main__", "kopf.cli"): "python -m kopf",
+    ("frozenlist", "frozenlist._frozenlist"): "otherwise the same in Python",
     ("kubernetes.client.rest", "urllib3.contrib.socks"): "a SOCKS proxy, for which PySocks is missing",
     ("kubernetes.utils.metrics", "kubernetes.client.api.custom_objects_api"): "a helper that reads metrics",
     ("msgspec._utils", "attrs"): "a type to decode that is a class of attrs",
+    ("multidict", "multidict._multidict_py"): "without compiled code, or with MULTIDICT_NO_EXTENSIONS",
+    ("propcache._helpers", "propcache._helpers_py"): "without compiled code, or with PROPCACHE_NO_EXTENSIONS",
     ("pydantic._internal._generate_schema", "pydantic.v1"): "a model with __get_validators__, as v1 had it",
     ("pydantic.main", "pydantic.deprecated"): "BaseModel.parse_raw, as v1 had it",
     ("pydantic.main", "pydantic.deprecated.copy_internals"): "BaseModel.copy, as v1 had it",
@@ -100,8 +121,12 @@ NEVER_REACHED: Final = {
     ("tenacity", "tenacity.tornadoweb"): "where Tornado is installed",
     ("urllib3", "urllib3.contrib.emscripten"): "in a browser",
     ("urllib3.http2", "urllib3.http2.connection"): "inject_into_urllib3, where somebody wants HTTP/2",
+    ("yarl._quoting", "yarl._quoting_py"): "without compiled code, or with YARL_NO_EXTENSIONS",
 }
-"""Each import of a removed module by one that stays, and when it would be run. winpool runs none of them."""
+"""Each import of a removed module by one that stays, and when it would be run.
+
+winpool runs none of them, but for those that the importing module does without.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +171,10 @@ def test_each_kind_of_credentials_of_a_kubeconfig_works(slimmed: Slimmed, tmp_pa
         "password": "Basic dTpw",
         "exec": "Bearer run",
     }
+
+
+def test_what_is_left_in_python_only_does_what_the_compiled_code_did(slimmed: Slimmed) -> None:
+    assert json.loads(run_with(slimmed, IN_PYTHON)) == [["sent"], []]
 
 
 def test_an_import_of_what_is_removed_is_one_that_winpool_never_reaches(slimmed: Slimmed) -> None:
@@ -240,7 +269,7 @@ def imports(name: str, path: Path) -> Iterator[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             yield base
             yield from (f"{base}.{each.name}" for each in node.names)
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        elif isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
             waiting += node.orelse
         else:
             waiting += ast.iter_child_nodes(node)
