@@ -60,6 +60,8 @@ class Fleet:
     polls: dict[str, list[float]] = field(default_factory=dict)
     with_pods: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
+    followed: Counter[str] = field(default_factory=Counter)
+    """Polls that were announced to be followed by another request, by node."""
     probes: Counter[str] = field(default_factory=Counter)
     probed_at: list[float] = field(default_factory=list)
     queries: list[float] = field(default_factory=list)
@@ -150,13 +152,14 @@ class Kubelets:
         self._fleet.is_open = False
 
     async def summary(
-        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False
+        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
     ) -> KubeletSample:
         fleet, name = self._fleet, target.node
         assert fleet.is_open
         fleet.polls.setdefault(name, []).append(fleet.time)
         fleet.with_pods[name] += pods
         fleet.kept[name] += keep
+        fleet.followed[name] += more
         async with _Flight(fleet, name):
             await self._answer(name, deadline)
             return fleet.sample(name, pods=pods)

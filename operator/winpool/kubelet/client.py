@@ -34,16 +34,21 @@ the kubelet closes it (k8s.io/kubernetes: pkg/kubelet/server/server.go)."""
 
 _HEADERS: Final = "".join(f"{name}: {text}\r\n" for name, text in HEADERS.items())
 
+MORE_SECONDS: Final = 1.0
+"""How long a connection waits for the next request of the same poll, which follows as soon as the answer is
+read, or not at all."""
+
 ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A wire that is kept, and for what it was made."""
+    """A wire that is kept, and for what it was made; ``is_brief``: only for the next request of this poll."""
 
     wire: Wire
     target: Target
     context: ssl.SSLContext
+    is_brief: bool = False
 
 
 class KubeletClient:
@@ -82,21 +87,26 @@ class KubeletClient:
             self._drop(node)
 
     async def summary(
-        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False
+        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
     ) -> KubeletSample:
         """Return the memory of a node, with its pods if asked, within ``deadline`` seconds.
 
-        With ``keep`` the connection stays for the next poll, if fewer than MAX_KEPT are. Raises PollError.
+        With ``keep`` the connection stays for the next poll, if fewer than MAX_KEPT are. With ``more`` it
+        stays for another request that follows at once, which saves a handshake. Raises PollError.
         """
 
         def parse(body: bytes | bytearray) -> KubeletSample:
             return summary.parse_summary(body, node=target.node, pods=pods)
 
-        return await self._read(target, summary.PATH, parse, deadline=deadline, keep=keep)
+        return await self._read(target, summary.PATH, parse, deadline=deadline, keep=keep, more=more)
 
     async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
-        """Return whether the kubelet itself evicts pods, within ``deadline`` seconds. Raises PollError."""
-        keep = target.node in self._kept
+        """Return whether the kubelet itself evicts pods, within ``deadline`` seconds. Raises PollError.
+
+        Its connection stays where it was kept for the next poll.
+        """
+        kept = self._kept.get(target.node)
+        keep = kept is not None and not kept.is_brief
         return await self._read(target, configz.PATH, configz.parse_configz, deadline=deadline, keep=keep)
 
     async def forget(self, node: str) -> None:
@@ -113,6 +123,7 @@ class KubeletClient:
         *,
         deadline: float,
         keep: bool,
+        more: bool = False,
     ) -> ReadT:
         """Return what ``parse`` makes of the answer. After any failure, no connection to the node is kept."""
         context = self._context()
@@ -126,8 +137,8 @@ class KubeletClient:
                 body, may_stay = await self._ask(wire, path, target, authorization=authorization)
             self._acceptance.accepts(target.node)
             found = parse(body)
-            if keep and may_stay:
-                self._keep(wire, target, context)
+            if may_stay and (keep or more):
+                self._keep(_Kept(wire, target, context, is_brief=not keep))
                 wire = None
             return found
         finally:
@@ -171,19 +182,22 @@ class KubeletClient:
         kept = self._kept.pop(target.node, None)
         if kept is None:
             return None
-        if keep and kept.target == target and kept.context is context:
+        if (keep or kept.is_brief) and kept.target == target and kept.context is context:
             kept.wire.wake()
             return kept.wire
         kept.wire.close()
         return None
 
-    def _keep(self, wire: Wire, target: Target, context: ssl.SSLContext) -> None:
-        self._drop(target.node)
-        if len(self._kept) >= MAX_KEPT:
-            wire.close()
+    def _keep(self, kept: _Kept) -> None:
+        """Keep a wire, at most MAX_KEPT of them; a brief one too, since it is of a poll in flight."""
+        node = kept.target.node
+        self._drop(node)
+        if not kept.is_brief and len(self._kept) >= MAX_KEPT:
+            kept.wire.close()
             return
-        self._kept[target.node] = _Kept(wire, target, context)
-        wire.rest(seconds=KEEP_ALIVE_SECONDS, on_end=partial(self._drop, target.node))
+        self._kept[node] = kept
+        seconds = MORE_SECONDS if kept.is_brief else KEEP_ALIVE_SECONDS
+        kept.wire.rest(seconds=seconds, on_end=partial(self._drop, node))
 
     def _drop(self, node: str) -> None:
         kept = self._kept.pop(node, None)

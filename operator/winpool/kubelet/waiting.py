@@ -30,6 +30,10 @@ class Waiting:
         """Whether that name waits."""
         return name in self._numbers
 
+    def number(self, name: str) -> float | None:
+        """Return the number with which ``name`` waits; None where it does not."""
+        return self._numbers.get(name)
+
     def add(self, name: str, number: float) -> None:
         """Have ``name`` wait with this number, and with no other."""
         if self._numbers.get(name) == number:

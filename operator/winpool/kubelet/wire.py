@@ -49,6 +49,9 @@ class Wire:
         self._unseen = 0
         self._has_ended = False
         self._rest: asyncio.TimerHandle | None = None
+        self._awaited: asyncio.Future[bytes] | None = None
+        """What the reader waits for."""
+        self._is_watched = False
 
     async def connect(self, host: str, port: int) -> None:
         """Connect to an IP address, and have the certificate checked.
@@ -107,18 +110,22 @@ class Wire:
 
         self._rest = self._loop.call_later(seconds, end)
         self._loop.add_reader(self._socket.fileno(), end)
+        self._is_watched = True
 
     def wake(self) -> None:
         """End the idling."""
         if self._rest is not None and self._socket is not None:
             self._rest.cancel()
             self._rest = None
-            self._loop.remove_reader(self._socket.fileno())
+            self._loop.add_reader(self._socket.fileno(), self._on_readable)
 
     def close(self) -> None:
         """Cut the connection, without a goodbye: a server that never says its own would keep it open."""
-        self.wake()
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
         if self._socket is not None:
+            self._unwatch(self._socket)
             self._socket.close()
             self._socket = None
 
@@ -161,7 +168,7 @@ class Wire:
         if self._unseen >= PIECE_BYTES:
             self._unseen = 0
             await asyncio.sleep(0)
-        received = await self._loop.sock_recv(connection, PIECE_BYTES)
+        received = await self._next(connection)
         self._unseen += len(received)
         self._left -= len(received)
         if self._left < 0:
@@ -170,3 +177,39 @@ class Wire:
             self._has_ended = True
             self._incoming.write_eof()
         return received
+
+    async def _next(self, connection: socket.socket) -> bytes:
+        """Return what comes next.
+
+        The event loop watches the socket from the first wait until it is closed. Its own ``sock_recv`` begins
+        and ends to watch with every call, three times in a poll.
+        """
+        self._awaited = self._loop.create_future()
+        if not self._is_watched:
+            self._is_watched = True
+            self._loop.add_reader(connection.fileno(), self._on_readable)
+        try:
+            return await self._awaited
+        finally:
+            self._awaited = None
+
+    def _on_readable(self) -> None:
+        connection, awaited = self._socket, self._awaited
+        if connection is None:
+            return
+        if awaited is None or awaited.done():
+            self._unwatch(connection)  # until someone reads: the same bytes would be reported again and again
+            return
+        try:
+            received = connection.recv(PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            awaited.set_exception(error)
+        else:
+            awaited.set_result(received)
+
+    def _unwatch(self, connection: socket.socket) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self._loop.remove_reader(connection.fileno())

@@ -7,7 +7,7 @@ is evicted for it (P4). Times are seconds on the monotonic clock of the operator
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,8 +17,11 @@ HOT_ETA_SECONDS: Final = 1800.0
 """Exhausted in less than half an hour is polled often, before it becomes a Warning."""
 
 
-class Axis(Enum):
-    """The two ways in which a Windows node runs out of memory. Each happens without the other."""
+class Axis(StrEnum):
+    """The two ways in which a Windows node runs out of memory. Each happens without the other.
+
+    A StrEnum for its hash, which for other Enums is computed in Python: each sample takes it dozens of times.
+    """
 
     COMMIT = "Commit"
     """Nothing more can be committed: allocations fail, also while RAM is free."""

@@ -82,6 +82,27 @@ async def test_pressure_wakes_at_once_and_what_is_merely_known_at_most_every_fiv
 
 
 @in_virtual_time
+async def test_calm_waits_longer_unless_something_becomes_known_meanwhile() -> None:
+    woken: list[str] = []
+    wakes = Wakes(woken.append, on_wait=lambda: None, monotonic=asyncio.get_running_loop().time)
+    wakes.tell("calm", News.CALM)
+    wakes.tell("known", News.CALM)
+    await asyncio.sleep(10)
+    wakes.tell("known", News.KNOWN)
+    wakes.tell("known", News.CALM)
+    assert wakes.seconds_to_next() == 5
+    await asyncio.sleep(5)
+    wakes.wake_due()
+    assert woken == ["known"]
+    wakes.tell("calm", News.CALM)
+    assert wakes.seconds_to_next() == 15
+    await asyncio.sleep(15)
+    wakes.wake_due()
+    assert woken == ["known", "calm"]
+    assert wakes.seconds_to_next() is None
+
+
+@in_virtual_time
 async def test_what_waits_goes_with_the_pressure_that_comes_meanwhile_and_with_its_pool() -> None:
     woken: list[str] = []
     wakes = Wakes(woken.append, on_wait=lambda: None, monotonic=asyncio.get_running_loop().time)

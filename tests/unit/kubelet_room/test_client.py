@@ -339,6 +339,36 @@ async def test_configz_uses_the_kept_connection(authority: Authority, tls: ssl.S
         assert server.connections == 1
 
 
+@pytest.mark.parametrize("most", [0, 1], ids=["where no more are kept", "beside those that are"])
+async def test_configz_uses_the_connection_of_its_poll_and_ends_it(
+    authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_KEPT", most)
+
+    async def both(head: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b'{"kubeletconfig": {}}' if "configz" in head else a_summary("w1")))
+
+    async with a_server(tls, both) as server, a_client(authority) as client:
+        for polls in (1, 2):
+            await client.summary(at(server), deadline=AMPLE, more=True)
+            assert await client.eviction(at(server), deadline=AMPLE) is KubeletEviction.UNKNOWN
+            await until(lambda: server.open == 0, what="the connection is closed", seconds=0.5)
+            assert (server.connections, len(server.heads)) == (polls, 2 * polls)
+
+
+async def test_a_connection_whose_further_request_does_not_come_is_closed(
+    authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "MORE_SECONDS", 0.2)
+    async with a_server(tls, WELL) as server, a_client(authority) as client:
+        await client.summary(at(server), deadline=AMPLE, more=True)
+        assert server.open == 1
+        await until(lambda: server.open == 0, what="the connection is closed")
+        await client.summary(at(server), deadline=AMPLE, keep=True, more=True)
+        await asyncio.sleep(0.4)
+        assert (server.connections, server.open) == (2, 1), "one that is kept stays"
+
+
 async def test_no_more_connections_are_kept_than_the_limit(
     authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,9 +27,9 @@ class KubeletReader(Protocol):
         ...
 
     async def summary(
-        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False
+        self, target: Target, *, deadline: float, pods: bool = False, keep: bool = False, more: bool = False
     ) -> KubeletSample:
-        """Return the memory of a node."""
+        """Return the memory of a node. ``more``: another request is to follow at once."""
         ...
 
     async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:

@@ -135,6 +135,7 @@ class KubeletPolls:
     async def _sample(self, client: KubeletReader, poll: Poll, watched: WatchedNode, source: str) -> bool:
         """Return whether the kubelet has answered with a sample."""
         began = self._monotonic()
+        asks = self._is_to_be_asked(watched)
         try:
             target = self._target(watched)
             told = await client.summary(
@@ -142,6 +143,7 @@ class KubeletPolls:
                 deadline=poll.deadline,
                 pods=watched.wanted.evicts and watched.is_hot,
                 keep=poll.keep,
+                more=asks,
             )
         except PollError as error:
             log.debug("node %s: no sample of its kubelet: %s", poll.node, error)
@@ -154,8 +156,14 @@ class KubeletPolls:
             self._stats.note_poll(source, self._monotonic() - began)
         if self._watched.has(watched):
             self._took(watched, told, source)
-            await self._probe(client, target, watched, left=began + poll.deadline - self._monotonic())
+            left = began + poll.deadline - self._monotonic()
+            if asks and left >= LEAST_SECONDS and self._is_to_be_asked(watched):
+                await self._probe(client, target, watched, left=left)
         return True
+
+    def _is_to_be_asked(self, watched: WatchedNode) -> bool:
+        """Whether the configuration of the kubelet is due. Polls that began together may use that up."""
+        return self._probes.is_due(watched.probe, version=watched.node.versions.kubelet)
 
     def _target(self, watched: WatchedNode) -> Target:
         endpoint = watched.node.kubelet
@@ -183,5 +191,4 @@ class KubeletPolls:
     ) -> None:
         """Ask for the configuration within the same poll: a kubelet gets one request at a time."""
         version = watched.node.versions.kubelet
-        if left >= LEAST_SECONDS and self._probes.is_due(watched.probe, version=version):
-            watched.probe = await self._probes.ask(client, target, version=version, deadline=left)
+        watched.probe = await self._probes.ask(client, target, version=version, deadline=left)

@@ -1,7 +1,8 @@
 """When pools are woken for news about the memory of their nodes.
 
 News of pressure wakes a pool at once. Whether something is known at all changes for every node within the
-first minutes, and again when a network or a Prometheus fails: that is gathered.
+first minutes, and again when a network or a Prometheus fails: that is gathered. So is, for longer, that nodes
+are known to be calm.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from winpool.control.memory.watched_node import News
 from winpool.kubelet.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-GATHER_SECONDS: Final = 5.0
-"""A pool of 5,000 nodes has 83 first samples a second after a start. Nothing is done for such news: it is
-reported, for people."""
+GATHER_SECONDS: Final[Mapping[News, float]] = {News.KNOWN: 5.0, News.CALM: 30.0}
+"""For how long news is gathered. A pool of 5,000 nodes has 83 first samples a second after a start, and each
+of its passes takes 0.2 s of CPU time. What becomes known is reported, for people. Of calm nodes, a signal
+from before the start is taken back, for which five minutes have passed already."""
 
 
 class Wakes:
@@ -31,12 +33,14 @@ class Wakes:
         self._waiting = Waiting()
 
     def tell(self, pool: str, news: News) -> None:
-        """Wake the pool now, or within GATHER_SECONDS."""
+        """Wake the pool now, or within the GATHER_SECONDS of such news."""
         if news is News.PRESSURE:
             self._waiting.remove(pool)
             self._wake(pool)
-        elif pool not in self._waiting:
-            self._waiting.add(pool, self._monotonic() + GATHER_SECONDS)
+            return
+        at, waits_until = self._monotonic() + GATHER_SECONDS[news], self._waiting.number(pool)
+        if waits_until is None or at < waits_until:
+            self._waiting.add(pool, at)
             self._on_wait()
 
     def forget(self, pool: str) -> None:

@@ -32,9 +32,11 @@ class News(Enum):
     """What has changed for those who read it."""
 
     NONE = 0
-    KNOWN = 1
+    CALM = 1
+    """That nothing is to be signalled, which takes five minutes of samples after a start to be known."""
+    KNOWN = 2
     """Whether something is known, or why it is not."""
-    PRESSURE = 2
+    PRESSURE = 3
     """How bad it is, what is to be signalled, or that an eviction is right."""
 
 
@@ -205,6 +207,7 @@ def _difference(told: NodeView, view: NodeView) -> News:
     if told.guard is not view.guard:
         return News.PRESSURE
     if told.is_signalled is not view.is_signalled:
-        # A healthy node is known not to be signalled five minutes after a start.
-        return News.PRESSURE if told.is_signalled or view.is_signalled else News.KNOWN
+        if told.is_signalled or view.is_signalled:
+            return News.PRESSURE
+        return News.CALM if known is News.NONE else known
     return known
