@@ -123,7 +123,8 @@ class App:
             make_registry=self._make_registry,
             own_tasks=self._own,
             after_spawn=self._take_signals,
-            are_listed=lambda: not self._controller.relister.problem,
+            are_listed=lambda: not (self._controller.relister.problem or self._pool_kind.is_missing),
+            list_again=self._controller.relister.ask,
         )
         self._telemetry = self._make_telemetry()
 

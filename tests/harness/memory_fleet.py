@@ -62,6 +62,8 @@ class Fleet:
     kept: Counter[str] = field(default_factory=Counter)
     followed: Counter[str] = field(default_factory=Counter)
     """Polls that were announced to be followed by another request, by node."""
+    released: Counter[str] = field(default_factory=Counter)
+    """Polls of which that was taken back."""
     probes: Counter[str] = field(default_factory=Counter)
     probed_at: list[float] = field(default_factory=list)
     queries: list[float] = field(default_factory=list)
@@ -174,6 +176,9 @@ class Kubelets:
             if isinstance(found, PollError):
                 raise found
             return found
+
+    async def release(self, node: str) -> None:
+        self._fleet.released[node] += 1
 
     async def forget(self, node: str) -> None:
         self._fleet.forgotten.append(node)

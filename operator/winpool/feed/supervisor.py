@@ -73,16 +73,19 @@ class Feed:
         own_tasks: OwnTasks,
         after_spawn: Callable[[], None],
         are_listed: Callable[[], bool],
+        list_again: Callable[[], None],
     ) -> None:
         """Make a feed.
 
-        ``are_listed`` says whether the API server has answered the last list of pools. ``own_tasks`` are the
-        tasks that Kopf must not cancel. ``after_spawn`` replaces the signal handlers that Kopf installs.
+        ``are_listed`` says whether the API server has answered the last list of pools, and ``list_again``
+        asks for another one. ``own_tasks`` are the tasks that Kopf must not cancel. ``after_spawn`` replaces
+        the signal handlers that Kopf installs.
         """
         self._make_registry = make_registry
         self._own_tasks = own_tasks
         self._after_spawn = after_spawn
         self._are_listed = are_listed
+        self._list_again = list_again
         self.restarts = 0
         self._outage = Outage(
             "feed of pools", logger=log, monotonic=time.monotonic, meanwhile="the operator starts it again"
@@ -102,27 +105,30 @@ class Feed:
         runner = asyncio.get_running_loop().create_task(self._kopf(insights), name="kopf", context=context)
         try:
             error = await self._observe(runner, insights, backoff)
+            self._outage.failed(error)
+            runner.cancel()
+            await asyncio.wait({runner})
         except asyncio.CancelledError:
             runner.cancel()
             await asyncio.wait({runner}, timeout=STOP_SECONDS)
             raise
-        self._outage.failed(error)
 
     async def _observe(self, runner: asyncio.Task[None], insights: Insights, backoff: Backoff) -> Exception:
-        """Return why Kopf has ended, or why it was ended here."""
-        healthy_at, was_unwatched = time.monotonic() + HEALTHY_SECONDS, False
-        while not runner.done():
+        """Return why Kopf has ended, or why it is to be ended."""
+        healthy_at, is_doubted = time.monotonic() + HEALTHY_SECONDS, False
+        while True:
             await asyncio.wait({runner}, timeout=LOOK_SECONDS)
+            if runner.done():
+                return FeedEndedError(None if runner.cancelled() else runner.exception())
             is_unwatched = self._are_listed() and misses_pools(insights)
-            if is_unwatched and was_unwatched:
-                runner.cancel()
-                await asyncio.wait({runner})
+            if is_unwatched and is_doubted:
                 return PoolsUnwatchedError()
-            was_unwatched = is_unwatched
-            if not runner.done() and time.monotonic() >= healthy_at:
+            if is_unwatched:
+                self._list_again()  # the last list may be minutes old, and the CRD gone since
+            is_doubted = is_unwatched
+            if time.monotonic() >= healthy_at:
                 backoff.reset()
                 self._outage.ended()
-        return FeedEndedError(None if runner.cancelled() else runner.exception())
 
     async def _kopf(self, insights: Insights) -> None:
         tasks = await kopf.spawn_tasks(

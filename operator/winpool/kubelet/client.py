@@ -35,20 +35,19 @@ the kubelet closes it (k8s.io/kubernetes: pkg/kubelet/server/server.go)."""
 _HEADERS: Final = "".join(f"{name}: {text}\r\n" for name, text in HEADERS.items())
 
 MORE_SECONDS: Final = 1.0
-"""How long a connection waits for the next request of the same poll, which follows as soon as the answer is
-read, or not at all."""
+"""How long a connection waits for a further request of its poll, which follows as soon as the answer is read.
+It is closed after that time also where it is neither asked nor released."""
 
 ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A wire that is kept, and for what it was made; ``is_brief``: only for the next request of this poll."""
+    """A wire that is kept, and for what it was made."""
 
     wire: Wire
     target: Target
     context: ssl.SSLContext
-    is_brief: bool = False
 
 
 class KubeletClient:
@@ -74,6 +73,9 @@ class KubeletClient:
         self._on_refused = on_refused
         self._acceptance = Acceptance()
         self._kept: dict[str, _Kept] = {}
+        """Wires for the next poll, by the names of nodes. A node has one here or in ``_brief``."""
+        self._brief: dict[str, _Kept] = {}
+        """Wires for a further request of the poll in flight."""
         self._named: set[str] = set()
         """Nodes whose certificate is for their name and not for their address."""
 
@@ -83,7 +85,7 @@ class KubeletClient:
 
     async def __aexit__(self, *_: object) -> None:
         """Close every connection."""
-        for node in list(self._kept):
+        for node in [*self._kept, *self._brief]:
             self._drop(node)
 
     async def summary(
@@ -92,7 +94,8 @@ class KubeletClient:
         """Return the memory of a node, with its pods if asked, within ``deadline`` seconds.
 
         With ``keep`` the connection stays for the next poll, if fewer than MAX_KEPT are. With ``more`` it
-        stays for another request that follows at once, which saves a handshake. Raises PollError.
+        stays for another request that follows at once, which saves a handshake; where none does, call
+        ``release``. Raises PollError.
         """
 
         def parse(body: bytes | bytearray) -> KubeletSample:
@@ -105,9 +108,13 @@ class KubeletClient:
 
         Its connection stays where it was kept for the next poll.
         """
-        kept = self._kept.get(target.node)
-        keep = kept is not None and not kept.is_brief
+        keep = target.node in self._kept
         return await self._read(target, configz.PATH, configz.parse_configz, deadline=deadline, keep=keep)
+
+    async def release(self, node: str) -> None:
+        """Close the connection that waits for a further request of a poll, if one does."""
+        if node in self._brief:
+            self._drop(node)
 
     async def forget(self, node: str) -> None:
         """Close the connection of a node that is polled no more."""
@@ -138,7 +145,7 @@ class KubeletClient:
             self._acceptance.accepts(target.node)
             found = parse(body)
             if may_stay and (keep or more):
-                self._keep(_Kept(wire, target, context, is_brief=not keep))
+                self._keep(_Kept(wire, target, context), keep=keep, more=more)
                 wire = None
             return found
         finally:
@@ -179,30 +186,34 @@ class KubeletClient:
 
     def _take(self, target: Target, context: ssl.SSLContext, *, keep: bool) -> Wire | None:
         """Return the wire that is kept, if it may serve this poll."""
-        kept = self._kept.pop(target.node, None)
+        is_brief = target.node in self._brief
+        kept = (self._brief if is_brief else self._kept).pop(target.node, None)
         if kept is None:
             return None
-        if (keep or kept.is_brief) and kept.target == target and kept.context is context:
+        if (keep or is_brief) and kept.target == target and kept.context is context:
             kept.wire.wake()
             return kept.wire
         kept.wire.close()
         return None
 
-    def _keep(self, kept: _Kept) -> None:
-        """Keep a wire, at most MAX_KEPT of them; a brief one too, since it is of a poll in flight."""
+    def _keep(self, kept: _Kept, *, keep: bool, more: bool) -> None:
+        """Keep a wire for the next poll, if there is a place, or for a further request of this one."""
         node = kept.target.node
         self._drop(node)
-        if not kept.is_brief and len(self._kept) >= MAX_KEPT:
+        end = partial(self._drop, node)
+        if keep and len(self._kept) < MAX_KEPT:
+            self._kept[node] = kept
+            kept.wire.rest(seconds=KEEP_ALIVE_SECONDS, on_end=end)
+        elif more:
+            self._brief[node] = kept
+            kept.wire.rest(seconds=MORE_SECONDS, on_end=end)
+        else:
             kept.wire.close()
-            return
-        self._kept[node] = kept
-        seconds = MORE_SECONDS if kept.is_brief else KEEP_ALIVE_SECONDS
-        kept.wire.rest(seconds=seconds, on_end=partial(self._drop, node))
 
     def _drop(self, node: str) -> None:
-        kept = self._kept.pop(node, None)
-        if kept is not None:
-            kept.wire.close()
+        for each in (self._kept.pop(node, None), self._brief.pop(node, None)):
+            if each is not None:
+                each.wire.close()
 
 
 async def connected(target: Target, context: ssl.SSLContext, *, by_name: bool) -> Wire:

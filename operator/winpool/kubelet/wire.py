@@ -204,7 +204,7 @@ class Wire:
             received = connection.recv(PIECE_BYTES)
         except BlockingIOError:
             return
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - the reader gets it, as from the loop's own sock_recv
             awaited.set_exception(error)
         else:
             awaited.set_result(received)

@@ -161,6 +161,7 @@ async def test_kopf_meets_an_error_where_it_is_redirected(
             own_tasks=own,
             after_spawn=lambda: None,
             are_listed=lambda: False,
+            list_again=lambda: None,
         )
         running = asyncio.create_task(feed.run())
         await until(lambda: feed.restarts, what="the feed ends")

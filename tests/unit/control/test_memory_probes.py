@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import AsyncMock
 
-from winpool.control.memory.probes import Probes
+from winpool.control.memory.probes import Probe, Probes
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.configz import KubeletEviction
 
@@ -24,7 +24,7 @@ class Asking:
     async def at_once(self) -> int:
         """Ask as many nodes as may be asked now; return how many."""
         asked = 0
-        while self._probes.is_due(None, version=VERSION):
+        while self._probes.take(None, version=VERSION):
             await self._probes.ask(self._client, TARGET, version=VERSION, deadline=1.0)
             asked += 1
         return asked
@@ -47,3 +47,17 @@ async def test_a_pause_allows_for_thirty_again_and_no_more() -> None:
     assert await asking.at_once() == 30
     asking.now += 10.0
     assert await asking.at_once() == 10
+
+
+def test_what_is_taken_counts_also_where_nothing_is_asked() -> None:
+    """The poll before the request has failed, or has taken too long."""
+    probes = Probes(monotonic=lambda: 1000.0)
+    assert [probes.take(None, version=VERSION) for _ in range(31)] == [True] * 30 + [False]
+
+
+def test_a_kubelet_that_was_asked_takes_no_place() -> None:
+    probes = Probes(monotonic=lambda: 1000.0)
+    known = Probe(VERSION, 2000.0)
+    assert not any(probes.take(known, version=VERSION) for _ in range(100))
+    assert probes.take(known, version="v1.99.0")
+    assert [probes.take(None, version=VERSION) for _ in range(30)] == [True] * 29 + [False]

@@ -339,18 +339,18 @@ async def test_configz_uses_the_kept_connection(authority: Authority, tls: ssl.S
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("most", [0, 1], ids=["where no more are kept", "beside those that are"])
+@pytest.mark.parametrize("keep", [False, True], ids=["not kept", "kept, without a place"])
 async def test_configz_uses_the_connection_of_its_poll_and_ends_it(
-    authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, most: int
+    authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, keep: bool
 ) -> None:
-    monkeypatch.setattr(client_module, "MAX_KEPT", most)
+    monkeypatch.setattr(client_module, "MAX_KEPT", 0)
 
     async def both(head: str, writer: asyncio.StreamWriter) -> None:
         writer.write(response(b'{"kubeletconfig": {}}' if "configz" in head else a_summary("w1")))
 
     async with a_server(tls, both) as server, a_client(authority) as client:
         for polls in (1, 2):
-            await client.summary(at(server), deadline=AMPLE, more=True)
+            await client.summary(at(server), deadline=AMPLE, keep=keep, more=True)
             assert await client.eviction(at(server), deadline=AMPLE) is KubeletEviction.UNKNOWN
             await until(lambda: server.open == 0, what="the connection is closed", seconds=0.5)
             assert (server.connections, len(server.heads)) == (polls, 2 * polls)
@@ -367,6 +367,28 @@ async def test_a_connection_whose_further_request_does_not_come_is_closed(
         await client.summary(at(server), deadline=AMPLE, keep=True, more=True)
         await asyncio.sleep(0.4)
         assert (server.connections, server.open) == (2, 1), "one that is kept stays"
+        await client.release("w1")
+        assert server.open == 1, "also where it is released"
+
+
+async def test_a_connection_that_is_released_is_closed_and_takes_no_place_of_those_that_are_kept(
+    authority: Authority, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_KEPT", 1)
+
+    async def any_node(_: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(a_summary(polled)))
+
+    async with a_server(tls, any_node) as server, a_client(authority) as client:
+        polled = "w1"
+        await client.summary(at(server), deadline=AMPLE, more=True)
+        polled = "w2"
+        await client.summary(at(server, node="w2"), deadline=AMPLE, keep=True)
+        assert (server.connections, server.open) == (2, 2)
+        await client.release("w1")
+        await until(lambda: server.open == 1, what="the released one is closed", seconds=0.5)
+        await client.summary(at(server, node="w2"), deadline=AMPLE, keep=True)
+        assert server.connections == 2, "the kept one is used again"
 
 
 async def test_no_more_connections_are_kept_than_the_limit(

@@ -36,6 +36,10 @@ class KubeletReader(Protocol):
         """Return whether the kubelet itself evicts pods."""
         ...
 
+    async def release(self, node: str) -> None:
+        """Close the connection that waits for another request, which does not follow."""
+        ...
+
     async def forget(self, node: str) -> None:
         """Close the connection of a node."""
         ...

@@ -50,16 +50,22 @@ class Probes:
         self._monotonic = monotonic
         self._next_at = float("-inf")
 
-    def is_due(self, probe: Probe | None, *, version: str) -> bool:
-        """Whether a kubelet of that version is to be asked now."""
+    def take(self, probe: Probe | None, *, version: str) -> bool:
+        """Return whether a kubelet of that version is to be asked now; if so, this counts as asked.
+
+        It counts also where the request does not follow, since the poll before it has failed. So no more
+        polls than that keep their connection for it.
+        """
         now = self._monotonic()
         if now < self._next_at - (BURST - 1) * SPACING_SECONDS:
             return False
-        return probe is None or probe.version != version or now >= probe.again_at
+        if probe is not None and probe.version == version and now < probe.again_at:
+            return False
+        self._next_at = max(self._next_at, now) + SPACING_SECONDS
+        return True
 
     async def ask(self, client: KubeletReader, target: Target, *, version: str, deadline: float) -> Probe:
         """Ask a kubelet. What cannot be read is unknown."""
-        self._next_at = max(self._next_at, self._monotonic()) + SPACING_SECONDS
         try:
             found = await client.eviction(target, deadline=deadline)
         except PollError as error:

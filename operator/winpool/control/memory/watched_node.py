@@ -143,7 +143,7 @@ class WatchedNode:
             self.told = self.view
         if self.wanted.evicts and self.view.evictable and not was_evictable:
             return News.PRESSURE
-        return News.KNOWN if news is News.NONE and is_other_problem else news
+        return News.KNOWN if is_other_problem and news in (News.NONE, News.CALM) else news
 
     def _compute(self, now: float) -> None:
         self.view = view_of(self.state, now=now, settings=self.wanted.settings)

@@ -68,9 +68,9 @@ class Relister:
         self.problem = "not listed yet"
 
     def ask(self) -> None:
-        """Ask for a list soon: the answer about a known pool was a 404.
+        """Ask for a list soon: the answer about a known pool was a 404, or the feed watches no pools.
 
-        This alone does not mean that the pool is gone. An API server that has just started answers the
+        A 404 alone does not mean that the pool is gone. An API server that has just started answers the
         same while it does not serve the CRD yet.
         """
         self._is_asked = True

@@ -1,0 +1,154 @@
+"""When Kopf is started again: where it has ended, and where it goes on without a watch of pools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+import pytest
+from kopf._cogs.structs.references import Insights, Resource
+
+from harness.virtual_time import in_virtual_time
+from winpool.api.keys import GROUP, PLURAL, VERSION
+from winpool.feed.own_tasks import OwnTasks
+from winpool.feed.supervisor import LOOK_SECONDS, Feed
+
+UNWATCHED = "pools are not watched, since the start of the watch has missed their CRD"
+
+
+@dataclass
+class Stage:
+    """A feed whose Kopf is ``kopf``: it gets what Kopf finds out, and runs for as long as the watch does."""
+
+    kopf: Callable[[Insights], Awaitable[None]]
+    are_listed: bool = True
+    lists: int = 0
+    starts: list[float] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Feed]:
+        loop, own = asyncio.get_running_loop(), OwnTasks()
+        own.watch(loop)
+        feed = Feed(
+            make_registry=kopf.OperatorRegistry,
+            own_tasks=own,
+            after_spawn=lambda: None,
+            are_listed=lambda: self.are_listed,
+            list_again=self._list,
+        )
+
+        async def run(insights: Insights) -> None:
+            self.starts.append(loop.time())
+            await self.kopf(insights)
+
+        either: Any = feed
+        either._kopf = run
+        running = asyncio.create_task(feed.run())
+        try:
+            yield feed
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+
+    def _list(self) -> None:
+        self.lists += 1
+
+
+def find_pools(insights: Insights) -> None:
+    insights.watched_resources.add(Resource(group=GROUP, version=VERSION, plural=PLURAL))
+
+
+async def blind(insights: Insights) -> None:
+    insights.ready_resources.set()
+    await asyncio.Event().wait()
+
+
+async def seeing(insights: Insights) -> None:
+    find_pools(insights)
+    await blind(insights)
+
+
+@in_virtual_time
+async def test_a_feed_that_watches_pools_is_left_alone() -> None:
+    stage = Stage(seeing)
+    async with stage.running() as feed:
+        await asyncio.sleep(3600)
+        assert (feed.restarts, stage.lists) == (0, 0)
+
+
+@in_virtual_time
+async def test_a_feed_that_has_missed_the_crd_is_started_again_after_a_list_that_confirms_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage(blind)
+    async with stage.running() as feed:
+        await asyncio.sleep(LOOK_SECONDS + 1)
+        assert (feed.restarts, stage.lists) == (0, 1)
+        stage.kopf = seeing
+        await asyncio.sleep(LOOK_SECONDS + 1)
+        assert (feed.restarts, len(stage.starts)) == (1, 2)
+        await asyncio.sleep(3600)
+        assert (feed.restarts, stage.lists) == (1, 1)
+    assert [UNWATCHED in each for each in caplog.messages].count(True) == 1
+
+
+@in_virtual_time
+async def test_where_pools_cannot_be_listed_there_is_nothing_to_watch() -> None:
+    stage = Stage(blind, are_listed=False)
+    async with stage.running() as feed:
+        await asyncio.sleep(3600)
+        assert (feed.restarts, stage.lists) == (0, 0)
+
+
+@in_virtual_time
+async def test_a_list_that_was_old_starts_nothing_again() -> None:
+    stage = Stage(blind)
+    async with stage.running() as feed:
+        await asyncio.sleep(LOOK_SECONDS + 1)
+        stage.are_listed = False
+        await asyncio.sleep(3600)
+        assert (feed.restarts, stage.lists) == (0, 1)
+
+
+@in_virtual_time
+async def test_a_feed_that_still_asks_which_kinds_there_are_has_missed_none() -> None:
+    async def slow(insights: Insights) -> None:
+        await asyncio.sleep(4 * LOOK_SECONDS)
+        await seeing(insights)
+
+    stage = Stage(slow)
+    async with stage.running() as feed:
+        await asyncio.sleep(600)
+        assert (feed.restarts, stage.lists) == (0, 0)
+
+
+@in_virtual_time
+async def test_what_kopf_ended_with_is_reported_also_while_it_was_in_doubt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ending(insights: Insights) -> None:
+        insights.ready_resources.set()
+        await asyncio.sleep(1.5 * LOOK_SECONDS)
+        raise ValueError("the credentials are not accepted")
+
+    stage = Stage(ending)
+    async with stage.running() as feed:
+        await asyncio.sleep(1.6 * LOOK_SECONDS)
+        assert stage.lists == 1
+        stage.kopf = seeing
+        await asyncio.sleep(60)
+        assert feed.restarts == 1
+    assert any("the watch ended: the credentials are not accepted" in each for each in caplog.messages)
+    assert not any(UNWATCHED in each for each in caplog.messages)
+
+
+@in_virtual_time
+async def test_a_feed_that_is_missed_again_and_again_is_started_at_growing_intervals() -> None:
+    stage = Stage(blind)
+    async with stage.running() as feed:
+        await asyncio.sleep(600)
+        assert 10 <= feed.restarts <= 30
