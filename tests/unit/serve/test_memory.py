@@ -176,9 +176,14 @@ async def test_a_client_that_may_not_read_does_not_learn_who_leads() -> None:
 
 @dataclass
 class Counting:
-    """Counts the reports that are made of it, and how many turns the event loop has meanwhile."""
+    """Counts the reports that are made of it, and how many turns the event loop has meanwhile.
+
+    Each is made at most ``patience`` times, until the loop has had three turns: on a busy machine it may have
+    few of them in the time of one report.
+    """
 
     known: Known
+    patience: int = 1
     reports: int = 0
     turns: int = 0
     turns_while_reporting: list[int] = field(default_factory=list)
@@ -189,14 +194,17 @@ class Counting:
     def report(self) -> MemoryReport:
         self.reports += 1
         before = self.turns
-        made = self.known.report()
+        for _ in range(self.patience):
+            made = self.known.report()
+            if self.turns - before > 2:
+                break
         self.turns_while_reporting.append(self.turns - before)
         return made
 
 
 async def test_the_event_loop_goes_on_while_five_thousand_nodes_are_reported() -> None:
     """The watches and the renewal of the Lease are in this loop."""
-    counting = Counting(healthy(5000))
+    counting = Counting(healthy(5000), patience=100)
 
     async def turn() -> None:
         while True:
