@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 GATHER_SECONDS: Final[Mapping[News, float]] = {News.KNOWN: 5.0, News.CALM: 30.0}
 """For how long news is gathered. A pool of 5,000 nodes has 83 first samples a second after a start, and each
-of its passes takes 0.2 s of CPU time. What becomes known is reported, for people. Of calm nodes, a signal
-from before the start is taken back, for which five minutes have passed already."""
+of its passes takes 0.2 s of CPU time. What becomes known is reported, for people. A calm node may still
+carry a signal from before the start; it has waited five minutes for its removal by then."""
 
 
 class Wakes:
