@@ -71,9 +71,10 @@ def a_pod(name: str = "hog", **more: Any) -> NodePod:
     return NodePod(name=name, **(defaults | more))
 
 
-def listed(*pods: NodePod, at: float = LISTED_AT, has_budgets: bool = True) -> NodePods:
+def listed(*pods: NodePod, at: float = LISTED_AT, has_budgets: bool = True, seconds: float = 0.5) -> NodePods:
     """Return a list of pods that began at that moment of the clock of samples, with NOON as READ_AT."""
-    return NodePods(NOON + timedelta(seconds=at - READ_AT), at, pods, has_budgets=has_budgets)
+    started = NOON + timedelta(seconds=at - READ_AT)
+    return NodePods(started, at, pods, has_budgets=has_budgets, seconds=seconds)
 
 
 def an_intent(pod: str = "hog", *, ago: float = 1.0, grace: float = 30.0) -> Intent:

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
     from winpool.memory.intents import Intent
     from winpool.memory.steps import Step
+    from winpool.objects.node import Node
+    from winpool.pods.evicted import KnownEvictions
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
+
+LATE_SECONDS: Final = 10.0
+"""How long a list may take, in seconds. A node whose memory is short is sampled as often, by default."""
 
 _POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
 
@@ -51,8 +56,8 @@ _BLOCKS: Final = (
 """Why no pod of a node is evicted. Of several reasons, the first is reported."""
 
 
-def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is to be said; ``problems`` are why lists of pods fail, by the UIDs of the nodes."""
+def eviction_findings(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
+    """Yield what is to be said of ``steps``, which were decided on what is ``known``."""
     yield from _stuck(steps)
     yield from _blocked(steps)
     if unreadable := [each.node.name for each in steps if each.stage is Stage.UNREADABLE]:
@@ -64,8 +69,13 @@ def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -
             f"Remove it: kubectl annotate node NODE {MEMORY_ANNOTATION}-",
             cause="unreadable",
         )
-    unlisted = [each.node.name for each in steps if each.look is not None and each.node.uid in problems]
-    if unlisted:
+    yield from _unlisted(steps, known)
+
+
+def _unlisted(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
+    """Yield where lists of pods fail, or take so long that they permit no eviction."""
+    looked_at = [each.node for each in steps if each.look is not None]
+    if unlisted := [node.name for node in looked_at if node.uid in known.problems]:
         yield Finding(
             IssueReason.POD_LIST_FAILING,
             unlisted,
@@ -74,6 +84,23 @@ def eviction_findings(steps: Collection[Step], *, problems: Mapping[str, str]) -
             "Read the operator's log for the error, and correct what it names.",
             cause="evictions",
         )
+    next_there = [each.node for each in steps if each.look is not None and each.look.with_budgets]
+    if late := [node.name for node in next_there if node.name not in unlisted and _is_late(node, known)]:
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            late,
+            "These nodes are short of memory, and a list of their pods and PodDisruptionBudgets takes "
+            f"{LATE_SECONDS:.0f} s or longer. By then there is a newer sample, which the list says nothing "
+            "about. The operator evicts no pod there until a list is newer than the last sample.",
+            "Find out why the API server answers the operator so slowly: its load, its flow control "
+            "(kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels), or the network.",
+            cause="late",
+        )
+
+
+def _is_late(node: Node, known: KnownEvictions) -> bool:
+    pods = known.pods.get(node.uid)
+    return pods is not None and pods.has_budgets and pods.seconds >= LATE_SECONDS
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:

@@ -99,7 +99,7 @@ def evictions_wanted(
         steps=steps,
         evictions=tuple(each.eviction for each in every if each.eviction is not None),
         looks=tuple(each.look for each in every if each.look is not None),
-        findings=tuple(eviction_findings(every, problems=snapshot.evictions.problems)),
+        findings=tuple(eviction_findings(every, snapshot.evictions)),
         requeue_at=min((each for each in ends if each is not None), default=None),
     )
 

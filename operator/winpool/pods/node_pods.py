@@ -48,13 +48,15 @@ class NodePods:
     """All pods of a node that have not ended, from one list.
 
     ``started`` and ``began`` are when the list began, by the wall clock and by the clock of
-    ``objects.pressure``. With ``has_budgets`` the PodDisruptionBudgets were listed after that, too.
+    ``objects.pressure``. With ``has_budgets`` the PodDisruptionBudgets were listed after that, too. All of it
+    took so many ``seconds``.
     """
 
     started: datetime
     began: float
     pods: tuple[NodePod, ...] = ()
     has_budgets: bool = False
+    seconds: float = 0.0
 
     def of(self, uid: str) -> NodePod | None:
         """Return the pod with that UID; None where the node has none."""

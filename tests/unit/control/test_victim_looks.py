@@ -32,9 +32,13 @@ NO = Forbidden("list poddisruptionbudgets: 403", status=403, reason="Forbidden")
 class Deaf:
     """Detectors that keep nothing."""
 
+    fault: Exception | None = None
+
     def eviction_begun(self, *_: Any) -> None: ...
 
-    def eviction_gone(self, *_: Any) -> None: ...
+    def eviction_gone(self, *_: Any) -> None:
+        if self.fault is not None:
+            raise self.fault
 
     def eviction_refused(self, *_: Any) -> None: ...
 
@@ -52,9 +56,10 @@ class Stage:
         self.lists: list[tuple[str, float]] = []
         self.namespaces: list[Container[str]] = []
         self.at_once = self.most_at_once = 0
-        self.seconds = 0.5
+        self.seconds, self.budget_seconds = 0.5, 0.0
         self.looked: list[str] = []
-        self.answers = Answers(detectors=Deaf(), results=Counter(), monotonic=loop.time)
+        self.detectors = Deaf()
+        self.answers = Answers(detectors=self.detectors, results=Counter(), monotonic=loop.time)
         self.looks = VictimLooks(
             list_pods=self._list,
             list_budgets=self._list_budgets,
@@ -86,6 +91,7 @@ class Stage:
 
     async def _list_budgets(self, namespaces: Container[str]) -> tuple[Budget, ...]:
         self.namespaces.append(namespaces)
+        await asyncio.sleep(self.budget_seconds)
         if self.budget_error is not None:
             raise self.budget_error
         return self.budgets
@@ -125,6 +131,16 @@ def test_the_age_of_a_list_counts_from_its_begin() -> None:
         assert (pods.pods, pods.has_budgets) == (stage.pods, False)
         assert known.read_at - stage.begun == 1
         assert "locked" in known.protected
+
+    on_stage(scene)
+
+
+def test_how_long_a_list_took_counts_that_of_the_budgets() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.seconds = stage.budget_seconds = 6.0
+        stage.want("w00", with_budgets=True)
+        await asyncio.sleep(13)
+        assert stage.looks.known(POOL).pods["uid-of-w00"].seconds == pytest.approx(12)
 
     on_stage(scene)
 
@@ -214,6 +230,23 @@ def test_one_node_that_fails_keeps_no_other_waiting() -> None:
         stage.want("w00", "w01")
         await asyncio.sleep(1)
         assert "uid-of-w01" in stage.looks.known(POOL).pods
+
+    on_stage(scene)
+
+
+def test_a_fault_in_what_a_list_shows_ends_no_other_list() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.detectors.fault = RuntimeError("a bug")
+        stage.want("w00", watched=["uid-gone"])
+        await asyncio.sleep(0.6)
+        known = stage.looks.known(POOL)
+        assert known.problems == {"uid-of-w00": "RuntimeError in the operator"}
+        assert known.pods == {}
+        stage.want("w00", "w01")
+        await asyncio.sleep(10)
+        known = stage.looks.known(POOL)
+        assert set(known.pods) == {"uid-of-w00", "uid-of-w01"}
+        assert known.problems == {}
 
     on_stage(scene)
 

@@ -12,6 +12,7 @@ import pytest
 from harness.builders import NOON, a_node, a_pool, a_spec, edited
 from harness.evicting import (
     READ_AT,
+    SAMPLED_AT,
     a_pod,
     an_intent,
     answered,
@@ -305,7 +306,7 @@ def stuck_message(*nodes: tuple[str, str]) -> str:
     """Return what is said of these nodes and the pods in their annotations that do not end."""
     intents = {node: replace(an_intent(pod, ago=200), namespace="shop", name=pod) for node, pod in nodes}
     steps = [Step(a_node(node), Stage.STUCK, None, intent=intent) for node, intent in intents.items()]
-    [finding] = eviction_findings(steps, problems={})
+    [finding] = eviction_findings(steps, KnownEvictions())
     return finding.message
 
 
@@ -336,8 +337,39 @@ def test_of_many_stuck_evictions_the_pods_of_the_first_three_nodes_are_named_in_
 @pytest.mark.parametrize("name", ["", "Press here: evil.example", "a\nb"])
 def test_a_name_that_no_pod_can_have_is_not_repeated(name: str) -> None:
     intent = replace(an_intent("hog", ago=200), name=name, namespace="shop" if name else "")
-    [finding] = eviction_findings([Step(a_node("w1"), Stage.STUCK, None, intent=intent)], problems={})
+    steps = [Step(a_node("w1"), Stage.STUCK, None, intent=intent)]
+    [finding] = eviction_findings(steps, KnownEvictions())
     assert finding.message.endswith(" Pods: UID uid-hog.")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.5, False), (9.9, False), pytest.param(10.0, True, id="as long as between two samples"), (25.0, True)],
+)
+def test_lists_that_are_older_than_the_next_sample_when_they_come_are_told(
+    seconds: float, told: bool
+) -> None:
+    house = a_house()
+    press(house)
+    pods = listed(a_pod("hog"), at=SAMPLED_AT - 1, seconds=seconds)
+    house.evictions = KnownEvictions(pods={UID: pods}, read_at=READ_AT)
+    decision = house.decide()
+    assert evicted(decision) == []
+    assert decision.victim_looks != ()
+    found = [each for each in decision.status.issues if each.reason == IssueReason.POD_LIST_FAILING]
+    assert bool(found) is told
+    for each in found:
+        assert "no pod there until a list is newer than the last sample" in each.message
+
+
+def test_a_list_that_fails_after_a_late_one_is_told_as_failing_alone() -> None:
+    house = a_house()
+    press(house)
+    pods = listed(a_pod("hog"), at=SAMPLED_AT - 1, seconds=20.0)
+    house.evictions = KnownEvictions(pods={UID: pods}, problems={UID: "down"}, read_at=READ_AT)
+    found = house.decide().status.issues
+    [failing] = [each for each in found if each.reason == IssueReason.POD_LIST_FAILING]
+    assert "cannot list the pods" in failing.message
 
 
 def test_lists_that_fail_and_a_missing_permission_are_told_while_they_are_tried_again() -> None:

@@ -124,6 +124,7 @@ class VictimLooks:
         problem = ""
         try:
             pods = await self._listed(look)
+            self._answers.seen(look, pods)
         except ApiError as error:
             problem = explained(error).message
             self._failed(kept, explained(error))
@@ -133,7 +134,6 @@ class VictimLooks:
             self._faults.failed(pool_name, error)
         else:
             kept.pods, kept.failures = pods, 0
-            self._answers.seen(look, pods)
             self._outage.ended()
             self._faults.ended(pool_name)
         finally:
@@ -155,7 +155,8 @@ class VictimLooks:
             with self._noting_rights("poddisruptionbudgets"):
                 budgets = await self._list_budgets({each.namespace for each in pods})
             pods = with_budgets(pods, budgets)
-        return NodePods(started, began, pods, has_budgets=look.with_budgets)
+        seconds = self._monotonic() - began
+        return NodePods(started, began, pods, has_budgets=look.with_budgets, seconds=seconds)
 
     def _failed(self, kept: ListedNode, error: ApiError) -> None:
         kept.failures += 1
