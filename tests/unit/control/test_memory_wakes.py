@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,15 @@ WANTED = Wanted(
     evicts=True,
     sources={KUBELET: None, PROMETHEUS: Series("main", "node")},
 )
+
+
+def a_hundred(_: str) -> int:
+    return 100
+
+
+def some_wakes(wake: Callable[[str], None], *, nodes_of: Callable[[str], int] = a_hundred) -> Wakes:
+    monotonic = asyncio.get_running_loop().time
+    return Wakes(wake, nodes_of=nodes_of, on_wait=lambda: None, monotonic=monotonic)
 
 
 def state_of(view: NodeView) -> tuple[object, ...]:
@@ -66,7 +76,9 @@ async def test_pressure_wakes_at_once_and_what_is_merely_known_at_most_every_fiv
     loop = asyncio.get_running_loop()
     woken: list[str] = []
     waits: list[float] = []
-    wakes = Wakes(woken.append, on_wait=lambda: waits.append(loop.time()), monotonic=loop.time)
+    wakes = Wakes(
+        woken.append, nodes_of=a_hundred, on_wait=lambda: waits.append(loop.time()), monotonic=loop.time
+    )
     for _ in range(100):
         wakes.tell("pool", News.KNOWN)
     wakes.wake_due()
@@ -82,9 +94,27 @@ async def test_pressure_wakes_at_once_and_what_is_merely_known_at_most_every_fiv
 
 
 @in_virtual_time
+@pytest.mark.parametrize(
+    ("nodes", "seconds"), [(0, 5), (1, 5), (1_000, 5), (1_200, 6), (5_000, 25), (6_000, 30), (100_000, 30)]
+)
+async def test_what_is_known_of_a_pool_of_thousands_is_gathered_for_longer(
+    nodes: int, seconds: float
+) -> None:
+    sizes = {"large": nodes, "small": 10}
+    woken: list[str] = []
+    wakes = some_wakes(woken.append, nodes_of=sizes.__getitem__)
+    wakes.tell("large", News.KNOWN)
+    assert wakes.seconds_to_next() == seconds
+    wakes.tell("small", News.KNOWN)
+    assert wakes.seconds_to_next() == 5
+    wakes.tell("large", News.PRESSURE)
+    assert woken == ["large"]
+
+
+@in_virtual_time
 async def test_calm_waits_longer_unless_something_becomes_known_meanwhile() -> None:
     woken: list[str] = []
-    wakes = Wakes(woken.append, on_wait=lambda: None, monotonic=asyncio.get_running_loop().time)
+    wakes = some_wakes(woken.append)
     wakes.tell("calm", News.CALM)
     wakes.tell("known", News.CALM)
     await asyncio.sleep(10)
@@ -105,7 +135,7 @@ async def test_calm_waits_longer_unless_something_becomes_known_meanwhile() -> N
 @in_virtual_time
 async def test_what_waits_goes_with_the_pressure_that_comes_meanwhile_and_with_its_pool() -> None:
     woken: list[str] = []
-    wakes = Wakes(woken.append, on_wait=lambda: None, monotonic=asyncio.get_running_loop().time)
+    wakes = some_wakes(woken.append)
     wakes.tell("pool", News.KNOWN)
     wakes.tell("pool", News.PRESSURE)
     wakes.tell("gone", News.KNOWN)

@@ -80,7 +80,12 @@ class MemoryCollector:
         self._close = connections.close
         self._capabilities = ToldCapabilities(monotonic=monotonic)
         self._timer = Wake()
-        self._wakes = Wakes(wake, on_wait=self._timer.set, monotonic=monotonic)
+        self._wakes = Wakes(
+            wake,
+            nodes_of=lambda pool_name: len(self.watched.of_pool(pool_name)),
+            on_wait=self._timer.set,
+            monotonic=monotonic,
+        )
         self.watched = WatchedNodes(
             on_news=self._wakes.tell,
             on_change=self._nodes_changed,

@@ -1,8 +1,8 @@
 """When pools are woken for news about the memory of their nodes.
 
 News of pressure wakes a pool at once. Whether something is known at all changes for every node within the
-first minutes, and again when a network or a Prometheus fails: that is gathered. So is, for longer, that nodes
-are known to be calm.
+first minutes, again when a network or a Prometheus fails, and all the time where many kubelets are slow: that
+is gathered, for longer in a pool of thousands of nodes. So is, still longer, that nodes are known to be calm.
 """
 
 from __future__ import annotations
@@ -13,35 +13,56 @@ from winpool.control.memory.watched_node import News
 from winpool.kubelet.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-GATHER_SECONDS: Final[Mapping[News, float]] = {News.KNOWN: 5.0, News.CALM: 30.0}
-"""For how long news is gathered. A pool of 5,000 nodes has 83 first samples a second after a start, and each
-of its passes takes 0.2 s of CPU time. What becomes known is reported, for people. A calm node may still
-carry a signal from before the start; it has waited five minutes for its removal by then."""
+KNOWN_SECONDS: Final = 5.0
+"""For how long it is gathered what becomes known, and what is known no more. It is reported, for people."""
+
+NODES_PER_SECOND: Final = 200
+"""From 1,000 nodes on, that is gathered for a second for each so many nodes of the pool. A pool of 5,000 has
+83 first samples a second after a start, and each of its passes takes 0.1 s to 0.2 s of CPU time: less than a
+hundredth of 25 s."""
+
+CALM_SECONDS: Final = 30.0
+"""For how long it is gathered that nodes are calm, and the most for other news. A calm node may still carry a
+signal from before the start; it has waited five minutes for its removal by then."""
 
 
 class Wakes:
-    """Wakes pools by ``wake``; ``on_wait`` is called when one is to be woken later."""
+    """Wakes pools by ``wake``; ``on_wait`` is called when one is to be woken later.
+
+    ``nodes_of`` returns how many nodes of a pool are watched.
+    """
 
     def __init__(
-        self, wake: Callable[[str], None], *, on_wait: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        wake: Callable[[str], None],
+        *,
+        nodes_of: Callable[[str], int],
+        on_wait: Callable[[], None],
+        monotonic: Callable[[], float],
     ) -> None:
         self._wake = wake
+        self._nodes_of = nodes_of
         self._on_wait = on_wait
         self._monotonic = monotonic
         self._waiting = Waiting()
 
     def tell(self, pool: str, news: News) -> None:
-        """Wake the pool now, or within the GATHER_SECONDS of such news."""
+        """Wake the pool now, or once such news was gathered."""
         if news is News.PRESSURE:
             self._waiting.remove(pool)
             self._wake(pool)
             return
-        at, waits_until = self._monotonic() + GATHER_SECONDS[news], self._waiting.number(pool)
+        at, waits_until = self._monotonic() + self._gather_seconds(pool, news), self._waiting.number(pool)
         if waits_until is None or at < waits_until:
             self._waiting.add(pool, at)
             self._on_wait()
+
+    def _gather_seconds(self, pool: str, news: News) -> float:
+        if news is News.CALM:
+            return CALM_SECONDS
+        return min(max(KNOWN_SECONDS, self._nodes_of(pool) / NODES_PER_SECOND), CALM_SECONDS)
 
     def forget(self, pool: str) -> None:
         """Do not wake a pool that is watched no more."""
