@@ -61,7 +61,12 @@ _RECYCLE: Final = (
     "a driver, a service or a node agent that leaks memory."
 )
 
-_STALE: Final = "The last sample of the memory of these nodes is too old."
+_STALE: Final = (
+    "Their last samples are too old, though no poll has failed since: more kubelets answer slowly than the "
+    "operator can poll in time. Check the load of these nodes."
+)
+"""Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these do not suffice
+each poll succeeds, and the next one comes after its sample has grown old."""
 
 _UNKNOWN_FIX: Final = (
     "Correct what the message names. Until there are samples, the operator leaves condition and taint of "

@@ -196,8 +196,9 @@ def test_nodes_without_samples_have_one_issue_for_each_cause() -> None:
         ("w1", "w2"): f"The operator does not know the memory of these nodes. {TIMEOUT}",
         (
             "w3",
-        ): "The operator does not know the memory of these nodes. The last sample of the memory of these "
-        "nodes is too old.",
+        ): "The operator does not know the memory of these nodes. Their last samples are too old, though "
+        "no poll has failed since: more kubelets answer slowly than the operator can poll in time. Check the "
+        "load of these nodes.",
     }
 
 
