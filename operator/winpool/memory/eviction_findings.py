@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
     from winpool.memory.intents import Intent
     from winpool.memory.steps import Step
-    from winpool.objects.node import Node
     from winpool.pods.evicted import KnownEvictions
 
 _PODS_NAMED: Final = 3
 """Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
 
-LATE_SECONDS: Final = 10.0
+SLOW_LIST_SECONDS: Final = 10.0
 """How long a list may take, in seconds. A node whose memory is short is sampled as often, by default."""
 
 _POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
@@ -74,8 +73,7 @@ def eviction_findings(steps: Collection[Step], known: KnownEvictions) -> Iterato
 
 def _unlisted(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
     """Yield where lists of pods fail, or take so long that they permit no eviction."""
-    looked_at = [each.node for each in steps if each.look is not None]
-    if unlisted := [node.name for node in looked_at if node.uid in known.problems]:
+    if unlisted := [each.node.name for each in steps if each.look and each.node.uid in known.problems]:
         yield Finding(
             IssueReason.POD_LIST_FAILING,
             unlisted,
@@ -84,23 +82,25 @@ def _unlisted(steps: Collection[Step], known: KnownEvictions) -> Iterator[Findin
             "Read the operator's log for the error, and correct what it names.",
             cause="evictions",
         )
-    next_there = [each.node for each in steps if each.look is not None and each.look.with_budgets]
-    if late := [node.name for node in next_there if node.name not in unlisted and _is_late(node, known)]:
+    if late := [each.node.name for each in steps if _is_late(each, known)]:
         yield Finding(
             IssueReason.POD_LIST_FAILING,
             late,
             "These nodes are short of memory, and a list of their pods and PodDisruptionBudgets takes "
-            f"{LATE_SECONDS:.0f} s or longer. By then there is a newer sample, which the list says nothing "
-            "about. The operator evicts no pod there until a list is newer than the last sample.",
+            f"{SLOW_LIST_SECONDS:.0f} s or longer. By then there is a newer sample, which the list says "
+            "nothing about. The operator evicts no pod there until a list is newer than the last sample.",
             "Find out why the API server answers the operator so slowly: its load, its flow control "
             "(kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels), or the network.",
             cause="late",
         )
 
 
-def _is_late(node: Node, known: KnownEvictions) -> bool:
-    pods = known.pods.get(node.uid)
-    return pods is not None and pods.has_budgets and pods.seconds >= LATE_SECONDS
+def _is_late(step: Step, known: KnownEvictions) -> bool:
+    """Whether an eviction is next, and the last list for one took too long. One that fails is no late one."""
+    uid = step.node.uid
+    pods = known.pods.get(uid)
+    is_next = step.look is not None and step.look.with_budgets and uid not in known.problems
+    return is_next and pods is not None and pods.has_budgets and pods.seconds >= SLOW_LIST_SECONDS
 
 
 def _stuck(steps: Collection[Step]) -> Iterator[Finding]:

@@ -62,8 +62,8 @@ _RECYCLE: Final = (
 )
 
 _STALE: Final = (
-    "Their last samples are too old, though no poll has failed since: more kubelets answer slowly than the "
-    "operator can poll in time. Check the load of these nodes."
+    "Their last samples are too old, though no poll has failed since. Usually more kubelets answer slowly "
+    "than the operator can poll in time. Check the load of these nodes."
 )
 """Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these do not suffice
 each poll succeeds, and the next one comes after its sample has grown old."""

@@ -197,8 +197,8 @@ def test_nodes_without_samples_have_one_issue_for_each_cause() -> None:
         (
             "w3",
         ): "The operator does not know the memory of these nodes. Their last samples are too old, though "
-        "no poll has failed since: more kubelets answer slowly than the operator can poll in time. Check the "
-        "load of these nodes.",
+        "no poll has failed since. Usually more kubelets answer slowly than the operator can poll in time. "
+        "Check the load of these nodes.",
     }
 
 
