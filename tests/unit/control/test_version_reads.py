@@ -16,6 +16,7 @@ from winpool.cluster.control_plane import STALE_SECONDS, ControlPlane
 from winpool.cluster.errors import Unavailable
 from winpool.cluster.request import Request
 from winpool.cluster.transport import Transport
+from winpool.control.upgrades import version_reads
 from winpool.control.upgrades.version_reads import JITTER, PERIOD_SECONDS, VersionReads
 
 DOWN = Unavailable("get version: cannot connect", reason="NoConnection")
@@ -83,6 +84,23 @@ def test_while_a_pool_has_upgrades_it_is_read_every_five_minutes() -> None:
         assert stage.control_plane.is_first
         assert stage.changes in ([0.0], [0.0, 0.0]), "nothing changes, and no one is woken"
 
+    played(scene)
+
+
+def test_the_longest_pause_is_kept_where_waits_end_a_hair_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[float] = []
+
+    def nearly_the_longest(_least: float, most: float) -> float:
+        drawn.append(most - len(drawn) % 7 / 70)
+        return drawn[-1]
+
+    async def scene(stage: Stage) -> None:
+        await asyncio.sleep(100_000)
+        gaps = [after - before for before, after in pairwise(stage.asked)]
+        assert any(gap > pause + 0.5 for gap, pause in zip(gaps, drawn, strict=False)), "some waits end early"
+        assert all(PERIOD_SECONDS <= gap <= PERIOD_SECONDS * (1 + JITTER) for gap in gaps)
+
+    monkeypatch.setattr(version_reads, "_uniform", nearly_the_longest)
     played(scene)
 
 

@@ -24,7 +24,8 @@ LEAST_SECONDS: Final = 1.0
 """The least time until it is looked whether to read: times are sums of floats, which may be a hair early."""
 
 JITTER: Final = 0.1
-"""The period is longer by up to this share, never shorter, so that operators do not read in step."""
+"""The period is longer by up to this share, never shorter, so that operators do not read in step. The wait of
+LEAST_SECONDS after one that ended a hair early is a part of it."""
 
 _uniform: Final = random.SystemRandom().uniform
 
@@ -79,7 +80,8 @@ class VersionReads:
             return
         if self._control_plane.age_seconds >= PERIOD_SECONDS:
             await self._control_plane.ask()
-        self._due_at = self._monotonic() + PERIOD_SECONDS * _uniform(1, 1 + JITTER)
+        latest = PERIOD_SECONDS * (1 + JITTER) - LEAST_SECONDS
+        self._due_at = self._monotonic() + _uniform(PERIOD_SECONDS, latest)
 
     def _report(self) -> None:
         if self._is_known != self._was_known:
