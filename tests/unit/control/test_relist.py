@@ -188,8 +188,7 @@ async def test_when_the_crd_has_come_back_the_pause_after_failures_is_over() -> 
     missing = NotFound("list windowsnodepools: 404", status=404)
     server = ScriptedTransport(lists=[*[missing] * 10, BOTH])
     async with a_relister(server) as running:
-        await asyncio.sleep(100)
-        await until(lambda: len(server.listed) == 10, seconds=200)
+        await until(lambda: len(server.listed) == 10, seconds=300)
         running.relister.kind_changed()
         await asyncio.sleep(0.1)
         assert running.relister.problem == ""
