@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from unittest.mock import AsyncMock
 
+import pytest
+
 from winpool.control.memory.probes import Probe, Probes
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.configz import KubeletEviction
+from winpool.kubelet.outcome import Outcome, PollError
 
 TARGET = Target(node="w1", host="127.0.0.1", port=10250)
 VERSION = "v1.37.1"
@@ -53,6 +56,18 @@ def test_what_is_taken_counts_also_where_nothing_is_asked() -> None:
     """The poll before the request has failed, or has taken too long."""
     probes = Probes(monotonic=lambda: 1000.0)
     assert [probes.take(None, version=VERSION) for _ in range(31)] == [True] * 30 + [False]
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+async def test_a_kubelet_that_does_not_answer_is_asked_in_five_minutes_and_one_that_refuses_in_an_hour(
+    outcome: Outcome,
+) -> None:
+    client = AsyncMock()
+    client.eviction.side_effect = PollError(outcome, "of this test")
+    probe = await Probes(monotonic=lambda: 1000.0).ask(client, TARGET, version=VERSION, deadline=1.0)
+    assert probe.found is KubeletEviction.UNKNOWN
+    is_unreached = outcome in (Outcome.NO_CONNECTION, Outcome.TIMEOUT)
+    assert probe.again_at == 1000.0 + (300.0 if is_unreached else 3600.0)
 
 
 def test_a_kubelet_that_was_asked_takes_no_place() -> None:

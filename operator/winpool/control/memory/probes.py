@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from winpool.kubelet.configz import KubeletEviction
-from winpool.kubelet.outcome import PollError
+from winpool.kubelet.outcome import Outcome, PollError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,13 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS: Final = 6 * 3600.0
 """A kubelet reads its configuration when it starts, and a restart without another version is rare."""
 
-RETRY_SECONDS: Final = 3600.0
-"""After a failure. Before 1.33 the right is missing, and stays so until the kubelet has another version."""
+REFUSED_SECONDS: Final = 3600.0
+"""After a refusal. Before 1.33 the right is missing, and stays so until the kubelet has another version."""
+
+UNREACHED_SECONDS: Final = 300.0
+"""After a request that got no answer: the kubelet has closed the connection just then, or was slow."""
+
+UNREACHED: Final = (Outcome.NO_CONNECTION, Outcome.TIMEOUT)
 
 SPACING_SECONDS: Final = 1.0
 """Between two such requests to any nodes on average, so that 5,000 nodes get 109 requests a second after a
@@ -70,5 +75,6 @@ class Probes:
             found = await client.eviction(target, deadline=deadline)
         except PollError as error:
             log.debug("node %s: the configuration of its kubelet cannot be read: %s", target.node, error)
-            return Probe(version, self._monotonic() + RETRY_SECONDS)
+            pause = UNREACHED_SECONDS if error.outcome in UNREACHED else REFUSED_SECONDS
+            return Probe(version, self._monotonic() + pause)
         return Probe(version, self._monotonic() + AGAIN_SECONDS, found)
