@@ -83,7 +83,7 @@ ISSUES: Final = {
     IssueReason.VALIDATION_TIMED_OUT: "The nodes did not pass `validation` in time. They keep their startup "
     "taints until they do.",
     IssueReason.POD_LIST_FAILING: "Nodes wait for a list of their pods, and the operator cannot list pods, "
-    "or not in time. It tries again after at most 30 seconds.",
+    "or a list takes too long. It tries again after at most 30 seconds.",
     IssueReason.SYSTEMIC_PRESSURE: "More nodes are under memory pressure, or give no samples, than "
     "`memoryPressure.eviction.maxPressuredNodes` allows. The operator evicts no pod meanwhile, since that "
     "would only move the pressure to other nodes.",

@@ -87,8 +87,8 @@ def _unlisted(steps: Collection[Step], known: KnownEvictions) -> Iterator[Findin
             IssueReason.POD_LIST_FAILING,
             late,
             "These nodes are short of memory, and a list of their pods and PodDisruptionBudgets takes "
-            f"{SLOW_LIST_SECONDS:.0f} s or longer. By then there is a newer sample, which the list says "
-            "nothing about. The operator evicts no pod there until a list is newer than the last sample.",
+            f"{SLOW_LIST_SECONDS:.0f} s or longer. By then there is a sample that is newer than the list. "
+            "The operator evicts no pod there until a list is newer than the last sample.",
             "Find out why the API server answers the operator so slowly: its load, its flow control "
             "(kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels), or the network.",
             cause="late",

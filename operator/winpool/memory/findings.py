@@ -65,8 +65,8 @@ _STALE: Final = (
     "Their last samples are too old, though no poll has failed since. Usually more kubelets answer slowly "
     "than the operator can poll in time. Check the load of these nodes."
 )
-"""Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these do not suffice
-each poll succeeds, and the next one comes after its sample has grown old."""
+"""Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these are too few,
+each poll still succeeds, but the next one comes after the sample has grown old."""
 
 _UNKNOWN_FIX: Final = (
     "Correct what the message names. Until there are samples, the operator leaves condition and taint of "

@@ -34,9 +34,14 @@ def a_hundred(_: str) -> int:
     return 100
 
 
-def some_wakes(wake: Callable[[str], None], *, nodes_of: Callable[[str], int] = a_hundred) -> Wakes:
+def some_wakes(
+    wake: Callable[[str], None],
+    *,
+    nodes_of: Callable[[str], int] = a_hundred,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Wakes:
     monotonic = asyncio.get_running_loop().time
-    return Wakes(wake, nodes_of=nodes_of, on_wait=lambda: None, monotonic=monotonic)
+    return Wakes(wake, nodes_of=nodes_of, on_wait=on_wait, monotonic=monotonic)
 
 
 def state_of(view: NodeView) -> tuple[object, ...]:
@@ -76,9 +81,7 @@ async def test_pressure_wakes_at_once_and_what_is_merely_known_at_most_every_fiv
     loop = asyncio.get_running_loop()
     woken: list[str] = []
     waits: list[float] = []
-    wakes = Wakes(
-        woken.append, nodes_of=a_hundred, on_wait=lambda: waits.append(loop.time()), monotonic=loop.time
-    )
+    wakes = some_wakes(woken.append, on_wait=lambda: waits.append(loop.time()))
     for _ in range(100):
         wakes.tell("pool", News.KNOWN)
     wakes.wake_due()

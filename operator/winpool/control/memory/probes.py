@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS: Final = 6 * 3600.0
 """A kubelet reads its configuration when it starts, and a restart without another version is rare."""
 
-REFUSED_SECONDS: Final = 3600.0
-"""After a refusal. Before 1.33 the right is missing, and stays so until the kubelet has another version."""
-
 UNREACHED_SECONDS: Final = 300.0
 """After a request that got no answer: the kubelet has closed the connection just then, or was slow."""
 
 UNREACHED: Final = (Outcome.NO_CONNECTION, Outcome.TIMEOUT)
+
+REFUSED_SECONDS: Final = 3600.0
+"""After any other failure. Before 1.33 the right is missing, until the kubelet has another version."""
 
 SPACING_SECONDS: Final = 1.0
 """Between two such requests to any nodes on average, so that 5,000 nodes get 109 requests a second after a

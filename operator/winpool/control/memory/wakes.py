@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KNOWN_SECONDS: Final = 5.0
-"""For how long it is gathered what becomes known, and what is known no more. It is reported, for people."""
+"""How long a pool gathers news that something has become known, or is no longer known: it is for people."""
 
-NODES_PER_SECOND: Final = 200
-"""From 1,000 nodes on, that is gathered for a second for each so many nodes of the pool. A pool of 5,000 has
-83 first samples a second after a start, and each of its passes takes 0.1 s to 0.2 s of CPU time: less than a
-hundredth of 25 s."""
+NODES_PER_GATHERED_SECOND: Final = 200
+"""From 1,000 nodes on, a pool gathers such news for one second for each so many of its nodes. A pool of 5,000
+has 83 first samples a second after a start, and each of its passes takes 0.1 s to 0.2 s of CPU time: less
+than a hundredth of 25 s."""
 
 CALM_SECONDS: Final = 30.0
-"""For how long it is gathered that nodes are calm, and the most for other news. A calm node may still carry a
-signal from before the start; it has waited five minutes for its removal by then."""
+"""How long a pool gathers news that nodes are calm, and the most for what becomes known. A calm node may
+still carry a signal from before the start; it has waited five minutes for its removal by then."""
 
 
 class Wakes:
@@ -62,7 +62,7 @@ class Wakes:
     def _gather_seconds(self, pool: str, news: News) -> float:
         if news is News.CALM:
             return CALM_SECONDS
-        return min(max(KNOWN_SECONDS, self._nodes_of(pool) / NODES_PER_SECOND), CALM_SECONDS)
+        return min(max(KNOWN_SECONDS, self._nodes_of(pool) / NODES_PER_GATHERED_SECOND), CALM_SECONDS)
 
     def forget(self, pool: str) -> None:
         """Do not wake a pool that is watched no more."""
