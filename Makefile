@@ -241,22 +241,22 @@ bench-testbed: $(INSTALLED) ## The cost of the simulated nodes themselves, for e
 
 generate: $(INSTALLED) ## Write all generated files again: CRD, guard, fence, RBAC, reference pages, alert rules, chart
 	@$(call generate,winpool.api.crd,crds/windowsnodepools.winpool.dev.yaml)
-	@$(call generate,winpool.api.guard_file,deploy/operator/guard.yaml)
-	@$(call generate,winpool.api.fence_file,deploy/operator/fence.yaml)
-	@$(call generate,winpool.api.rbac_file,deploy/operator/rbac.yaml)
-	@$(call generate,winpool.api.rbac_file metrics-auth,deploy/components/metrics-tls/metrics-auth.yaml)
-	@$(call generate,winpool.api.rbac_file memory,deploy/components/memory/memory-rights.yaml)
-	@$(call generate,winpool.api.reference,docs/reference/api.md)
-	@$(call generate,winpool.api.rbac_reference,docs/reference/rbac.md)
-	@$(call generate,winpool.serve.reference,docs/reference/metrics.md)
-	@$(call generate,winpool.support.reference,docs/reference/matrix.md)
-	@$(call generate,winpool.upgrade.reference,docs/reference/gates.md)
+	@$(call generate,gen.guard_file,deploy/operator/guard.yaml)
+	@$(call generate,gen.fence_file,deploy/operator/fence.yaml)
+	@$(call generate,gen.rbac_file,deploy/operator/rbac.yaml)
+	@$(call generate,gen.rbac_file metrics-auth,deploy/components/metrics-tls/metrics-auth.yaml)
+	@$(call generate,gen.rbac_file memory,deploy/components/memory/memory-rights.yaml)
+	@$(call generate,gen.api_reference,docs/reference/api.md)
+	@$(call generate,gen.rbac_reference,docs/reference/rbac.md)
+	@$(call generate,gen.metrics_reference,docs/reference/metrics.md)
+	@$(call generate,gen.matrix_reference,docs/reference/matrix.md)
+	@$(call generate,gen.gates_reference,docs/reference/gates.md)
 	@$(call generate,alerts.render rules,deploy/alerts/winpool.rules.yaml)
 	@$(call generate,alerts.render prometheusrule,deploy/alerts/prometheusrule.yaml)
 	@$(BIN)/python -m release.chart
 
 # Into a new file first: an error must not empty what stands there.
-generate = $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
+generate = PYTHONPATH=tools $(BIN)/python -m $(1) > $(2).new && mv $(2).new $(2)
 
 format: $(INSTALLED) ## Format all Python
 	@$(BIN)/ruff format --quiet .

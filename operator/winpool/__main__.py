@@ -14,7 +14,8 @@ if __name__ == "__main__":
 import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from pydantic import ValidationError
 from pydantic_settings import (
@@ -29,10 +30,6 @@ from pydantic_settings import (
 from winpool import __version__
 from winpool.settings import Settings
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
 _USAGE: Final = 2
 """The exit code for an invalid command line, as in argparse."""
 
@@ -42,7 +39,8 @@ class Run(Settings):
 
     def execute(self) -> int:
         """Run; return the exit code."""
-        from winpool import garbage, logs, start
+        from winpool import logs, start
+        from winpool import start as garbage
 
         garbage.collect_rarely()
         logs.configure(self)

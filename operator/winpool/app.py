@@ -1,6 +1,8 @@
 """The composition root: makes every part, connects them, runs them, and ends them.
 
 It decides nothing. ``App`` owns the tasks: if one of them ends by itself, a bug, the process ends too.
+
+Who may read /metrics and /memory, by the settings: connects ``serve`` with what asks the API server.
 """
 
 from __future__ import annotations
@@ -9,48 +11,111 @@ import asyncio
 import logging
 import signal
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+import kopf
 
 from winpool import __version__
-from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.events import EventRecorder
-from winpool.cluster.guard import Guard
-from winpool.cluster.pool_kind import PoolKind
-from winpool.cluster.reader_token import ReaderToken
-from winpool.cluster.reflector import NodeReflector
-from winpool.control.clock import Clock
-from winpool.control.loops.controller import Controller
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
+from winpool.controllers.controller import Controller
+from winpool.controllers.memory_sources import Connections
+from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Clock
 from winpool.decide import ROOMS
-from winpool.feed.own_tasks import OwnTasks
-from winpool.feed.registry import make_registry
-from winpool.feed.supervisor import Feed
-from winpool.lease.clock import running_on
-from winpool.lease.keeper import LeaseLostError
-from winpool.lease.others import OtherOperator
-from winpool.serve.http import Server
+from winpool.features.feature import Room
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import ControlPlane
+from winpool.kube.credentials import Connection
+from winpool.kube.events import EventRecorder
+from winpool.kube.feed import Feed, OwnTasks, make_registry
+from winpool.kube.guard import Guard
+from winpool.kube.leader_election import LeaseLostError, Seat
+from winpool.kube.lease import OtherOperator, running_on
+from winpool.kube.pools import PoolKind
+from winpool.kube.reader_token import ReaderToken
+from winpool.kube.reviews import Reviews
+from winpool.kube.watch import NodeReflector
+from winpool.kubelet.connection import Token
+from winpool.model.node import Node
+from winpool.serve.access import Access
+from winpool.serve.http import METRICS_PATH, Server
+from winpool.serve.memory import MEMORY_PATH, Memory, MemorySource
 from winpool.serve.metrics import WinpoolMetrics
-from winpool.serving import log_who_may_read, make_access, make_memory
+from winpool.serve.tls import ServingTls, TlsFiles
+from winpool.settings import Settings
+from winpool.support.rows import Row
 from winpool.telemetry import Telemetry
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-
-    import kopf
-
-    from winpool.cluster.credentials import Connection
-    from winpool.cluster.transport import Transport
-    from winpool.control.memory.connections import Connections
-    from winpool.kubelet.exchange import Token
-    from winpool.lease.seat import Seat
-    from winpool.objects.node import Node
-    from winpool.rooms import Room
-    from winpool.serve.tls import ServingTls
-    from winpool.settings import Settings
-    from winpool.support.rows import Row
-
 log = logging.getLogger(__name__)
+
+_READERS: Final = {METRICS_PATH: "winpool-metrics-reader", MEMORY_PATH: "winpool-memory-reader"}
+"""The ClusterRoles of ``deploy`` with the right to get a path."""
+
+
+def make_access(settings: Settings, *, transport: Transport, monotonic: Callable[[], float]) -> Access | None:
+    """Return what decides who may read the metrics; None where everyone may."""
+    return _access_to(METRICS_PATH, settings, transport=transport, monotonic=monotonic)
+
+
+def make_memory(
+    *,
+    settings: Settings,
+    source: MemorySource | None,
+    seat: Seat,
+    transport: Transport,
+    monotonic: Callable[[], float],
+) -> Memory | None:
+    """Return what answers /memory with what ``source`` knows, while this process leads; None without one."""
+    if source is None:
+        return None
+    return Memory(
+        source,
+        standby=lambda: "" if seat.leads else no_memory_here(seat.holder),
+        access=_access_to(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
+        monotonic=monotonic,
+    )
+
+
+def no_memory_here(holder: str) -> str:
+    """Say why an operator that stands by has no memory of nodes. ``holder`` is empty where no one leads."""
+    where = f"ask {holder}, which holds" if holder else "no operator holds"
+    return (
+        "this operator stands by, and only the operator that leads reads the memory of nodes: "
+        f"{where} the Lease winpool-system/winpool"
+    )
+
+
+def _access_to(
+    path: str, settings: Settings, *, transport: Transport, monotonic: Callable[[], float]
+) -> Access | None:
+    if settings.metrics_auth == "none":
+        return None
+    reviews = Reviews(transport, path=path, monotonic=monotonic)
+    return Access(reviews.review, path=path, role=_READERS[path], monotonic=monotonic)
+
+
+def make_tls(settings: Settings) -> ServingTls | None:
+    """Return the certificate to serve the metrics with; None for plain HTTP. Raises TlsFilesError."""
+    if settings.tls_cert_file is None or settings.tls_key_file is None:  # Settings has refused one alone
+        return None
+    return ServingTls(TlsFiles(certificate=settings.tls_cert_file, key=settings.tls_key_file))
+
+
+def log_who_may_read(settings: Settings) -> None:
+    """Log who may read the metrics, with a warning where that is more open than it may seem."""
+    has_tls = settings.tls_cert_file is not None
+    if settings.metrics_auth == "none":
+        log.info("everyone who reaches the port can read /metrics; --metrics-auth=token requires a token")
+    elif has_tls:
+        log.info(
+            "/metrics is served by HTTPS and requires the token of a user who may get the nonResourceURL "
+            "/metrics"
+        )
+    else:
+        log.warning(
+            "/metrics requires a token and has no TLS: everyone on the way can read and use the tokens; set "
+            "--tls-cert-file and --tls-key-file"
+        )
 
 
 class App:

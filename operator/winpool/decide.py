@@ -2,53 +2,100 @@
 
 The snapshot is the only input and the decision the only output: the same snapshot always leads
 to the same writes, and a snapshot in which they have been made leads to none.
+
+What a decision asks for: lists of pods, and when time alone may change it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
-from winpool.acceptance import refusal_of
+from winpool.allowed import acts_of, mandate_of, refusal_of
 from winpool.api.events import EventReason
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.asks import asking_nodes, look_again_at, looks_of, needs_all_pods
-from winpool.contract.questions import taints_of
-from winpool.contract.room import contract
-from winpool.mandate import acts_of, mandate_of
-from winpool.memory.permissions import missing_permission
-from winpool.memory.room import memory
-from winpool.ownership.dues import dues_of
+from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.features.contract.feature import ContractResult, contract
+from winpool.features.contract.taints import taints_of
+from winpool.features.feature import Mandate, Room, RoomResult
+from winpool.features.memory.feature import memory
+from winpool.features.memory.settings import missing_permission
+from winpool.features.upgrade.feature import upgrade
+from winpool.model.evidence import OWN_LOOKS, current_survey, is_too_slow
+from winpool.model.node import Acts, Node, NodePatch
+from winpool.model.node_pods import VictimLook
+from winpool.model.pool import KnownIssue, Pool
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.pods.evidence import OWN_LOOKS
-from winpool.promise import Promise, keeps_status, promise_of, set_keys_of, without_untold
-from winpool.report.announce import Announcement, on_transition, released
-from winpool.report.assessment import assessed
-from winpool.report.deletions import deletions_of
-from winpool.report.figures import Figures, figures_of
-from winpool.report.holds import holds_end_at
-from winpool.report.lost_keys import untold_nodes
-from winpool.report.memory import cleared, overview_of
-from winpool.report.node_events import NodeEvent, about_node, of_issues
-from winpool.report.status import status
-from winpool.report.upgrade_figures import upgrade_figures
-from winpool.rooms import Mandate
-from winpool.upgrade.room import upgrade
+from winpool.ownership.pending import dues_of
+from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_untold
+from winpool.status.assessment import Assessment, assessed
+from winpool.status.events import Announcement, on_transition, released
+from winpool.status.node_findings import NodeEvent, about_node, of_issues, untold_nodes
+from winpool.status.pods import Deletions, deletions_of, overdue_at
+from winpool.status.pool_findings import holds_end_at
+from winpool.status.status import Figures, figures_of, status, upgrade_figures
+from winpool.status.view import cleared, overview_of
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from winpool.api.v1alpha1 import WindowsNodePoolStatus
-    from winpool.objects.acts import Acts, NodePatch
-    from winpool.objects.issues import KnownIssue
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
-    from winpool.pods.node_pods import VictimLook
-    from winpool.report.assessment import Assessment
-    from winpool.report.deletions import Deletions
-    from winpool.rooms import Room, RoomResult
-    from winpool.snapshot import Snapshot
+def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Assessment, ...]:
+    """Return the nodes whose pods have to be listed before they are written."""
+    attempts = snapshot.attempts
+    return tuple(
+        [
+            each
+            for each in nodes
+            if (each.needs_pods or (each.held.wants_own_look and not each.is_held))
+            and not (
+                attempts.holds_back(each.patch) if each.patch else attempts.holds_back_some(each.node.uid)
+            )
+        ]
+    )
+
+
+def looks_of(
+    snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]
+) -> tuple[Node, ...]:
+    """Return the nodes whose pods are listed for each node alone: all that ask, where they are few.
+
+    Of many nodes, the first ones, where a list of all pods takes too long to be used.
+    """
+    also = [node for result in results if not isinstance(result, ContractResult) for node in result.looks]
+    if len(asking) > OWN_LOOKS and not is_too_slow(current_survey(snapshot)):
+        return tuple(also[:OWN_LOOKS])
+    return tuple({each.uid: each for each in (*(one.node for one in asking), *also)}.values())[:OWN_LOOKS]
+
+
+def needs_all_pods(snapshot: Snapshot, asking: Sequence[Assessment], results: Iterable[RoomResult]) -> bool:
+    """Whether all pods have to be listed soon: a room needs it, or many nodes wait.
+
+    This is also so where a node waits whose own list keeps failing: a list of all pods is used instead.
+    """
+    if snapshot.pool.spec is None or snapshot.pool.deleting:
+        return False
+    if any(result.needs_all_pods for result in results):
+        return True
+    waiting = [each.node.uid for each in asking if each.needs_pods]
+    problems = (snapshot.pods.look_problems.get(uid) for uid in waiting)
+    return (len(asking) > OWN_LOOKS and bool(waiting)) or any(each and each.lasts for each in problems)
+
+
+def look_again_at(
+    results: Iterable[RoomResult],
+    reported: WindowsNodePoolStatus,
+    *,
+    hold_ends: datetime | None,
+    now: datetime,
+) -> datetime | None:
+    """Return the next moment that a rule names. One that has passed was part of this decision.
+
+    ``hold_ends`` is when the first hold of a node ends.
+    """
+    moments = (*(result.requeue_at for result in results), overdue_at(reported.issues), hold_ends)
+    return min((moment for moment in moments if moment and moment > now), default=None)
+
 
 ROOMS: Final[tuple[Room, ...]] = (contract, memory, upgrade)
 """All rooms. No two of them know each other, or name the same key of a node."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pythonjsonlogger.json import JsonFormatter
 
 from winpool.api.text import printable
-
-if TYPE_CHECKING:
-    from winpool.settings import Settings
+from winpool.settings import Settings
 
 KOPF_OBJECTS: Final = "kopf.objects"
 """Where Kopf logs that a handler failed, which would be a bug of ours. Its other messages are about requests

@@ -15,34 +15,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from yarl import URL
 
-from winpool.api.syntax import is_pool_name
-from winpool.cluster.errors import without_passwords
-from winpool.control.memory.connections import Connections
-from winpool.kubelet.addresses import AddressRules, ranges_of
+from winpool.api.fields import is_pool_name
+from winpool.controllers.memory_sources import Connections
+from winpool.kube.errors import without_passwords
+from winpool.kube.reader_token import ReaderToken
+from winpool.kubelet.addresses import Address, AddressRules, ranges_of
 from winpool.kubelet.client import KubeletClient
-from winpool.kubelet.limits import Intervals
-from winpool.kubelet.matchers import DEFAULT_MATCHERS, faults_of
-from winpool.kubelet.prometheus import PrometheusClient, parse_url
-from winpool.kubelet.settings import DataSource, SamplingSettings
-from winpool.kubelet.token_file import TokenFile
-from winpool.kubelet.trust import Trust, TrustError, insecure_context
-from winpool.support.text import DataError, read
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Mapping
-
-    from winpool.cluster.reader_token import ReaderToken
-    from winpool.kubelet.addresses import Address
-    from winpool.settings import Settings
+from winpool.kubelet.exporter import DEFAULT_MATCHERS, faults_of
+from winpool.kubelet.prometheus import PrometheusClient, TokenFile, parse_url
+from winpool.kubelet.schedule import Intervals
+from winpool.kubelet.trust import DataSource, SamplingSettings, Trust, TrustError, insecure_context
+from winpool.settings import Settings
+from winpool.support.data import DataError, read
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from winpool.features.memory.victims import namespaces_of
 from winpool.kubelet.addresses import ranges_of
-from winpool.memory.candidates import namespaces_of
 
 LogFormat = Literal["text", "json"]
 MetricsAuth = Literal["none", "token"]

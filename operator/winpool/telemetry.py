@@ -5,42 +5,69 @@ Both are read from the parts at each request; nothing is kept here.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
-from winpool.cluster.pool_kind import NOT_INSTALLED
-from winpool.control.memory.figures import CAPABILITIES, STATES
-from winpool.control.memory.stats import BUCKETS, EvictionResult
-from winpool.control.stats import PassResult
-from winpool.objects.upgrades import SurpriseKind
-from winpool.serve import definitions, sample_definitions, upgrade_definitions
-from winpool.serve.access import Result
-from winpool.serve.definition import Distribution
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from winpool.cluster.events import EventRecorder
-    from winpool.cluster.guard import Guard
-    from winpool.cluster.lister import ReflectorStats
-    from winpool.cluster.pool_kind import PoolKind
-    from winpool.cluster.reflector import NodeReflector
-    from winpool.cluster.stats import RequestStats
-    from winpool.cluster.transport import Transport
-    from winpool.control.memory.collector import MemoryCollector
-    from winpool.control.memory.stats import Durations
-    from winpool.control.pod_survey.pod_pass import PodPassStats
-    from winpool.control.relist.pools import Pools
-    from winpool.control.relist.relister import Relister
-    from winpool.control.stats import ControlStats
-    from winpool.control.upgrades.sights import UpgradeStats
-    from winpool.feed.supervisor import Feed
-    from winpool.lease.seat import Seat
-    from winpool.objects.pool import Pool
-    from winpool.report.figures import Figures
-    from winpool.serve.access import Access
-    from winpool.serve.definition import Definition, Labels, Value
-    from winpool.serve.tls import ServingTls
+from winpool.controllers.machines import UpgradeStats
+from winpool.controllers.memory import CAPABILITIES, STATES, MemoryCollector
+from winpool.controllers.memory_sources import BUCKETS, Durations, EvictionResult
+from winpool.controllers.pod_pass import PodPassStats
+from winpool.controllers.pools import Pools, Relister
+from winpool.controllers.services import ControlStats, PassResult
+from winpool.kube.client import Transport
+from winpool.kube.events import EventRecorder
+from winpool.kube.feed import Feed
+from winpool.kube.guard import Guard
+from winpool.kube.leader_election import Seat
+from winpool.kube.pools import NOT_INSTALLED, PoolKind
+from winpool.kube.request import RequestStats
+from winpool.kube.watch import NodeReflector, ReflectorStats
+from winpool.model.pool import Pool, SurpriseKind
+from winpool.serve.access import Access, Result
+from winpool.serve.definitions import (
+    ACCESS_REVIEWS,
+    API_IN_FLIGHT,
+    API_REQUESTS,
+    API_RETRIES,
+    CAPABLE,
+    CRD_LACKING_FIELDS,
+    EVENTS_DROPPED,
+    EVENTS_POSTED,
+    EVICTIONS,
+    GUARD_IN_FORCE,
+    LAST_POD_PASS,
+    LAST_SUCCESS,
+    LEADER,
+    LEASE_SKEW,
+    NODE_EVENTS,
+    NODE_LISTS,
+    NODE_STALE,
+    NODE_UNREADABLE,
+    NODE_WATCH_EXPIRED,
+    NODE_WATCHES,
+    NODES_CONTACT_AGE,
+    OLDEST_SAMPLE,
+    POD_PASS_SECONDS,
+    POD_PASSES,
+    PODS_SEEN,
+    POLL_SECONDS,
+    RECONCILE_SECONDS,
+    RECONCILES,
+    SAMPLES,
+    SECOND_OPERATOR,
+    SURPRISES,
+    TLS_EXPIRY,
+    TLS_RELOAD_ERRORS,
+    WATCH_RESTARTS,
+    WATCHED,
+    Definition,
+    Distribution,
+    Labels,
+    Value,
+)
+from winpool.serve.tls import ServingTls
+from winpool.status.status import Figures
 
 SILENCE_SECONDS: Final = 90.0
 """The operator is not ready when nothing came on the node watch for so long: the watch ends a silent
@@ -109,18 +136,18 @@ class Telemetry:
     def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values."""
         return {
-            definitions.RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
-            definitions.RECONCILE_SECONDS: {(): self._stats.seconds},
-            definitions.LAST_SUCCESS: {(): self._stats.last_success},
-            definitions.WATCH_RESTARTS: {
+            RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
+            RECONCILE_SECONDS: {(): self._stats.seconds},
+            LAST_SUCCESS: {(): self._stats.last_success},
+            WATCH_RESTARTS: {
                 ("nodes",): self._nodes.stats.restarts,
                 ("windowsnodepools",): self._feed.restarts,
             },
-            definitions.NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
-            definitions.GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
-            definitions.CRD_LACKING_FIELDS: {(): float(len(self._pool_kind.lacking_fields or ()))},
-            definitions.EVENTS_POSTED: {(): self._recorder.posted},
-            definitions.EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
+            NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
+            GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
+            CRD_LACKING_FIELDS: {(): float(len(self._pool_kind.lacking_fields or ()))},
+            EVENTS_POSTED: {(): self._recorder.posted},
+            EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
             **of_requests(self._transport.stats),
             **of_nodes(self._nodes.stats),
             **of_pod_passes(self._pod_passes),
@@ -135,21 +162,21 @@ class Telemetry:
 def of_requests(stats: RequestStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about requests to the API server."""
     return {
-        definitions.API_REQUESTS: {key: n for key, n in stats.requests.items()},  # noqa: C416 - wider keys
-        definitions.API_RETRIES: {(): stats.retries},
-        definitions.API_IN_FLIGHT: {(): stats.in_flight},
+        API_REQUESTS: {key: n for key, n in stats.requests.items()},  # noqa: C416 - wider keys
+        API_RETRIES: {(): stats.retries},
+        API_IN_FLIGHT: {(): stats.in_flight},
     }
 
 
 def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the list and the watch of nodes."""
     return {
-        definitions.NODE_LISTS: {(): stats.lists},
-        definitions.NODE_WATCHES: {(): stats.watches},
-        definitions.NODE_WATCH_EXPIRED: {(): stats.expired},
-        definitions.NODE_EVENTS: {(): stats.events},
-        definitions.NODE_STALE: {(): stats.dropped},
-        definitions.NODE_UNREADABLE: {(): stats.undecodable},
+        NODE_LISTS: {(): stats.lists},
+        NODE_WATCHES: {(): stats.watches},
+        NODE_WATCH_EXPIRED: {(): stats.expired},
+        NODE_EVENTS: {(): stats.events},
+        NODE_STALE: {(): stats.dropped},
+        NODE_UNREADABLE: {(): stats.undecodable},
     }
 
 
@@ -157,21 +184,19 @@ def of_lease(seat: Seat) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the Lease; the difference of clocks only where one was seen."""
     skew = seat.skew.seconds
     return {
-        definitions.LEADER: {(): float(seat.leads)},
-        definitions.LEASE_SKEW: {} if skew is None else {(): skew},
-        definitions.SECOND_OPERATOR: {(): float(bool(seat.other))},
+        LEADER: {(): float(seat.leads)},
+        LEASE_SKEW: {} if skew is None else {(): skew},
+        SECOND_OPERATOR: {(): float(bool(seat.other))},
     }
 
 
 def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about passes over all pods; each result starts at 0, so that its first one shows."""
     return {
-        definitions.POD_PASSES: {
-            (result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)
-        },
-        definitions.POD_PASS_SECONDS: {(): stats.seconds},
-        definitions.PODS_SEEN: {(): float(stats.pods)},
-        definitions.LAST_POD_PASS: {(): stats.finished},
+        POD_PASSES: {(result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)},
+        POD_PASS_SECONDS: {(): stats.seconds},
+        PODS_SEEN: {(): float(stats.pods)},
+        LAST_POD_PASS: {(): stats.finished},
     }
 
 
@@ -184,18 +209,12 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
         (source, outcome): float(n) for (source, outcome), n in memory.stats.samples.items()
     }
     return {
-        sample_definitions.SAMPLES: samples,
-        sample_definitions.POLL_SECONDS: {
-            (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
-        },
-        sample_definitions.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
-        sample_definitions.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
-        sample_definitions.CAPABLE: {
-            (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
-        },
-        sample_definitions.EVICTIONS: {
-            (result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)
-        },
+        SAMPLES: samples,
+        POLL_SECONDS: {(source,): _distribution(taken) for source, taken in memory.stats.polls.items()},
+        OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
+        WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
+        CAPABLE: {(capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES},
+        EVICTIONS: {(result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)},
     }
 
 
@@ -208,14 +227,14 @@ def of_upgrades(stats: UpgradeStats | None) -> Mapping[Definition, Mapping[Label
     """Return the metrics of surprises; each kind starts at 0, so that its first one shows."""
     if stats is None:
         return {}
-    return {upgrade_definitions.SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
+    return {SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about reviews of tokens; each result starts at 0, so that its first one shows."""
     if access is None:
         return {}
-    return {definitions.ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
+    return {ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
 
 
 def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]]:
@@ -223,4 +242,4 @@ def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]
     if tls is None:
         return {}
     expiry: dict[Labels, float] = {} if tls.expires is None else {(): tls.expires}
-    return {definitions.TLS_EXPIRY: expiry, definitions.TLS_RELOAD_ERRORS: {(): float(tls.errors)}}
+    return {TLS_EXPIRY: expiry, TLS_RELOAD_ERRORS: {(): float(tls.errors)}}

@@ -12,7 +12,7 @@ from bench.life import Life
 from bench.pods import PodSetup
 from bench.rounds import farthest, middle, percentile, ratios
 from bench.targets import Target, at_least, at_most, exactly, of_the_machine
-from winpool.cluster.node_requests import PAGE_LIMIT
+from winpool.kube.nodes import PAGE_LIMIT
 
 RATIO: Final = 0.8
 """Of the raw loader's rate; 0.9 is aimed at."""

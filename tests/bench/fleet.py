@@ -13,9 +13,8 @@ from bench.counting import is_heartbeat, is_node_change, last_disturbance
 from bench.errors import BenchError
 from bench.trail import AuditTrail
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
-from winpool.cluster.node_requests import NODES_PATH, WINDOWS_SELECTOR
-from winpool.cluster.nodes import decode_page
-from winpool.objects.node import Node
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
+from winpool.model.node import Node
 
 STABLE_SECONDS: Final = 10.0
 """So long no node may have changed before a measurement: the controller manager takes its taints off

@@ -25,7 +25,7 @@ from bench.rounds import middle
 from bench.targets import Target, at_most, exactly, of_the_machine, told
 from testbed.audit import AuditRecord
 from testbed.options import GIBIBYTE, Options
-from winpool.objects.node import Node
+from winpool.model.node import Node
 
 JOINING: Final = 10
 OPEN_SECONDS: Final = 2.0

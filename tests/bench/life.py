@@ -18,7 +18,7 @@ from bench.pool import EDITED_LABEL, LABELS, NAME
 from bench.sampling import Meter, memory_bytes
 from bench.scraping import PodPasses
 from bench.tools import run_tool
-from winpool.cluster.node_requests import NODES_PATH
+from winpool.kube.nodes import NODES_PATH
 
 AFTER_RESTART_SECONDS: Final = 10.0
 """How long a restarted operator is watched for writes to nodes."""

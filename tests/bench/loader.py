@@ -29,16 +29,14 @@ from bench.tools import finish
 from harness.wishes import conform, release
 from testbed.tokens import subject
 from winpool.api.keys import FIELD_MANAGER
-from winpool.cluster import wire
-from winpool.cluster.credentials import Connection, load_connection
-from winpool.cluster.node_requests import NODES_PATH, PAGE_LIMIT, WINDOWS_SELECTOR
-from winpool.cluster.nodes import decode_page
-from winpool.cluster.request import JSON, MERGE_PATCH
-from winpool.cluster.transport import MAX_CONNECTIONS
-from winpool.cluster.writer import METADATA_ONLY, encode_node_patch
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
+from winpool.controllers.writes import PATCHES_IN_FLIGHT
+from winpool.kube.client import MAX_CONNECTIONS
+from winpool.kube.credentials import Connection, load_connection
+from winpool.kube.nodes import NODES_PATH, PAGE_LIMIT, WINDOWS_SELECTOR, decode_page
+from winpool.kube.request import JSON, MERGE_PATCH
+from winpool.kube.wire import written_object
+from winpool.kube.writer import METADATA_ONLY, encode_node_patch
+from winpool.model.node import Node, NodePatch
 
 USER: Final = subject(namespace="winpool-bench", name="loader")
 """Who the loader is in the audit log."""
@@ -127,7 +125,7 @@ class Loader:
 
     async def _version(self, path: str) -> str:
         _, answer = await self._ask("GET", path)
-        return wire.written_object.decode(answer).metadata.resource_version
+        return written_object.decode(answer).metadata.resource_version
 
     @staticmethod
     def _again(body: bytes, *, version: str) -> bytes:

@@ -30,7 +30,7 @@ from bench.memory_looks import is_own_write, observe
 from bench.report import Report
 from bench.sampling import Meter, memory_bytes
 from bench.targets import told
-from winpool.kubelet.limits import HOT_INTERVAL
+from winpool.kubelet.schedule import HOT_INTERVAL
 
 KNOWN_SECONDS: Final = 120.0
 KNOWN_INTERVALS: Final = 10

@@ -8,8 +8,8 @@ from typing import Any, Final
 from bench.memory_looks import SAMPLED, SUMMARY, Phase
 from bench.rounds import percentile
 from bench.targets import Target, at_most, exactly, of_the_machine
-from winpool.control.memory.probes import SPACING_SECONDS
-from winpool.kubelet.limits import HOT_POLLS_PER_SECOND, JITTER_SHARE, MAX_IN_FLIGHT, MAX_KEPT
+from winpool.controllers.memory_sources import PROBE_SPACING_SECONDS
+from winpool.kubelet.schedule import HOT_POLLS_PER_SECOND, JITTER_SHARE, MAX_IN_FLIGHT, MAX_KEPT
 
 REQUESTS_PER_SECOND: Final = 110
 """For 5,000 nodes, of which 250 are hot."""
@@ -89,7 +89,7 @@ def most_requests(figures: Figures, *, phase: str) -> int:
     hot = figures["hot_nodes"]
     cold_rate = (figures["nodes"] - hot) / figures["poll_seconds"]
     hot_rate = min(hot / figures["hot_poll_seconds"], HOT_POLLS_PER_SECOND)
-    polls: float = (cold_rate + hot_rate) / (1 - JITTER_SHARE) + 1 / SPACING_SECONDS
+    polls: float = (cold_rate + hot_rate) / (1 - JITTER_SHARE) + 1 / PROBE_SPACING_SECONDS
     seconds: float = figures[f"{phase}_seconds"]
     return round(seconds * polls) + MAX_IN_FLIGHT
 

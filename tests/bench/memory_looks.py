@@ -20,7 +20,7 @@ from bench.scraping import Scrape
 from testbed.audit import AuditRecord
 from testbed.winsim.replies import Asked
 from winpool.api.keys import READER_ACCOUNT
-from winpool.objects.memory_report import MemoryReport
+from winpool.model.memory_report import MemoryReport
 
 LOOK_SECONDS: Final = 5.0
 """Between two looks at connections."""

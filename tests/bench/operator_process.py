@@ -23,7 +23,7 @@ from testbed.cluster import Testbed
 from testbed.component import Component
 from testbed.errors import tail
 from testbed.tokens import subject
-from winpool.objects.memory_report import MemoryReport
+from winpool.model.memory_report import MemoryReport
 
 USER: Final = subject()
 """Who the operator is in the audit log."""

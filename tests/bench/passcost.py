@@ -20,36 +20,28 @@ from bench.errors import BenchError
 from bench.rounds import middle
 from bench.tools import finish
 from harness.second_room import second
-from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.disruption_budgets import BudgetLister
-from winpool.cluster.events import EventRecorder
-from winpool.cluster.guard import Guard
-from winpool.cluster.labelled import list_labelled
-from winpool.cluster.node_pods import list_node_pods
-from winpool.cluster.pod_lister import PodLister
-from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
-from winpool.control.act.actor import Lanes
-from winpool.control.act.conditions import ConditionLane
-from winpool.control.act.evictions import EvictionLane
-from winpool.control.act.patches import PatchLane
-from winpool.control.clock import Clock
-from winpool.control.patience.writes import Patience
-from winpool.control.pod_survey.bare_since import BareSince
-from winpool.control.pod_survey.node_looks import NodeLooks
-from winpool.control.pod_survey.pod_pass import PodPass
-from winpool.control.reconcile.asking import Asking
-from winpool.control.reconcile.observe import Observer
-from winpool.control.reconcile.reconciler import Reconciler
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.control.relist.relister import Relister
-from winpool.control.stats import ControlStats
+from winpool.controllers.backoff import Patience
+from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.executor import Lanes
+from winpool.controllers.node_pods import BareSince, NodeLooks
+from winpool.controllers.observe import Observer
+from winpool.controllers.pod_pass import PodPass
+from winpool.controllers.pool import Asking, Reconciler
+from winpool.controllers.pools import Absences, Pools, Relister
+from winpool.controllers.services import Clock, ControlStats
+from winpool.controllers.writes import ConditionLane, PatchLane
 from winpool.decide import ROOMS, decide
-from winpool.objects.node import Node
-from winpool.rooms import Room
+from winpool.features.feature import Room
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import ControlPlane
+from winpool.kube.credentials import load_connection
+from winpool.kube.events import EventRecorder
+from winpool.kube.guard import Guard
+from winpool.kube.nodes import list_labelled
+from winpool.kube.pod_lists import BudgetLister, PodLister, list_node_pods
+from winpool.kube.watch import NodeReflector
+from winpool.kube.writer import Writer
+from winpool.model.node import Node
 
 GUARD_SECONDS: Final = 30.0
 """For two lists and the five seconds that a guard has to have stood."""

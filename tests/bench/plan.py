@@ -22,14 +22,14 @@ from bench.report import Report
 from bench.rounds import middle
 from bench.targets import Target, at_most, exactly, of_the_machine, told
 from winpool.decide import decide
-from winpool.garbage import OLDER, YOUNG
-from winpool.objects.node import Node
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
+from winpool.features.upgrade.records import UpgradeOverview
+from winpool.model.node import Node
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.rooms import Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.plan import UpgradePlan, upgrade_plan
-from winpool.upgrade.records import UpgradeOverview
-from winpool.upgrade.room import upgrade
+from winpool.start import OLDER, YOUNG
 
 POOL_NODES: Final = 50
 """Nodes of each of many pools."""

@@ -14,12 +14,10 @@ from harness.writes import patched
 from winpool.api.quantity import GIB
 from winpool.api.upgrade import DEFAULT_TOPOLOGY_KEY
 from winpool.decide import decide
-from winpool.objects.node import Allocatable, Node, NodeMemory, NodeVersions
-from winpool.objects.pool import Pool
-from winpool.objects.upgrades import KnownUpgrades
-from winpool.pods.pod import Toleration
-from winpool.pods.workloads import Block, BlockedBy, PodShape, Requests, Workload
-from winpool.snapshot import Snapshot
+from winpool.model.node import Allocatable, Node, NodeMemory, NodeVersions
+from winpool.model.pods import Block, BlockedBy, PodShape, Requests, Toleration, Workload
+from winpool.model.pool import KnownUpgrades, Pool
+from winpool.model.snapshot import Snapshot
 
 PODS: Final = 30
 """Pods of a node that would move."""

@@ -11,8 +11,8 @@ from bench.api import Api
 from bench.errors import BenchError
 from harness.wishes import Wanted
 from winpool.api.keys import API_VERSION, KIND
-from winpool.cluster.pool_list import POOLS_PATH
-from winpool.ownership.rights import Rights
+from winpool.kube.pools import POOLS_PATH
+from winpool.ownership.trust import Rights
 
 NAME: Final = "bench"
 SELECTOR: Final = {"node.kubernetes.io/windows-build": "10.0.20348"}

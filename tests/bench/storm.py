@@ -26,9 +26,8 @@ from bench.pool import EDITED_LABEL
 from bench.report import Report
 from bench.targets import Target, at_least, at_most, exactly, told
 from testbed.audit import AuditRecord
-from winpool.cluster.event_budget import BURST, PER_SECOND
-from winpool.cluster.events import REPETITION_SECONDS
-from winpool.cluster.node_requests import NODES_PATH, WINDOWS_SELECTOR
+from winpool.kube.events import BURST, PER_SECOND, REPETITION_SECONDS
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR
 
 POLL_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 120.0

@@ -27,7 +27,7 @@ from harness.world import World
 from testbed.audit import AuditRecord
 from testbed.cluster import Testbed
 from testbed.faults import FaultProxy, on, stall
-from winpool.lease.terms import LEASE_SECONDS, RETRY_SECONDS
+from winpool.kube.lease_rules import LEASE_SECONDS, RETRY_SECONDS
 
 NODES: Final = 3
 TEAM: Final = "example.com/team"

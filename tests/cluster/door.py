@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.waiting import GUARD_SECONDS
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.reflector import SILENCE_SECONDS, NodeReflector
-from winpool.cluster.transport import Transport
-from winpool.objects.node import Node
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.watch import SILENCE_SECONDS, NodeReflector
+from winpool.model.node import Node
 
 T = TypeVar("T")
 

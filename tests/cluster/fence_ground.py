@@ -29,13 +29,7 @@ from harness.identity import Caller
 from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
-from winpool.api.keys import (
-    APPLIED_ANNOTATION,
-    OS_LABEL,
-    OS_WINDOWS,
-    POOL_LABEL,
-    RESERVED_MEMORY_TAINT,
-)
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL, RESERVED_MEMORY_TAINT
 
 NODES: Final = "/api/v1/nodes"
 POOLS: Final = "/apis/winpool.dev/v1alpha1/windowsnodepools"

@@ -11,7 +11,7 @@ from harness.asking import CLUSTER_SCOPED
 from harness.waiting import eventually
 from testbed.api import ApiError
 from testbed.cluster import Testbed
-from winpool.api.guard import GUARD_NAME
+from winpool.api.admission import GUARD_NAME
 from winpool.api.keys import APPLIED_ANNOTATION
 
 Object = dict[str, Any]

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from cluster.door import a_transport
 from cluster.pods import NAMESPACE, Pods
 from harness.world import World
-from winpool.cluster.writer import Writer
-from winpool.objects.acts import Eviction
+from winpool.kube.writer import Writer
+from winpool.model.node import Eviction
 
 RULES = (
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},

@@ -9,8 +9,8 @@ from typing import Final
 from cluster.door import a_transport
 from harness.documents import ROOT
 from testbed.cluster import Testbed
-from winpool.cluster.backoff import Backoff
-from winpool.cluster.reader_token import ReaderToken
+from winpool.kube.backoff import Backoff
+from winpool.kube.reader_token import ReaderToken
 
 COMPONENT: Final = ROOT / "deploy" / "components" / "memory"
 RIGHTS: Final = str(COMPONENT / "memory-rights.yaml")

@@ -20,7 +20,7 @@ import pytest
 
 from cluster.admission import tables
 from cluster.admission.server import Server
-from winpool.api.history import MAX_GATES
+from winpool.api.status import MAX_GATES
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_HISTORY,

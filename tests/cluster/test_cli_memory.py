@@ -21,7 +21,7 @@ from harness.served import serving
 from harness.waiting import eventually
 from harness.watched_memory import healthy
 from harness.world import World
-from winpool.cluster.reviews import Reviews
+from winpool.kube.reviews import Reviews
 from winpool.serve.access import Access
 from winpool.serve.memory import Memory
 

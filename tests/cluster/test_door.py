@@ -13,12 +13,11 @@ import pytest
 from cluster.door import Reflected, a_node_manifest, a_reflector, a_transport, until
 from harness.world import World
 from winpool.api.keys import PLURAL, RELEASE_FINALIZER
-from winpool.cluster.errors import Conflict, Forbidden, Invalid, NotFound
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import METADATA_ONLY, Writer
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Taint
+from winpool.kube.client import Transport
+from winpool.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from winpool.kube.request import Request
+from winpool.kube.writer import METADATA_ONLY, Writer
+from winpool.model.node import NodePatch, Taint
 
 
 @pytest.fixture

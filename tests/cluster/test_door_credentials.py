@@ -14,12 +14,11 @@ import yaml
 from cluster.door import a_node_manifest, a_reflector, a_transport, until
 from harness.clock import Seconds
 from harness.world import World
-from winpool.cluster.access import explain
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import CredentialsError, Forbidden, Unauthorized
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import CredentialsError, Forbidden, Unauthorized, explain
+from winpool.kube.request import Request
+from winpool.kube.writer import Writer
 
 LIST = Request(verb="list", resource="nodes", path="/api/v1/nodes?limit=1")
 WHO_AM_I = Request(

@@ -11,9 +11,9 @@ import pytest
 
 from cluster.door import Object, a_node_manifest, a_transport, until
 from harness.world import World
-from winpool.cluster import events
-from winpool.cluster.events import EventRecord, EventRecorder
-from winpool.cluster.transport import Transport
+from winpool.kube import events
+from winpool.kube.client import Transport
+from winpool.kube.events import EventRecord, EventRecorder
 
 
 @pytest.fixture

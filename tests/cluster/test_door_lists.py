@@ -14,12 +14,12 @@ from cluster.door import a_node_manifest, a_reflector, a_transport, until
 from harness.world import World
 from testbed.faults import FaultProxy, answer, cut_stream, on, rewrite, stall
 from winpool.api.keys import API_VERSION, KIND, PLURAL, POOL_LABEL
-from winpool.cluster import pool_list
-from winpool.cluster import reflector as reflecting
-from winpool.cluster.errors import StreamGarbled
-from winpool.cluster.labelled import list_labelled, list_strays
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
+from winpool.kube import pools as pool_list
+from winpool.kube import watch as reflecting
+from winpool.kube.client import Transport
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.nodes import list_labelled, list_strays
+from winpool.kube.writer import Writer
 
 NODES_WATCH = on("watch", "nodes")
 

@@ -12,9 +12,9 @@ from harness.world import World
 from testbed.faults import FaultProxy, answer, cut_stream, on
 from testbed.faults.rule import Action
 from testbed.pins import chosen_pins
-from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.transport import Transport
-from winpool.objects.node import NodeVersions
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import ControlPlane
+from winpool.model.node import NodeVersions
 
 ASKED = on("get", path="^/version$")
 PINNED = chosen_pins().kubernetes

@@ -16,8 +16,8 @@ from cluster.pods import Pods
 from harness.waiting import eventually
 from harness.webhook import Webhook
 from harness.world import World
-from winpool.cluster.errors import Forbidden
-from winpool.cluster.writer import Writer
+from winpool.kube.errors import Forbidden
+from winpool.kube.writer import Writer
 
 Object = dict[str, Any]
 

@@ -17,11 +17,11 @@ import pytest
 from cluster.fence_ground import Ground, standing
 from harness.identity import Caller
 from testbed.cluster import Testbed
-from winpool.api.fence_requests import EVICTION_FENCE, TOKEN_FENCE
+from winpool.api.fence import EVICTION_FENCE, TOKEN_FENCE
 from winpool.api.keys import NAMESPACE, READER_ACCOUNT
-from winpool.cluster.eviction import request_of
-from winpool.cluster.reader_token import token_request
-from winpool.objects.acts import Eviction
+from winpool.kube.reader_token import token_request
+from winpool.kube.writer import eviction_request
+from winpool.model.node import Eviction
 
 Object = dict[str, Any]
 
@@ -137,7 +137,7 @@ def test_a_token_of_another_account_or_a_longer_life_is_refused(ground: Ground, 
 def test_an_eviction_as_the_operator_sends_it_passes(ground: Ground, pods: None) -> None:
     path = f"{CORE}/namespaces/default/pods/target"
     _, pod = ground.admin.ask("GET", path)
-    request = request_of(
+    request = eviction_request(
         Eviction(namespace="default", name="target", uid=pod["metadata"]["uid"], node="n", why="a test")
     )
     status, said = sent(ground.operator, request.path, request.body)

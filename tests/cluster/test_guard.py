@@ -18,7 +18,7 @@ from harness.identity import Caller
 from harness.operator import USER
 from harness.waiting import eventually
 from testbed.cluster import Testbed
-from winpool.api.guard import GUARD_NAME, NODE_NAME_EXTRA
+from winpool.api.admission import GUARD_NAME, NODE_NAME_EXTRA
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, REQUEST_ANNOTATIONS
 

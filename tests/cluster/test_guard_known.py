@@ -18,8 +18,7 @@ from harness.identity import Caller
 from harness.waiting import eventually
 from harness.world import World
 from testbed.cluster import Testbed
-from winpool.api.admission import BINDINGS, POLICIES
-from winpool.api.guard import GUARD_NAME
+from winpool.api.admission import BINDINGS, GUARD_NAME, POLICIES
 from winpool.api.keys import HOLD_ANNOTATION
 
 Object = dict[str, Any]

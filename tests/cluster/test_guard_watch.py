@@ -15,12 +15,10 @@ import pytest
 from cluster.door import a_transport, until
 from harness.world import World
 from testbed.faults import FaultProxy, answer, cut, cut_stream, error_line, insert, on, silence
-from winpool.api.admission import API_GROUP, API_VERSION, POLICIES, POLICY_KIND
-from winpool.api.guard import GUARD_NAME
-from winpool.cluster.errors import Forbidden, NotFound
-from winpool.cluster.named import Target
-from winpool.cluster.named_watch import NamedWatch
-from winpool.cluster.reflector import SILENCE_SECONDS
+from winpool.api.admission import API_GROUP, API_VERSION, GUARD_NAME, POLICIES, POLICY_KIND
+from winpool.kube.errors import Forbidden, NotFound
+from winpool.kube.lists import Target
+from winpool.kube.watch import SILENCE_SECONDS, NamedWatch
 
 POLICY: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME

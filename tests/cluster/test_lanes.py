@@ -16,12 +16,11 @@ from cluster.lanes import a_running_pod, a_writer
 from cluster.pods import NAMESPACE, Pods
 from harness.waiting import eventually
 from harness.world import World
-from winpool.cluster.errors import Conflict, DisruptionBudget, Forbidden, NotFound, Unavailable
-from winpool.cluster.nodes import decode_node
-from winpool.cluster.writer import Writer
-from winpool.control.act.evictions import EvictionLane
-from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
-from winpool.objects.node import Node, NodeCondition
+from winpool.controllers.evictions import EvictionLane
+from winpool.kube.errors import Conflict, DisruptionBudget, Forbidden, NotFound, Unavailable
+from winpool.kube.nodes import decode_node
+from winpool.kube.writer import Writer
+from winpool.model.node import ConditionsPatch, Eviction, Node, NodeCondition, NodePatch
 
 Object = dict[str, Any]
 

@@ -33,7 +33,7 @@ from harness.operator import Operator
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import FaultProxy, on, stall
-from winpool.lease.terms import LEASE_SECONDS, RETRY_SECONDS
+from winpool.kube.lease_rules import LEASE_SECONDS, RETRY_SECONDS
 
 pytestmark = [pytest.mark.xdist_group("lease"), pytest.mark.timeout(600)]
 """The Lease is one for the whole cluster, so its tests run one after the other."""

@@ -15,9 +15,9 @@ from cluster.memory_pods import SOFT
 from cluster.memory_scene import Scene
 from cluster.memory_world import EVERY_SECONDS, HEALTHY, HOLD_SECONDS, PATIENCE_SECONDS, ground
 from harness.waiting import eventually, holds
+from winpool.features.memory.settings import FRESH_SECONDS
 from winpool.kubelet.outcome import PROMETHEUS_SENTENCES, Outcome
 from winpool.kubelet.prometheus import MAX_QUERIES
-from winpool.memory.settings import FRESH_SECONDS
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """The first test waits for the control plane, and for the pods of all."""

@@ -18,7 +18,7 @@ from cluster.memory_world import (
 from cluster.together import WHOLE_FILE, Together
 from harness.waiting import eventually, holds
 from testbed.winsim.endpoint.faults import FaultKind
-from winpool.kubelet.limits import DEADLINE_SHARE
+from winpool.kubelet.schedule import DEADLINE_SHARE
 
 pytestmark = [WHOLE_FILE, pytest.mark.long]
 together = Together()

@@ -15,7 +15,7 @@ from harness.waiting import eventually
 from testbed.cluster import Testbed
 from winpool.api.keys import NAMESPACE
 from winpool.api.rbac import INSTALLED, MEMORY, READER, READER_TOKEN, rights_of
-from winpool.kubelet import configz, summary
+from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +81,8 @@ def test_a_kubelet_answers_it_with_statistics_and_settings_and_with_nothing_else
     minor = int(served.nodes.get("w01")["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
     # Before 1.33 a kubelet asks for nodes/proxy, a right to run commands.
     wanted = {
-        summary.PATH: HTTPStatus.OK,
-        configz.PATH: HTTPStatus.OK if minor >= 33 else HTTPStatus.FORBIDDEN,
+        SUMMARY_PATH: HTTPStatus.OK,
+        CONFIGZ_PATH: HTTPStatus.OK if minor >= 33 else HTTPStatus.FORBIDDEN,
     }
     found = {path: served.ask("w01", path, token=token).status for path in (*wanted, *BEYOND)}
     assert found == wanted | dict.fromkeys(BEYOND, HTTPStatus.FORBIDDEN)

@@ -29,8 +29,8 @@ from harness.nodes import annotations_of
 from harness.waiting import eventually
 from testbed.kubectl import KubectlError
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.cluster.reader_token import LIFE_SECONDS
-from winpool.kubelet import configz, summary
+from winpool.kube.reader_token import LIFE_SECONDS
+from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 """Guards in the tests end before: each waits for some minutes at most, one after the other."""
@@ -86,7 +86,7 @@ def test_the_token_that_a_kubelet_is_shown_reads_stats_and_configz_of_nodes_and_
 
     victim = list(stage.fleets)[1]
     minor = int(scene.read(victim)["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
-    wanted = {summary.PATH: 200, configz.PATH: 200 if minor >= 33 else 403, **dict.fromkeys(BEYOND, 403)}
+    wanted = {SUMMARY_PATH: 200, CONFIGZ_PATH: 200 if minor >= 33 else 403, **dict.fromkeys(BEYOND, 403)}
     assert {path: ask(scene, victim, path, token).status for path in wanted} == wanted
     scene.close()
 
@@ -163,14 +163,14 @@ def test_a_token_dies_with_its_account_and_polls_go_on_with_one_of_the_next_acco
     scene.pool("Observe")
     await_healthy(scene)
     token = token_of(testbed)
-    assert ask(scene, scene.node, summary.PATH, token).status == 200
+    assert ask(scene, scene.node, SUMMARY_PATH, token).status == 200
     testbed.kubectl("delete", "-f", ACCOUNT)
     try:
         with Caller.bearer(testbed, token) as thief:
             # The API server remembers a token for ten seconds.
             eventually(lambda: thief.status("GET", "/api/v1") == 401, what="it is worth nothing", every=1)
         eventually(
-            lambda: ask(scene, scene.node, summary.PATH, token).status == 401,
+            lambda: ask(scene, scene.node, SUMMARY_PATH, token).status == 401,
             what="kubelets refuse it, who remember it for two minutes",
             seconds=LONG_SECONDS,
             every=5,

@@ -12,7 +12,7 @@ from harness.nodes import labels_of
 from harness.waiting import eventually
 from harness.world import World
 from testbed.faults import FaultProxy, Record, delay, on
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
+from winpool.controllers.writes import PATCHES_IN_FLIGHT
 
 Object = dict[str, Any]
 

@@ -25,7 +25,7 @@ from testbed.prometheus_config import ScrapeJob
 from testbed.prometheus_server import Prometheus
 from testbed.waiting import wait_until
 from testbed.winsim.endpoint.faults import FaultKind
-from winpool.kubelet.matchers import DEFAULT_MATCHERS, Matchers, selector_of
+from winpool.kubelet.exporter import DEFAULT_MATCHERS, Matchers, selector_of
 from winpool.kubelet.outcome import Outcome, PollError
 from winpool.kubelet.prometheus import PrometheusClient, parse_url
 from winpool.kubelet.samples import ExporterSample

@@ -14,7 +14,7 @@ from harness.operator import USER
 from harness.waiting import eventually, holds
 from harness.world import World
 from testbed.faults import answer, on
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
+from winpool.controllers.writes import PATCHES_IN_FLIGHT
 
 Object = dict[str, Any]
 

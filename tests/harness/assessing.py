@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from winpool.contract.acceptance import refusal_of
+from winpool.allowed import mandate_of
 from winpool.decide import ROOMS
-from winpool.mandate import mandate_of
-from winpool.ownership.dues import dues_of
+from winpool.features.contract.feature import contract_refusal_of
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.report.assessment import Assessment, assessed
-from winpool.snapshot import Snapshot
+from winpool.ownership.pending import dues_of
+from winpool.status.assessment import Assessment, assessed
 
 
 def assess(snapshot: Snapshot) -> tuple[Assessment, ...]:
     """Return what a decision on ``snapshot`` knows of each node."""
     members = divide(snapshot)
-    mandate = mandate_of(snapshot.pool, is_accepted=not refusal_of(snapshot, members))
+    mandate = mandate_of(snapshot.pool, is_accepted=not contract_refusal_of(snapshot, members))
     results = [room(snapshot, members, mandate) for room in ROOMS]
     dues = dues_of(snapshot, members, [each.goals for each in results])
     return assessed(snapshot, members, results, dues).all

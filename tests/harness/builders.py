@@ -10,21 +10,15 @@ from typing import Any
 
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
-from winpool.contract.questions import taints_of as taints_of_spec
-from winpool.objects.attempts import Attempts
-from winpool.objects.guard import GuardState
-from winpool.objects.keys import Keys
-from winpool.objects.node import Node, NodeVersions, Taint
-from winpool.objects.others import OtherPools
-from winpool.objects.pool import Pool
-from winpool.ownership.reading import parse
-from winpool.ownership.record import Owned, Record, TaintIdentity, render
-from winpool.ownership.rights import Rights
-from winpool.pods.known import KnownPods, LookProblem
-from winpool.pods.survey import IntolerantPods, OnNode, Survey, taint_key
-from winpool.report.preflight import written
-from winpool.snapshot import Snapshot
-from winpool.support.basis import Basis
+from winpool.features.contract.taints import taints_of as taints_of_spec
+from winpool.model.node import Keys, Node, NodeVersions, Taint
+from winpool.model.pool import Attempts, GuardState, OtherPools, Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import IntolerantPods, KnownPods, LookProblem, OnNode, Survey, taint_key
+from winpool.ownership.record import Owned, Record, TaintIdentity, parse, render
+from winpool.ownership.trust import Rights
+from winpool.status.pods import written
+from winpool.support.judge import Basis
 from winpool.support.rows import Row
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

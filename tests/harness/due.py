@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from harness.builders import NOON, a_node, a_spec
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.upgrade import DEFAULT_TOPOLOGY_KEY, Gate, Trigger, Upgrade
-from winpool.pods.workloads import NO_WORKLOAD, PodShape, Requests, Workload
-from winpool.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stand, Stop
+from winpool.features.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stand, Stop
+from winpool.model.pods import NO_WORKLOAD, PodShape, Requests, Workload
 
 DUE: Final = (DueReason(Trigger.OS_REVISION, "The revision is below the target."),)
 SHAPE: Final = PodShape(Requests(100, 2**20, 1))

@@ -8,17 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from harness.builders import NOON, a_node
-from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.memory.breaker import Breaker, Share
-from winpool.memory.intent_text import written
-from winpool.memory.intents import Intent, Intents, deadline
-from winpool.memory.steps import Course, Pass, Step
-from winpool.memory.turns import steps_of
-from winpool.objects.node import Node
-from winpool.objects.pressure import Axis, AxisView, Hold, KnownMemory, Level, NodeView, PodUsage, Reading
-from winpool.pods.evicted import Answer, Answered, KnownEvictions
-from winpool.pods.node_pods import NodePod, NodePods
+from winpool.api.memory_pressure import EvictionLimits
+from winpool.features.memory.breaker import Breaker, Share
+from winpool.features.memory.eviction import Course, Pass, Step
+from winpool.features.memory.feature import steps_of
+from winpool.features.memory.intents import Intent, Intents, deadline, written
+from winpool.model.node import Node
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod, NodePods
+from winpool.model.pressure import Axis, AxisView, Hold, KnownMemory, Level, NodeView, PodUsage, Reading
 
 GIB: Final = 2**30
 

@@ -15,9 +15,9 @@ from harness.upgrade_room import BEHIND, settled_node, settled_nodes, upgrade_po
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
-from winpool.objects.node import Node
-from winpool.pods.workloads import Block, BlockedBy, DeclaredBuild, PodShape, Requests, Workload
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node
+from winpool.model.pods import Block, BlockedBy, DeclaredBuild, PodShape, Requests, Workload
+from winpool.model.snapshot import Snapshot
 
 NEWER: Final[Mapping[str, Any]] = {"version": "2025"}
 REQUESTED: Final = {UPGRADE_REQUESTED_ANNOTATION: ""}

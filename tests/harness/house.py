@@ -15,15 +15,14 @@ from harness.clock import Seconds
 from harness.second_room import FIRST, Asked, request, second
 from harness.writes import patched
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.control.patience.writes import Patience
+from winpool.controllers.backoff import Patience
 from winpool.decide import Decision, decide
-from winpool.objects.acts import ConditionsPatch, NodePatch
-from winpool.objects.node import Node, NodeCondition
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
-from winpool.pods.evicted import NOTHING_EVICTED, KnownEvictions
-from winpool.rooms import Room
-from winpool.snapshot import Snapshot
+from winpool.features.feature import Room
+from winpool.model.node import ConditionsPatch, Node, NodeCondition, NodePatch
+from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
+from winpool.model.pool import Pool
+from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.model.snapshot import Snapshot
 
 PASSES = 12
 """In which everything is done that is due: a release takes four."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from winpool.cluster.errors import AlreadyExists, ApiError, Conflict, NoAnswer, NotFound
-from winpool.cluster.request import Request
+from winpool.kube.errors import AlreadyExists, ApiError, Conflict, NoAnswer, NotFound
+from winpool.kube.request import Request
 
 Object = dict[str, Any]
 

@@ -15,48 +15,35 @@ from typing import Any, cast
 
 from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
-from winpool.api.crd_fields import FieldPath
+from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.cluster.control_plane import ControlPlane
-from winpool.cluster.errors import ApiError, Conflict, NoAnswer, NotFound
-from winpool.cluster.event_record import EventRecord
-from winpool.cluster.events import EventRecorder
-from winpool.cluster.guard import Guard
-from winpool.cluster.pod_lister import ListedPods
-from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.store import NodeStore
-from winpool.cluster.writer import PoolList, Writer
-from winpool.control.act.actor import Lanes
-from winpool.control.act.conditions import ConditionLane
-from winpool.control.act.evictions import EvictionLane
-from winpool.control.act.patches import PatchLane
-from winpool.control.clock import Clock
-from winpool.control.evicting.answers import Answers
-from winpool.control.evicting.looks import VictimLooks
-from winpool.control.loops.dispatch import Dispatcher
-from winpool.control.loops.pool_loops import PoolLoops
-from winpool.control.memory.collector import MemoryCollector
-from winpool.control.memory.connections import Connections
-from winpool.control.memory.evicted import NoDetectors
-from winpool.control.pod_survey.bare_since import BareSince
-from winpool.control.pod_survey.node_looks import NodeLooks
-from winpool.control.pod_survey.pod_pass import PodPass
-from winpool.control.pod_survey.questions import Questions
-from winpool.control.reconcile.asking import Asking
-from winpool.control.reconcile.observe import Observer
-from winpool.control.reconcile.reconciler import Reconciler
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.control.relist.relister import Relister
-from winpool.control.stats import ControlStats
-from winpool.control.upgrades.sights import UpgradeSights
+from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.executor import Lanes
+from winpool.controllers.machines import UpgradeSights
+from winpool.controllers.memory import MemoryCollector, NoDetectors
+from winpool.controllers.memory_sources import Connections
+from winpool.controllers.node_pods import BareSince, NodeLooks
+from winpool.controllers.observe import Observer
+from winpool.controllers.pod_pass import PodPass, Questions
+from winpool.controllers.pool import Asking, Reconciler
+from winpool.controllers.pools import Absences, Pools, Relister
+from winpool.controllers.pressured_pods import Answers, VictimLooks
+from winpool.controllers.queue import Dispatcher, PoolLoops
+from winpool.controllers.services import Clock, ControlStats
+from winpool.controllers.writes import ConditionLane, PatchLane
 from winpool.decide import ROOMS
-from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
-from winpool.objects.node import Node
-from winpool.pods.budgets import Budget
-from winpool.pods.pod import Pod
-from winpool.pods.survey import PoolQuestion
-from winpool.rooms import Room
+from winpool.features.feature import Room
+from winpool.kube.control_plane import ControlPlane
+from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
+from winpool.kube.events import EventRecord, EventRecorder
+from winpool.kube.guard import Guard
+from winpool.kube.pod_lists import ListedPods
+from winpool.kube.watch import NodeReflector, NodeStore
+from winpool.kube.writer import PoolList, Writer
+from winpool.model.budgets import Budget
+from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
+from winpool.model.pods import Pod
+from winpool.model.survey import PoolQuestion
 
 NEVER = 1e9
 """Seconds between the regular lists: what happens here has another cause."""

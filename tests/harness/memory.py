@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from winpool.memory.detector import step
-from winpool.memory.samples import MemorySample
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.view import view_of
-from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView
+from winpool.features.memory.detector import NO_STATE, DetectorState, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample
+from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView
 
 GIB: Final = 2**30
 MIB: Final = 2**20
@@ -69,7 +68,7 @@ class Watched:
     source: str = KUBELET
     interval: float = INTERVAL
     now: float = 1000.0
-    state: DetectorState = field(default=NOTHING_KNOWN)
+    state: DetectorState = field(default=NO_STATE)
 
     def poll(self, *, after: float | None = None, **values: Any) -> NodeView:
         """Take a sample after one interval, or so many seconds, and return what is known then."""

@@ -12,15 +12,21 @@ from typing import Any, Final, Self
 
 from harness.builders import NOON, a_node, a_pool
 from harness.memory import CEILING, GIB, MIB, RAM
-from winpool.control.memory.collector import MemoryCollector
-from winpool.control.memory.connections import Connections
+from winpool.controllers.memory import MemoryCollector
+from winpool.controllers.memory_sources import Connections
 from winpool.kubelet.addresses import AddressRules, Target
-from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import CommitMemory, ExporterSample, KubeletSample, MachineMemory, PodMemory
-from winpool.objects.node import KubeletEndpoint, Node, NodeMemory
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import KnownMemory
+from winpool.kubelet.samples import (
+    CommitMemory,
+    ExporterSample,
+    KubeletEviction,
+    KubeletSample,
+    MachineMemory,
+    PodMemory,
+)
+from winpool.model.node import KubeletEndpoint, Node, NodeMemory
+from winpool.model.pool import Pool
+from winpool.model.pressure import KnownMemory
 
 CALM_GIB: Final = 12.0
 """Of a ceiling of 24 GiB."""

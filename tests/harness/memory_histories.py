@@ -10,12 +10,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import BOTH, CEILING, GIB, KUBELET, KUBELET_ONLY, PROMETHEUS, RAM
-from winpool.memory.detector import step
-from winpool.memory.samples import MemorySample
-from winpool.memory.settings import DetectorSettings, PageFile, PageFilePolicy
-from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.view import view_of
-from winpool.objects.pressure import NodeView
+from winpool.features.memory.detector import NO_STATE, DetectorState, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample
+from winpool.features.memory.settings import DetectorSettings, PageFile, PageFilePolicy
+from winpool.model.pressure import NodeView
 
 GARBAGE: Final = (math.nan, math.inf, -math.inf, 2**63, 2**64 - 1, -1, 10**400, None)
 
@@ -180,7 +179,7 @@ def samples_of(steps: Sequence[Step]) -> list[MemorySample]:
 
 def after(samples: Sequence[MemorySample], settings: DetectorSettings) -> DetectorState:
     """Return what is known after all of the samples."""
-    state = NOTHING_KNOWN
+    state = NO_STATE
     for sample in samples:
         state = step(state, sample, settings)
     return state

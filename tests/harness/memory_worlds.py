@@ -11,8 +11,8 @@ from harness.views import CALM, HARD, told
 from harness.writes import settled
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.decide import decide
-from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory, NodeView
-from winpool.snapshot import Snapshot
+from winpool.model.pressure import NOTHING_KNOWN, KnownMemory, NodeView
+from winpool.model.snapshot import Snapshot
 
 OBSERVED: Final[Mapping[str, Any]] = {"memoryPressure": {"mode": "Observe"}}
 NAMES: Final = tuple(f"w{number}" for number in range(6))

@@ -26,22 +26,18 @@ from harness.builders import (
 )
 from harness.others import Key, Others, is_windows, owned_on, owner_of
 from harness.writes import carries_ours, patched, relabelled, retainted
+from winpool.api.fields import NO_EXECUTE
 from winpool.api.keys import POOL_LABEL
-from winpool.api.syntax import NO_EXECUTE
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
-from winpool.objects.acts import NodePatch
-from winpool.objects.keys import Keys
-from winpool.objects.node import Node, Taint
-from winpool.objects.others import PoolName
-from winpool.objects.pool import Pool
+from winpool.model.node import Keys, Node, NodePatch, Taint
+from winpool.model.pool import Pool, PoolName
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.membership import selects
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record, TaintIdentity
-from winpool.ownership.rights import Rights, keys_of
-from winpool.report.preflight import written
-from winpool.snapshot import Snapshot
+from winpool.ownership.members import selects
+from winpool.ownership.record import Record, TaintIdentity, record_of
+from winpool.ownership.trust import Rights, keys_of
+from winpool.status.pods import written
 
 LISTS: Final = 2
 """Complete lists without a pool after which it is known to be gone."""

@@ -7,9 +7,8 @@ from typing import Final, TypeAlias
 
 from harness.strategies import LABEL_KEYS, PROTECTED_LABELS, PROTECTED_TAINTS, TAINT_IDENTITIES
 from winpool.api.keys import OS_LABEL, OS_WINDOWS
-from winpool.objects.node import Node, Taint
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record, TaintIdentity
+from winpool.model.node import Node, Taint
+from winpool.ownership.record import Record, TaintIdentity, record_of
 
 Key: TypeAlias = str | TaintIdentity
 """A label by its key, or a taint by its key and effect."""

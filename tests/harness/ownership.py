@@ -8,7 +8,7 @@ from harness.builders import GUARDED, a_taint
 from harness.strategies import LABEL_KEYS
 from harness.wishes import NOTHING_KNOWN, Own, Wanted, conform, release
 from harness.writes import patched
-from winpool.objects.node import Node
+from winpool.model.node import Node
 
 UID = "uid-of-pool"
 

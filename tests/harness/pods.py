@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from harness.builders import taints_of
-from winpool.pods.pod import DAEMON_SET, Pod, Toleration
-from winpool.pods.pod_work import PodWork
-from winpool.pods.survey import PoolQuestion, RequiredPods
-from winpool.pods.workloads import PodShape, Requests
+from winpool.model.pods import DAEMON_SET, Pod, PodShape, PodWork, Requests, Toleration
+from winpool.model.survey import PoolQuestion, RequiredPods
 
 EVERYTHING = (Toleration(operator="Exists"),)
 """Tolerates every taint."""

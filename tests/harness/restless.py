@@ -14,8 +14,8 @@ from harness.loops import NEVER, MemoryCluster, MemoryOperator
 from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unavailable
-from winpool.objects.node import Node, NodeMemory
+from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unavailable
+from winpool.model.node import Node, NodeMemory
 
 SPECS: Final[tuple[Object, ...]] = (
     {},

@@ -11,7 +11,7 @@ from harness.builders import Object
 from harness.pods import a_pod, some_work
 from harness.restless import ERRORS, RestlessWorld
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.pods.budgets import Budget
+from winpool.model.budgets import Budget
 
 LONG_AGO: Final = {"schedule": "0 0 1 1 *", "durationSeconds": 3600}
 OFTEN: Final = {"schedule": "*/10 * * * *", "durationSeconds": 300}

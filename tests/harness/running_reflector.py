@@ -9,9 +9,9 @@ from typing import cast
 
 from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
-from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.transport import Transport
-from winpool.objects.node import Node
+from winpool.kube.client import Transport
+from winpool.kube.watch import NodeReflector
+from winpool.model.node import Node
 
 
 class RunningReflector:

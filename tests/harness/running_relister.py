@@ -11,12 +11,10 @@ from typing import Final, cast
 from harness.builders import NOON
 from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
-from winpool.control.clock import Clock
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.control.relist.relister import Relister
+from winpool.controllers.pools import Absences, Pools, Relister
+from winpool.controllers.services import Clock
+from winpool.kube.client import Transport
+from winpool.kube.writer import Writer
 
 PERIOD: Final = 300.0
 LONGEST_PERIOD: Final = 330.0 + 2

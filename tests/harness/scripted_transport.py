@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from harness.builders import WINDOWS, Object
 from winpool.api.keys import API_VERSION, KIND
-from winpool.cluster.errors import ApiError, StreamSilent
-from winpool.cluster.request import Request
+from winpool.kube.errors import ApiError, StreamSilent
+from winpool.kube.request import Request
 
 T = TypeVar("T")
 

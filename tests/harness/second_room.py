@@ -19,6 +19,7 @@ import msgspec
 
 from winpool import logs, start
 from winpool.api.conditions import Reason
+from winpool.api.fields import NO_SCHEDULE
 from winpool.api.issues import IssueReason
 from winpool.api.keys import (
     MEMORY_PRESSURE_TAINT,
@@ -26,15 +27,13 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.syntax import NO_SCHEDULE
-from winpool.contract.room import contract
-from winpool.objects.acts import Eviction
-from winpool.objects.node import NodeCondition
-from winpool.ownership.goals import LEAVE, Goals
+from winpool.features.contract.feature import contract
+from winpool.features.feature import NOTHING_WANTED, Finding, Mandate, Progress, Room, RoomResult, Stage
+from winpool.model.node import Eviction, NodeCondition
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import LEAVE, Goals
 from winpool.ownership.members import Members
-from winpool.rooms import NOTHING_WANTED, Finding, Mandate, Progress, Room, RoomResult, Stage
 from winpool.settings import Settings
-from winpool.snapshot import Snapshot
 
 FIRST: Final[tuple[Room, ...]] = (contract,)
 """The rooms beside it: not that of memory, which sets the same taint and condition."""

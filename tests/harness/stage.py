@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from harness.builders import Object, a_body
 from harness.loops import MemoryCluster, MemoryOperator, Write
 from harness.virtual_time import run_virtually
-from winpool.objects.node import Node
+from winpool.model.node import Node
 
 Scene = Callable[[MemoryCluster, MemoryOperator], Awaitable[None]]
 

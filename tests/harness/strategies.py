@@ -15,16 +15,10 @@ from hypothesis import strategies as st
 
 from harness.builders import GUARD, GUARDED, Object, a_node, a_pool, a_spec, a_taint
 from harness.wishes import Wanted
-from winpool.api.keys import (
-    APPLIED_ANNOTATION,
-    OS_LABEL,
-    OS_REVISION_LABEL,
-    OS_VERSION_LABEL,
-    POOL_LABEL,
-)
+from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
-from winpool.objects.node import Node, NodeVersions, Taint
-from winpool.objects.pool import Pool
+from winpool.model.node import Node, NodeVersions, Taint
+from winpool.model.pool import Pool
 
 NASTY: Final = st.text(
     st.sampled_from("ab \n\r\t\x00\x1b[31m\x7f\x85\x9b\u2028\u2029\u202e\u2066\ufeff\ud800\xa0\\é漢😀")

@@ -11,17 +11,15 @@ from harness.builders import GUARD, a_node, a_record
 from harness.loops import MemoryCluster, MemoryWriter
 from harness.virtual_time import run_virtually
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.cluster.errors import ApiError
-from winpool.control.act.patches import PatchLane
-from winpool.control.clock import Clock
-from winpool.control.leftovers.kept_strays import KeptStrays
-from winpool.control.leftovers.sweeper import Sweeper
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.objects.node import Node
+from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Clock
+from winpool.controllers.sweep import KeptStrays, Sweeper
+from winpool.controllers.writes import PatchLane
+from winpool.kube.errors import ApiError
+from winpool.model.node import Node
 from winpool.ownership.record import Owned
-from winpool.ownership.rights import Rights
-from winpool.report.announce import Announcement
+from winpool.ownership.trust import Rights
+from winpool.status.events import Announcement
 
 
 def a_leftover(name: str, *, os: str, guard: str = GUARD) -> Node:

@@ -10,16 +10,15 @@ from typing import Any, Final
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool, a_snapshot, a_survey
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.quantity import GIB
-from winpool.objects.node import Allocatable, Node, NodeMemory, NodeVersions
-from winpool.objects.pool import Pool
-from winpool.objects.upgrades import KnownUpgrades, Surprise
-from winpool.ownership.goals import Wish
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview, UpgradeResult
+from winpool.model.node import Allocatable, Node, NodeMemory, NodeVersions
+from winpool.model.pods import NO_WORKLOAD, Workload
+from winpool.model.pool import KnownUpgrades, Pool, Surprise
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import Wish
 from winpool.ownership.members import divide
-from winpool.pods.workloads import NO_WORKLOAD, Workload
-from winpool.rooms import Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.records import GateFinding, NodeUpgrade, UpgradeOverview, UpgradeResult
-from winpool.upgrade.room import upgrade
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)

@@ -25,14 +25,11 @@ from harness.builders import (
 from harness.writes import settled
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Override, Trigger
-from winpool.contract.room import contract
 from winpool.decide import Decision, decide
-from winpool.memory.room import memory
-from winpool.objects.pool import Pool
-from winpool.ownership.members import Members
-from winpool.rooms import Finding, Mandate, Room
-from winpool.snapshot import Snapshot
-from winpool.upgrade.records import (
+from winpool.features.contract.feature import contract
+from winpool.features.feature import Finding, Mandate, Room
+from winpool.features.memory.feature import memory
+from winpool.features.upgrade.records import (
     DueReason,
     GateFinding,
     NodeUpgrade,
@@ -41,6 +38,9 @@ from winpool.upgrade.records import (
     UpgradeOverview,
     UpgradeResult,
 )
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.members import Members
 
 UPGRADING: Final[Mapping[str, Any]] = {"upgrade": {}}
 NAMES: Final = tuple(f"w{number}" for number in range(6))

@@ -19,16 +19,14 @@ from harness.writes import patched
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.v1alpha1 import Condition
-from winpool.control.patience.writes import Patience
+from winpool.controllers.backoff import Patience
 from winpool.decide import Decision, decide
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
-from winpool.objects.upgrades import LABELLED_SECONDS, KnownUpgrades
-from winpool.pods.survey import Survey
-from winpool.pods.workloads import NO_WORKLOAD, Workload
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node, NodePatch
+from winpool.model.pods import NO_WORKLOAD, Workload
+from winpool.model.pool import LABELLED_SECONDS, KnownUpgrades, Pool
+from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import Survey
 
 POD_PASS: Final = timedelta(minutes=10)
 """How often all pods are listed by default."""

@@ -6,13 +6,12 @@ from harness.model import Model, mode_of
 from harness.others import SHARED_KEYS, is_windows, owned_on, owner_of, value_on
 from harness.strategies import PROTECTED_LABELS, PROTECTED_TAINTS, RESERVED_LABELS, RESERVED_TAINTS
 from harness.writes import carries_ours
+from winpool.api.fields import is_restricted_label
 from winpool.api.keys import POOL_LABEL, RELEASE_FINALIZER
-from winpool.api.syntax import is_restricted_label
 from winpool.api.v1alpha1 import Mode
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.record import Record, record_of
 
 
 def check_protected(model: Model) -> None:

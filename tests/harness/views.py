@@ -10,7 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from harness.memory import CEILING, GIB, KUBELET, RAM
-from winpool.objects.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView, Reading
 
 SIGNALLED: Final = (Level.PROXY_ONLY, Level.SOFT, Level.HARD)
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness.memory import GIB
-from winpool.objects.memory_report import MemoryReport, SeenNode, report_of
-from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView, Reading
+from winpool.model.memory_report import MemoryReport, SeenNode, report_of
+from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView, Reading
 
 AT: Final = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
 MONOTONIC: Final = 5000.0

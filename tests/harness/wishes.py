@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 
 from harness.builders import GUARDED
 from winpool.api.node_keys import MISMATCH_TAINT
-from winpool.contract.brake import NOTHING_HELD, Held
-from winpool.objects.node import Node
-from winpool.ownership import release as releases
-from winpool.ownership.conformity import Conformity
-from winpool.ownership.goals import LEAVE, NONE, Goals, Target, Wish, merged
-from winpool.ownership.members import Member, values_of
-from winpool.ownership.membership import Claim
-from winpool.ownership.patch import PatchMaker
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record, TaintIdentity, Unreadable
-from winpool.ownership.rights import Rights
+from winpool.features.contract.taints import NOTHING_HELD, Held
+from winpool.model.node import Node
+from winpool.ownership.desired import LEAVE, NONE, Goals, Target, Wish, merged
+from winpool.ownership.diff import Conformity, PatchMaker
+from winpool.ownership.diff import release as releases_release
+from winpool.ownership.members import Claim, Member, values_of
+from winpool.ownership.record import Record, TaintIdentity, Unreadable, record_of
+from winpool.ownership.trust import Rights
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ def is_as_wanted(
 
 
 def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
-    return releases.release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
+    return releases_release(node, pool_uid=pool_uid, pool_name=pool_name, rights=rights)
 
 
 def _member(node: Node, found: Record | Unreadable | None) -> Member:

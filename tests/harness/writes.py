@@ -7,14 +7,13 @@ from dataclasses import replace
 from types import EllipsisType
 
 from harness.builders import Nodes, a_snapshot, a_taint, with_status
-from winpool.api import syntax
+from winpool.api.fields import is_key, is_label_value
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, PREFIX
 from winpool.decide import ROOMS, Decision, decide
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, Taint
-from winpool.objects.pool import Pool
-from winpool.pods.survey import Survey
-from winpool.rooms import Room
+from winpool.features.feature import Room
+from winpool.model.node import Node, NodePatch, Taint
+from winpool.model.pool import Pool
+from winpool.model.survey import Survey
 
 
 def patched(node: Node, patch: NodePatch | None) -> Node:
@@ -28,10 +27,10 @@ def patched(node: Node, patch: NodePatch | None) -> Node:
     assert (patch.node.uid, patch.node.resource_version) == (node.uid, node.resource_version), "409"
     taints = node.taints if patch.taints is None else patch.taints
     assert len({taint.identity for taint in taints}) == len(taints), f"422: a taint twice: {taints}"
-    assert all(map(syntax.is_label_value, (taint.value for taint in taints))), f"422: {taints}"
+    assert all(map(is_label_value, (taint.value for taint in taints))), f"422: {taints}"
     labels = _merged(node.labels, patch.labels)
-    assert all(map(syntax.is_key, labels)), f"422: {labels}"
-    assert all(map(syntax.is_label_value, labels.values())), f"422: {labels}"
+    assert all(map(is_key, labels)), f"422: {labels}"
+    assert all(map(is_label_value, labels.values())), f"422: {labels}"
     return replace(
         node,
         resource_version=str(int(node.resource_version) + 1),

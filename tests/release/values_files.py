@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from release.value import Value
 from release.values import GROUPS
-from winpool.api.manifests import text_of
-from winpool.api.markdown import table
+from winpool.api.crd import text_of
+from winpool.api.text import table
 
 HEADER: Final = "# Generated from tests/release/values.py and deploy. Do not edit; run: make generate\n"
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"

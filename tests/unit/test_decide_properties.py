@@ -14,8 +14,8 @@ from harness.writes import acted, nothing_is_written, patched, relabelled, retai
 from winpool.api.keys import OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
+from winpool.model.node import Node
+from winpool.model.pool import Pool
 
 any_mode = st.sampled_from(Mode)
 

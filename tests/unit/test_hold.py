@@ -16,11 +16,11 @@ from harness.second_room import FIRST, second
 from harness.views import CALM, HARD, all_of, told
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, PRESSURE_CONDITION
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.decide import ROOMS, Decision
-from winpool.objects.hold import hold_end, is_held
-from winpool.ownership.goals import Goals
-from winpool.rooms import RoomResult
+from winpool.features.feature import RoomResult
+from winpool.model.node import hold_end, is_held
+from winpool.ownership.desired import Goals
 
 NAMES: Final = ("w1", "w2")
 HOUR: Final = timedelta(hours=1)

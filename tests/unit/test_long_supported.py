@@ -11,8 +11,7 @@ from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, with_cluster
 from harness.operator import LONG_SUPPORTED
 from winpool.decide import decide
 from winpool.support.matrix import built_in
-from winpool.support.rowfile import read_rows
-from winpool.support.rows import Row
+from winpool.support.rows import Row, read_rows
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import yaml
 
 from cluster.admission.tables import SMALLEST
 from harness.documents import ROOT
-from winpool.api.evictions import EvictionLimits
-from winpool.api.memory_pressure import MemoryMode, MemoryPressure, PageFileType, SourceType
+from winpool.api.memory_pressure import EvictionLimits, MemoryMode, MemoryPressure, PageFileType, SourceType
 from winpool.api.quantity import bytes_of
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.judge import judge
-from winpool.memory.settings import CommitLines, DetectorSettings, PhysicalLines
+from winpool.features.memory.settings import CommitLines, DetectorSettings, PhysicalLines
 
 PAGE: Final = (ROOT / "docs" / "memory.md").read_text()
 SAMPLE: Final = yaml.safe_load((ROOT / "deploy" / "samples" / "memory-pressure.yaml").read_text())

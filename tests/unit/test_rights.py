@@ -24,10 +24,10 @@ from winpool.api.rbac import (
     Right,
     rights_of,
 )
-from winpool.cluster.events import PATH as EVENTS_PATH
-from winpool.cluster.named import Target
-from winpool.cluster.request import Request
-from winpool.kubelet import configz, summary
+from winpool.kube.events import PATH as EVENTS_PATH
+from winpool.kube.lists import Target
+from winpool.kube.request import Request
+from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
 SOURCE: Final = Path(winpool.__file__).parent
 
@@ -38,11 +38,11 @@ BY_KOPF: Final = {
     *((verb, PLURAL, "") for verb in ("list", "watch")),
     *((verb, "customresourcedefinitions", CRD_NAME) for verb in ("list", "watch")),
 }
-"""What Kopf asks because of ``feed/registry.py``: for the handler of pools, and to find their CRD."""
+"""What Kopf asks because of ``kube/feed.py``: for the handler of pools, and to find their CRD."""
 WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     # One object by its name: the calls of Target say which.
-    "cluster/named.py": set(),
-    "cluster/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
+    "kube/lists.py": set(),
+    "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""
 WITHOUT_A_RIGHT: Final = {("get", "version", ""): "everyone may read it"}
@@ -127,7 +127,7 @@ def test_the_account_whose_token_kubelets_are_shown_may_read_what_is_asked_of_th
 
     https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/
     """
-    paths = {"nodes/stats": summary.PATH, "nodes/configz": configz.PATH}
+    paths = {"nodes/stats": SUMMARY_PATH, "nodes/configz": CONFIGZ_PATH}
     assert {each for right in rights_of(READER) for each in granted(right)} == {
         ("get", resource, "") for resource in paths
     }

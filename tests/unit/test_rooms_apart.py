@@ -18,7 +18,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 CONFIGURATION: Final = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
 CONTRACTS: Final = tomllib.loads(CONFIGURATION)["tool"]["importlinter"]["contracts"]
 PACKAGES: Final = {room.__module__.rpartition(".")[0] for room in ROOMS}
-A_ROOM_MORE: Final = "from winpool.rooms import RoomResult\n"
+A_ROOM_MORE: Final = "from winpool.features.feature import RoomResult\n"
 
 
 def test_the_rooms_share_one_line_of_the_layers() -> None:
@@ -38,11 +38,11 @@ def test_each_room_is_among_the_pure_packages() -> None:
         ("yours/room.py", "", None),
         (
             "yours/room.py",
-            "from winpool.contract.room import contract\n",
+            "from winpool.features.contract.feature import contract\n",
             "winpool.yours -> winpool.contract",
         ),
         (
-            "contract/room.py",
+            "features/contract/feature.py",
             "from winpool.yours.room import RoomResult\n",
             "winpool.contract -> winpool.yours",
         ),

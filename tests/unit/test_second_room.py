@@ -28,13 +28,12 @@ from winpool.api.keys import (
 )
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.decide import Decision
-from winpool.objects.acts import Eviction, NodePatch
-from winpool.objects.node import Node, NodeCondition, Taint
-from winpool.ownership.goals import Goals, RoomsDisagreeError
+from winpool.features.feature import Mandate, Room, RoomResult
+from winpool.model.node import Eviction, Node, NodeCondition, NodePatch, Taint
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import Goals, RoomsDisagreeError
 from winpool.ownership.members import Members
 from winpool.ownership.record import Owned
-from winpool.rooms import Mandate, Room, RoomResult
-from winpool.snapshot import Snapshot
 
 LABELS: Final = {"team": "payments"}
 TAINTS: Final = ["os=windows:NoSchedule"]

@@ -11,8 +11,8 @@ from pydantic_settings import CliApp
 
 import winpool
 from winpool.__main__ import Winpool, main
-from winpool.api import crd
-from winpool.cluster.reflector import RELIST_SECONDS
+from winpool.api.crd import render
+from winpool.kube.watch import RELIST_SECONDS
 from winpool.settings import Settings
 
 
@@ -241,7 +241,7 @@ def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_crd_prints_the_definition_as_it_stands_in_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crd"]) == 0
-    assert capsys.readouterr().out == crd.render()
+    assert capsys.readouterr().out == render()
 
 
 def test_no_command_at_all_is_refused_and_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,25 +13,24 @@ from hypothesis import strategies as st
 from harness.builders import NOON, a_survey
 from harness.strategies import NASTY, extreme_times
 from harness.upgrade_room import settled_node, upgrade_pool, upgrade_snapshot
-from winpool.api.control_plane import ControlPlaneSeen
 from winpool.api.keys import (
     HOLD_ANNOTATION,
     OS_VERSION_LABEL,
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
+from winpool.api.status import ControlPlaneSeen
 from winpool.api.upgrade import Trigger
 from winpool.decide import decide
-from winpool.objects.node import Allocatable, Node, NodeMemory, NodeVersions
-from winpool.objects.upgrades import KnownUpgrades, Surprise, SurpriseKind
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.due import surprise_of
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.plan import upgrade_plan
+from winpool.model.node import Allocatable, Node, NodeMemory, NodeVersions
+from winpool.model.pods import Block, BlockedBy, DeclaredBuild, PodShape, Requests, Toleration, Workload
+from winpool.model.pool import KnownUpgrades, Surprise, SurpriseKind
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.pods.pod import Toleration
-from winpool.pods.workloads import Block, BlockedBy, DeclaredBuild, PodShape, Requests, Workload
-from winpool.rooms import Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.plan import upgrade_plan
-from winpool.upgrade.room import upgrade
-from winpool.upgrade.surprises import surprise_of
 
 MOST: Final = 2**63 - 1
 LONG: Final = "x" * 5_000

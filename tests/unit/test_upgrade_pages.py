@@ -17,7 +17,7 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_STATE_LABEL
 from winpool.api.upgrade import DEFAULT_TRIGGERS, NEVER_OVERRIDDEN, Gate, Trigger, UpgradeState
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.upgrade.gates.table import GATES
+from winpool.features.upgrade.gates.table import GATES
 
 FOLDER: Final = ROOT / "docs" / "upgrades"
 EXAMPLES: Final = FOLDER / "examples"

@@ -34,14 +34,13 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import Mode
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, NodeVersions
-from winpool.objects.pressure import Guard, Level
+from winpool.model.node import Node, NodePatch, NodeVersions
+from winpool.model.pods import Block, BlockedBy, Workload
+from winpool.model.pressure import Guard, Level
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.leftovers import release_stray
-from winpool.pods.workloads import Block, BlockedBy, Workload
-from winpool.snapshot import Snapshot
 
 NAMES: Final = ("w1", "w2", "w3")
 PATCHED: Final = f"10.0.20348.{TARGET}"

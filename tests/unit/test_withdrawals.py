@@ -10,10 +10,10 @@ from harness.builders import a_node, a_pool, a_spec, edited
 from harness.house import House
 from harness.second_room import FIRST
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL, UPGRADE_STATE_LABEL
-from winpool.ownership.goals import LEAVE, Goals, Wish
+from winpool.features.feature import Mandate, Room, RoomResult
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import LEAVE, Goals, Wish
 from winpool.ownership.members import Members
-from winpool.rooms import Mandate, Room, RoomResult
-from winpool.snapshot import Snapshot
 
 NAMES: Final = ("w1", "w2")
 LABELS: Final = {"team": "payments"}

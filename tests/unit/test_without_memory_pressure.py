@@ -12,8 +12,8 @@ from harness.builders import Nodes, a_snapshot, deleted
 from harness.strategies import fleets, pools
 from harness.writes import settled
 from winpool.decide import decide
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView
+from winpool.model.pool import Pool
+from winpool.model.pressure import Axis, AxisView, Guard, Hold, KnownMemory, Level, NodeView
 
 levels = st.none() | st.sampled_from(Level)
 

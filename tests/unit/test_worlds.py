@@ -13,7 +13,7 @@ from harness.verdict import check_protected, check_settled, is_clean
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolSpec
 from winpool.decide import decide
-from winpool.objects.node import Node, Taint
+from winpool.model.node import Node, Taint
 
 POOLS = ("a", "b")
 NODES = ("n1", "n2", "n3", "n4")

@@ -1,13 +1,208 @@
-"""Every type of condition with every status and reason that it can have: the source of the reference page."""
+"""Every type of condition with every status and reason that it can have: the source of the reference page.
+
+What OSSupported and MemoryHealthy can say: a part of the table of conditions (``condition_table``).
+
+What UpgradeAllowed can say: a part of the table of conditions (``condition_table``).
+
+A gate that is judged for the pool as a whole is its own reason. Gates that are judged node by node share
+NodesGated, since one may be open for one node and closed for the next.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from winpool.api.conditions import ConditionKind, ConditionType, Meaning, Polarity, Reason
-from winpool.api.health_conditions import MEMORY_HEALTHY, OS_SUPPORTED
-from winpool.api.states import STATES
-from winpool.api.upgrade_condition import UPGRADE_ALLOWED
+from winpool.api.conditions import STATES, ConditionKind, ConditionType, Meaning, Polarity, Reason
+
+OS_SUPPORTED: Final = ConditionKind(
+    ConditionType.OS_SUPPORTED,
+    Polarity.GOOD,
+    "Every node runs a Windows that the support matrix allows under this version of Kubernetes, at a "
+    "revision and with a kubelet and a runtime that are supported. Where nodes differ, the worst one "
+    "counts.",
+    (
+        Meaning("True", Reason.NODES_SUPPORTED, "Every node is supported."),
+        Meaning(
+            "True",
+            Reason.BUILD_WARNED,
+            "Every node is supported, some with a warning. See the issue BuildWarned.",
+        ),
+        Meaning("True", Reason.SUPPORT_ENDING, "Support for a build that nodes run ends within 90 days."),
+        Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is unsupported."),
+        Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
+        Meaning(
+            "Unknown",
+            Reason.BUILD_UNKNOWN,
+            "The support matrix does not know a build that nodes run or this version of Kubernetes, or "
+            "what a node reports cannot be read.",
+        ),
+        Meaning(
+            "Unknown",
+            Reason.OWNER_UNKNOWN,
+            "The ownership record on the nodes that match names a pool that the operator does not know.",
+        ),
+        Meaning(
+            "Unknown",
+            Reason.SPEC_REJECTED,
+            "The spec is not accepted, so the operator judges no nodes by it.",
+        ),
+        Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
+        Meaning(
+            "False",
+            Reason.BUILD_UNSUPPORTED,
+            "Nodes run a build that the support matrix does not allow under this version of Kubernetes, "
+            "or denies.",
+        ),
+        Meaning(
+            "False",
+            Reason.SUPPORT_ENDED,
+            "The last day of support for a build that nodes run has passed.",
+        ),
+        Meaning(
+            "False",
+            Reason.REVISION_BELOW_FLOOR,
+            "Nodes run a revision below the highest of `os.minRevision` and the support matrix's floors.",
+        ),
+        Meaning(
+            "False",
+            Reason.VERSION_SKEW,
+            "Nodes run a kubelet that is newer than the control plane, or older than it may be.",
+        ),
+        Meaning(
+            "False",
+            Reason.RUNTIME_TOO_OLD,
+            "Nodes run a container runtime that is too old for their kubelet.",
+        ),
+    ),
+)
+
+MEMORY_HEALTHY: Final = ConditionKind(
+    ConditionType.MEMORY_HEALTHY,
+    Polarity.GOOD,
+    "No node of the pool is under memory pressure. The pool has this condition only while its spec has "
+    "`memoryPressure`.",
+    (
+        Meaning("True", Reason.NO_PRESSURE, "No node is under memory pressure."),
+        Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is under pressure."),
+        Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
+        Meaning(
+            "Unknown",
+            Reason.SAMPLES_MISSING,
+            "No node is known to be under memory pressure, and the memory of some is not known. See the "
+            "issue MemoryUnknown. After the operator has started, samples take up to two minutes.",
+        ),
+        Meaning(
+            "Unknown",
+            Reason.OWNER_UNKNOWN,
+            "The ownership record on the nodes that match names a pool that the operator does not know.",
+        ),
+        Meaning(
+            "Unknown",
+            Reason.SPEC_REJECTED,
+            "The operator cannot read the spec, so it watches no memory.",
+        ),
+        Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
+        Meaning(
+            "False",
+            Reason.NODES_UNDER_PRESSURE,
+            "Nodes are under memory pressure. See the issue MemoryPressure.",
+        ),
+        Meaning(
+            "False",
+            Reason.SYSTEMIC_PRESSURE,
+            "More nodes are under memory pressure, or give no samples, than `maxPressuredNodes` allows, "
+            "so no pod is evicted. See the issue SystemicPressure.",
+        ),
+    ),
+)
+
+
+UPGRADE_ALLOWED: Final = ConditionKind(
+    ConditionType.UPGRADE_ALLOWED,
+    Polarity.GOOD,
+    "A node that is due may be upgraded now: nothing stops the pool, its gates are open, and at least one "
+    "node that is due is not blocked by a gate of its own. The label `winpool.dev/upgrade-state=Required` "
+    "says which nodes these are. Also True where no node is due. Where several reasons are true, it has the "
+    "first of this table, and the message lists every closed gate with what opens it. The pool has this "
+    "condition only while its spec has `upgrade`.",
+    (
+        Meaning("True", Reason.UPGRADE_ALLOWED, "At least one node that is due may be upgraded now."),
+        Meaning("True", Reason.NOTHING_DUE, "No node is due for an upgrade."),
+        Meaning("True", Reason.NO_NODES_SELECTED, "No node matches, so none is due."),
+        Meaning("True", Reason.POOL_OVERLAP, "Other pools own nodes that match; this pool owns none."),
+        Meaning(
+            "Unknown",
+            Reason.BUILD_UNKNOWN,
+            "No node is known to be due, and of some it is not known. See the issue BuildUnknown.",
+        ),
+        Meaning(
+            "Unknown",
+            Reason.OWNER_UNKNOWN,
+            "The ownership record on the nodes that match names a pool that the operator does not know.",
+        ),
+        Meaning("Unknown", Reason.RELEASING_NODES, "The pool is being deleted."),
+        Meaning(
+            "False",
+            Reason.SPEC_REJECTED,
+            "The spec is not accepted, so the operator permits no upgrade.",
+        ),
+        Meaning(
+            "False",
+            Reason.MISSING_PERMISSION,
+            "Nodes are due, and the operator lacks a permission. See the condition Accepted.",
+        ),
+        Meaning("False", Reason.PAUSED_BY_SPEC, "Nodes are due, and `mode` is Paused."),
+        Meaning("False", Reason.DRY_RUN, "Nodes are due, and `mode` is DryRun."),
+        Meaning("False", Reason.PAUSE_REQUESTED, "Nodes are due, and `upgrade.pauseRequests` has an entry."),
+        Meaning(
+            "False",
+            Reason.SUPPORT_MATRIX,
+            "The support matrix does not allow the release that `os.version` names under this version of "
+            "Kubernetes, or does not know.",
+        ),
+        Meaning(
+            "False",
+            Reason.END_OF_SUPPORT,
+            "The last day of support for that release has passed, or is not known.",
+        ),
+        Meaning(
+            "False",
+            Reason.REVISION_FLOOR,
+            "The revision that nodes are brought to is below the lowest supported one, or it cannot be "
+            "compared with it.",
+        ),
+        Meaning(
+            "False",
+            Reason.CONTROL_PLANE,
+            "The version of the API server is not known, or it changed within the last 15 minutes. After the "
+            "operator has started, it waits as long.",
+        ),
+        Meaning(
+            "False",
+            Reason.MAINTENANCE_WINDOW,
+            "None of `upgrade.maintenanceWindows` is open, or an entry of `upgrade.maintenanceExclusions` "
+            "closes them.",
+        ),
+        Meaning(
+            "False",
+            Reason.POOL_HEALTH,
+            "More nodes have failed or are blocked than `upgrade` permits, or many nodes became Ready or not "
+            "Ready within ten minutes.",
+        ),
+        Meaning(
+            "False",
+            Reason.BUDGET,
+            "As many nodes are unavailable as `upgrade.maxUnavailable` permits, or more.",
+        ),
+        Meaning(
+            "False",
+            Reason.NODES_GATED,
+            "Nothing stops the pool as a whole, and every node that is due is held, or a gate of its own is "
+            "closed. See the issue NodesGated.",
+        ),
+    ),
+)
+
 
 CONDITIONS: Final = (
     ConditionKind(

@@ -1,10 +1,33 @@
-"""The CustomResourceDefinition, generated from the models: ``python -m winpool.api.crd``.
+"""Which fields of a pool the CRD in a cluster lacks: its schema, compared with that of this operator.
+
+An operator that is newer than the CRD writes a status that the API server refuses: a server-side apply with
+one field that the schema does not have is answered with 500, which names that field only. What is compared
+is which fields there are. Limits, defaults, rules and descriptions are not.
+
+From pydantic's JSON schema to the structural schema that a CRD must have.
+
+Kubernetes refuses references, unions and whatever else its storage cannot prune or default by
+(KEP-2335, https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+What cannot be said is refused here, when the CRD is generated, rather than by an API server.
+
+Kubernetes objects as a file that ``kubectl apply`` reads, with a header that says where it comes from.
+
+Every generated manifest of this repository is printed here, so that all of them look alike.
+
+The CustomResourceDefinition, generated from the models: ``python -m winpool.api.crd``.
 
 ``crds/`` holds what this prints; a test compares them.
 """
 
+from __future__ import annotations
+
+import math
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import yaml
+from pydantic import BaseModel
 
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import (
@@ -18,9 +41,164 @@ from winpool.api.keys import (
     SINGULAR,
     VERSION,
 )
-from winpool.api.manifests import file_of, manifest, text_of
-from winpool.api.schema import Schema, structural_schema
+from winpool.api.model import MAX_INT32, VALIDATIONS
+from winpool.api.quantity import INT_OR_STRING
 from winpool.api.v1alpha1 import WindowsNodePool
+
+Schema = dict[str, Any]
+
+_KEYS: Final = (
+    "description",
+    "type",
+    INT_OR_STRING,
+    "format",
+    "default",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "maxProperties",
+    "required",
+    "properties",
+    "additionalProperties",
+    "items",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    VALIDATIONS,
+)
+"""What a schema may say, in the order in which people read it."""
+
+_RULE_KEYS: Final = ("rule", "messageExpression", "message", "fieldPath")
+
+
+class NotStructuralError(ValueError):
+    """A model says something that a CRD cannot."""
+
+
+def structural_schema(model: type[BaseModel]) -> Schema:
+    """Return the structural schema of ``model``, complete in itself. Raises NotStructuralError."""
+    schema = model.model_json_schema()
+    return _convert(schema, schema.pop("$defs", {}), at=model.__name__)
+
+
+def _convert(node: Schema, definitions: Mapping[str, Schema], *, at: str) -> Schema:
+    node = _inlined(_without_union_with_null(node), definitions)
+    node.pop("title", None)
+    if unknown := node.keys() - set(_KEYS):
+        raise NotStructuralError(f"{at}: a CRD cannot say {', '.join(sorted(unknown))}")
+    if "properties" in node:
+        node["properties"] = {
+            name: _convert(child, definitions, at=f"{at}.{name}")
+            for name, child in node["properties"].items()
+        }
+        if "default" in node:
+            node["default"] = _defaults_of(node["properties"])
+    if isinstance(node.get("default"), list):
+        node["default"] = [_without_nulls(each) for each in node["default"]]
+    for inner in ("items", "additionalProperties"):
+        if isinstance(node.get(inner), dict):
+            node[inner] = _convert(node[inner], definitions, at=f"{at}[]")
+    if node.get("type") == "integer":
+        node["format"] = "int32" if node.get("maximum", MAX_INT32 + 1) <= MAX_INT32 else "int64"
+    if VALIDATIONS in node:
+        node[VALIDATIONS] = [_ordered(rule, _RULE_KEYS) for rule in node[VALIDATIONS]]
+    return _ordered(node, _KEYS)
+
+
+def _without_nulls(item: Any) -> Any:
+    """Return an item of a default without fields that are absent: in a CRD, null is a value."""
+    if not isinstance(item, dict):
+        return item
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def _ordered(node: Schema, keys: tuple[str, ...]) -> Schema:
+    return {key: node[key] for key in keys if key in node}
+
+
+def _inlined(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Put what ``$ref`` names in its place; what stands beside the reference is more special and wins."""
+    beside = dict(node)
+    reference = beside.pop("$ref", None)
+    if reference is None:
+        return beside
+    target = definitions[reference.removeprefix("#/$defs/")]
+    merged = {**target, **beside}
+    if rules := [*target.get(VALIDATIONS, []), *beside.get(VALIDATIONS, [])]:
+        merged[VALIDATIONS] = rules
+    return _inlined(merged, definitions) if "$ref" in target else merged
+
+
+def _without_union_with_null(node: Schema) -> Schema:
+    """Make of an optional field a plain one: where a CRD means "absent", it leaves the field out."""
+    branches = [branch for branch in node.get("anyOf", []) if branch != {"type": "null"}]
+    if len(branches) != 1:
+        return node
+    beside = {
+        key: value for key, value in node.items() if key != "anyOf" and (key, value) != ("default", None)
+    }
+    return {**branches[0], **beside}
+
+
+def _defaults_of(properties: Mapping[str, Schema]) -> Schema:
+    """Return the default of an object, written out from its fields.
+
+    The API server compares the default with the rules before it fills in inner defaults, so an
+    empty one would fail where a rule reads them.
+    """
+    return {name: child["default"] for name, child in properties.items() if "default" in child}
+
+
+Object = dict[str, Any]
+
+_WIDTH: Final = 110
+"""Characters of a line, as in the code; longer texts are folded."""
+_LABELS: Final = {"app.kubernetes.io/name": "winpool"}
+"""On every object that winpool installs."""
+
+
+def manifest(kind: str, *, api_version: str, name: str, namespace: str = "", **parts: Any) -> Object:
+    """Return an object of ours with ``parts``, such as its spec, as its other fields."""
+    metadata: Object = {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": {**_LABELS},
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every part out: what is shared in memory is not shared in the file."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name is PyYAML's
+        return True
+
+
+def text_of(part: Any, *, flow: bool = False) -> str:
+    """Return an object, or a part of one, as YAML; with ``flow``, lists of words are on one line."""
+    style = None if flow else False  # None: flow style where there are only scalars in it
+    return yaml.dump(
+        part, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, default_flow_style=style
+    )
+
+
+def in_line(value: Any) -> str:
+    """Return a value of a field as a manifest has it on one line."""
+    if isinstance(value, list | dict):
+        return yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, width=math.inf, default_flow_style=True
+        ).strip()
+    return str(value)
+
+
+def file_of(header: str, texts: Iterable[str]) -> str:
+    """Return the file: the header, and the text of each object as a document of its own."""
+    return header + "---\n".join(texts)
+
 
 FILE: Final = f"crds/{CRD_NAME}.yaml"
 """Where the result stands, from the root of the repository."""
@@ -125,3 +303,89 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+FieldPath = tuple[str, ...]
+"""The names from the object down to a field, with ITEMS for the entries of a list and VALUES for those of
+a map."""
+
+ITEMS: Final = "[]"
+VALUES: Final = "*"
+
+SET_KEYS: Final = ("status", "setKeys")
+"""What the status has to hold before a node is written: which keys this pool has ever set."""
+
+PARTS: Final = ("spec", "status")
+"""What of a pool is compared: the rest is defined by Kubernetes."""
+
+_PRESERVES: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+def lacking_fields(crd_spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[FieldPath, ...]:
+    """Return the fields of ``schema`` that a CRD with ``crd_spec`` lacks, in alphabetical order.
+
+    Of a field that is lacking as a whole, what is in it is not named as well. Nothing is lacking where the
+    CRD does not have our version of the API at all: then there are no pools to write to.
+    """
+    for version in _entries(crd_spec.get("versions")):
+        if version.get("name") == VERSION:
+            served = _inner(_inner(version, "schema"), "openAPIV3Schema")
+            ours = {name: part for name, part in _inner(schema, "properties").items() if name in PARTS}
+            return tuple(_lacking(served, {"properties": ours}))
+    return ()
+
+
+def name_of(path: FieldPath) -> str:
+    """Return a path in the words of the API server, such as ``status.issues[].fix``."""
+    return ".".join(path).replace(f".{ITEMS}", ITEMS)
+
+
+def without_fields(value: Any, paths: Iterable[FieldPath]) -> Any:
+    """Return ``value`` without what is at ``paths``."""
+    paths = tuple(paths)
+    if not paths:
+        return value
+    match value:
+        case dict():
+            gone = {path[0] for path in paths if len(path) == 1}
+            return {
+                name: without_fields(inner, _below(paths, {name, VALUES}))
+                for name, inner in value.items()
+                if not {name, VALUES} & gone
+            }
+        case list():
+            return [without_fields(inner, _below(paths, {ITEMS})) for inner in value]
+    return value
+
+
+def _lacking(served: Mapping[str, Any], ours: Mapping[str, Any], at: FieldPath = ()) -> Iterator[FieldPath]:
+    if served.get(_PRESERVES):
+        return
+    there = _inner(served, "properties")
+    for name, field in sorted(_inner(ours, "properties").items()):
+        if name in there:
+            yield from _lacking(_inner(there, name), field, (*at, name))
+        else:
+            yield (*at, name)
+    if "items" in ours:
+        yield from _lacking(_inner(served, "items"), ours["items"], (*at, ITEMS))
+    if "additionalProperties" in ours and served.get("additionalProperties") is not True:
+        if served.get("additionalProperties"):
+            values = _inner(served, "additionalProperties")
+            yield from _lacking(values, ours["additionalProperties"], (*at, VALUES))
+        else:
+            yield (*at, VALUES)
+
+
+def _inner(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the part of a schema, an empty one where there is none: others may have written it."""
+    inner = schema.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _below(paths: Iterable[FieldPath], steps: set[str]) -> tuple[FieldPath, ...]:
+    return tuple(path[1:] for path in paths if len(path) > 1 and path[0] in steps)

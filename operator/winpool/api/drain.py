@@ -1,14 +1,15 @@
 """How a node is drained before its upgrade. Nothing of it has an effect until the operator drains nodes."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api import syntax
-from winpool.api.model import ATOMIC, ApiModel
-from winpool.api.rules import Rule, Validation
-from winpool.api.validation import NamespaceName, PodSelector
+from winpool.api.fields import POOL_NAME_PATTERN, is_pool_name
+from winpool.api.model import ATOMIC, ApiModel, Rule, Validation
+from winpool.api.selector import NamespaceName, PodSelector
 
 MAX_RULES: Final = 16
 
@@ -58,10 +59,10 @@ class DrainRule(ApiModel):
         str,
         Field(max_length=_WIDE_NAME),
         Rule(
-            f"self.matches('{syntax.POOL_NAME_PATTERN}')",
+            f"self.matches('{POOL_NAME_PATTERN}')",
             "must be at most 63 lowercase letters, digits and '-', beginning and ending with a letter or "
             "digit, such as 'db'",
-            syntax.is_pool_name,
+            is_pool_name,
         ),
     ] = Field(description="Name of the rule, for messages about pods that it matches. A string, required.")
     namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(

@@ -15,39 +15,57 @@ None of the expressions can fail on any object, since one that fails refuses the
 
 Sources: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/,
 https://kubernetes.io/docs/reference/using-api/cel/.
+
+What the policies of the fence have in common: they are about one account, and about all that it writes.
+
+Expressions that compare an object with the one before: what of it a write may change.
+
+They are for the fence. A policy that uses them has the variables ``name`` and ``oldName`` (``old_and_new``).
+None of them can fail, since one that fails refuses the request: any field may be missing.
+
+Source: https://kubernetes.io/docs/reference/using-api/cel/.
+
+The part of the fence about requests that change no field: evictions, and tokens of other accounts.
+
+RBAC gives these rights with ``deploy/overlays/memory`` only. Without them the policies are never asked: they
+are in every installation all the same, so that no right can be there without its fence.
+
+An eviction is a request about a pod that an expression cannot read. So what is protected here is what the
+request itself says: the namespace, and how the pod is to end.
+
+Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
-from winpool.api import syntax
-from winpool.api.admission import make_binding_spec, named
-from winpool.api.comparison import (
-    SERVER_SET,
-    no_new_entries,
-    no_new_taints,
-    old_and_new,
-    only_open_entries,
-    only_open_items,
-    rule,
-    same_but,
-    unchanged,
+from winpool.api.admission import make_binding_spec, make_policy_spec, named, validation
+from winpool.api.fields import (
+    ALLOWED_LABEL_KEYS,
+    NODE_RESTRICTION_DOMAIN,
+    NODE_ROLE_DOMAIN,
+    RESERVED_LABEL_DOMAINS,
+    RESERVED_TAINT_DOMAINS,
+    RESERVED_TAINT_KEYS,
+    under,
 )
-from winpool.api.fence_policy import make_fence
-from winpool.api.fence_requests import request_policies
-from winpool.api.fields import under
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     GROUP,
     NAMESPACE,
+    OPERATOR_USER,
     OS_LABEL,
     PLURAL,
     POOL_LABEL,
+    READER_ACCOUNT,
     RELEASE_FINALIZER,
+    SYSTEM_NAMESPACE_PREFIXES,
     UPGRADE_REQUESTED_ANNOTATION,
     VERSION,
 )
+from winpool.api.model import cel_list
 from winpool.api.node_keys import (
     BORROWED_ANNOTATIONS,
     NODE_KEYS,
@@ -57,10 +75,170 @@ from winpool.api.node_keys import (
     KeyKind,
     SetBy,
 )
-from winpool.api.rules import cel_list
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+
+def make_fence(
+    *,
+    resources: Iterable[str],
+    api_group: str,
+    version: str,
+    variables: Iterable[dict[str, str]] = (),
+    validations: Iterable[dict[str, str]],
+) -> dict[str, Any]:
+    """Return the spec of a policy about every write of the operator's account to ``resources``."""
+    return make_policy_spec(
+        api_group=api_group,
+        version=version,
+        resources=resources,
+        operations=("CREATE", "UPDATE", "DELETE"),
+        condition=named("the-operator", f'request.userInfo.?username.orValue("") == "{OPERATOR_USER}"'),
+        variables=variables,
+        validations=validations,
+    )
+
+
+SERVER_SET: Final = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid")
+"""Fields of metadata that the API server sets, whatever is sent."""
+
+
+def old_and_new(name: str, path: str) -> tuple[dict[str, str], ...]:
+    """Return the variables ``name`` and ``oldName``: what is at ``path``, sent and before."""
+    return named(name, f"dyn(object).{path}"), named(_old(name), f"dyn(oldObject).{path}")
+
+
+def _old(name: str) -> str:
+    return f"old{name[0].upper()}{name[1:]}"
+
+
+def _now_and_before(name: str) -> tuple[str, str]:
+    return f"variables.{name}", f"variables.{_old(name)}"
+
+
+def unchanged(name: str) -> str:
+    """Return that a variable is what it was before."""
+    now, before = _now_and_before(name)
+    return f"{now} == {before}"
+
+
+def rule(expression: str, message: str) -> dict[str, str]:
+    """Return a rule about updates. What is created or deleted, the first rule of each policy refuses."""
+    if "request.operation" not in expression:
+        expression = f"request.operation != 'UPDATE' || ({expression})"
+    return validation(expression, message=message)
+
+
+def same_but(part: str, *, but: tuple[str, ...]) -> dict[str, str]:
+    """Return the rule that of ``part`` of the object only the fields in ``but`` change."""
+    now, before = f"dyn(object).?{part}.orValue({{}})", f"dyn(oldObject).?{part}.orValue({{}})"
+    changed = (
+        f"{now}.all(field, field in {cel_list(but)} || {now}[?field] == {before}[?field])"
+        f" && {before}.all(field, field in {cel_list(but)} || field in {now})"
+    )
+    allowed = [each for each in but if each not in SERVER_SET]
+    return rule(changed, f"of {part} the operator writes only {', '.join(allowed)}")
+
+
+def only_open_entries(name: str, is_open: str) -> str:
+    """Return that two maps differ only in keys for which ``is_open`` holds, which names ``key``."""
+    now, before = _now_and_before(name)
+    return (
+        f"{unchanged(name)}"
+        f" || ({now}.all(key, {now}[?key] == {before}[?key] || {is_open})"
+        f" && {before}.all(key, key in {now} || {is_open}))"
+    )
+
+
+def only_open_items(name: str, item: str, is_open: str) -> str:
+    """Return that two lists differ only in items for which ``is_open`` holds, which names ``item``."""
+    now, before = _now_and_before(name)
+    return (
+        f"{now}.all({item}, {item} in {before} || {is_open})"
+        f" && {before}.all({item}, {item} in {now} || {is_open})"
+    )
+
+
+def no_new_entries(name: str, may_change: str) -> str:
+    """Return that a map has no new key, and a new value only where ``may_change`` holds.
+
+    ``may_change`` names ``key``.
+    """
+    now, before = _now_and_before(name)
+    return f"{now}.all(key, key in {before} && ({now}[?key] == {before}[?key] || {may_change}))"
+
+
+def no_new_taints(which: str) -> str:
+    """Return that no taint was added for which ``which`` holds, which names ``taint``.
+
+    One with another value is another taint: pods may tolerate the old value only.
+    """
+    return (
+        f"variables.taints.all(taint, !({which}) || variables.oldTaints.exists(old,"
+        " old.key == taint.key && old.effect == taint.effect"
+        " && old.?value.orValue('') == taint.?value.orValue('')))"
+    )
+
+
+EVICTION_FENCE: Final = "winpool-fence-evictions"
+"""Name of the policy about evictions, and of its binding."""
+TOKEN_FENCE: Final = "winpool-fence-tokens"  # noqa: S105 - a name
+"""Name of the policy about tokens, and of its binding."""
+
+TOKEN_SECONDS: Final = 600
+"""How long a token may live at most: as long as one is asked for (``kube/reader_token.py``)."""
+_DEFAULT_SECONDS: Final = 3600
+"""How long the API server has one live whose request does not say it."""
+
+
+def request_policies() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield name, spec of the policy and spec of its binding, as the API server gives them back."""
+    yield EVICTION_FENCE, eviction_policy(), make_binding_spec(EVICTION_FENCE)
+    yield TOKEN_FENCE, token_policy(), make_binding_spec(TOKEN_FENCE)
+
+
+def eviction_policy() -> dict[str, Any]:
+    """Return the policy that says which evictions the operator may ask for."""
+    options = "dyn(object).?deleteOptions"
+    return make_fence(
+        resources=("pods/eviction",),
+        api_group="",
+        version="v1",
+        validations=(
+            validation(
+                f"{options}.?preconditions.?uid.orValue('') != ''",
+                message="an eviction of the operator names the UID of the pod",
+            ),
+            validation(
+                f"!{options}.?gracePeriodSeconds.hasValue()",
+                message="an eviction of the operator leaves the pod its own grace period",
+            ),
+            validation(
+                f"!request.namespace.matches('^({'|'.join(SYSTEM_NAMESPACE_PREFIXES)})')"
+                f" && request.namespace != '{NAMESPACE}'",
+                message=f"the operator evicts no pod of {NAMESPACE}, and none of a namespace that begins"
+                f" with {' or '.join(SYSTEM_NAMESPACE_PREFIXES)}",
+            ),
+        ),
+    )
+
+
+def token_policy() -> dict[str, Any]:
+    """Return the policy that says which tokens the operator may ask for."""
+    return make_fence(
+        resources=("serviceaccounts/token",),
+        api_group="",
+        version="v1",
+        validations=(
+            validation(
+                f"request.namespace == '{NAMESPACE}' && request.name == '{READER_ACCOUNT}'",
+                message=f"the operator gets tokens of the ServiceAccount {NAMESPACE}/{READER_ACCOUNT} only",
+            ),
+            validation(
+                f"dyn(object).?spec.?expirationSeconds.orValue({_DEFAULT_SECONDS}) <= {TOKEN_SECONDS}",
+                message=f"a token that the operator gets lives at most {TOKEN_SECONDS} seconds",
+            ),
+        ),
+    )
+
 
 NODE_FENCE: Final = "winpool-fence-nodes"
 """Name of the policy about nodes, and of its binding."""
@@ -86,10 +264,8 @@ CONDITIONS: Final = tuple(
 """What the operator writes of conditions. Those of upgrades have names that other programs act on, and no
 room writes them yet."""
 
-_LABELS: Final = (*OWN_LABELS, *syntax.ALLOWED_LABEL_KEYS)
-_ALLOWED_DOMAINS: Final = (
-    f"^{syntax.NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((syntax.NODE_RESTRICTION_DOMAIN,))}"
-)
+_LABELS: Final = (*OWN_LABELS, *ALLOWED_LABEL_KEYS)
+_ALLOWED_DOMAINS: Final = f"^{NODE_ROLE_DOMAIN.replace('.', '[.]')}/|{under((NODE_RESTRICTION_DOMAIN,))}"
 _TAINT_KEYS: Final = tuple(sorted({key for key, _ in OWN_TAINTS}))
 _CHANGED_ON_STRAYS: Final = (APPLIED_ANNOTATION, *BORROWED_ANNOTATIONS)
 """Annotations that get another value where a node that is no Windows node any more is released, or a part."""
@@ -110,11 +286,11 @@ def node_policy() -> dict[str, Any]:
     """Return the policy that says what of a node the operator may change."""
     label_is_open = (
         f"key in {cel_list(_LABELS)} || key.matches('{_ALLOWED_DOMAINS}')"
-        f" || !key.matches('{under(syntax.RESERVED_LABEL_DOMAINS)}')"
+        f" || !key.matches('{under(RESERVED_LABEL_DOMAINS)}')"
     )
     taint_is_open = (
-        f"taint.key in {cel_list(_TAINT_KEYS)} || (!(taint.key in {cel_list(syntax.RESERVED_TAINT_KEYS)})"
-        f" && !taint.key.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}'))"
+        f"taint.key in {cel_list(_TAINT_KEYS)} || (!(taint.key in {cel_list(RESERVED_TAINT_KEYS)})"
+        f" && !taint.key.matches('{under(RESERVED_TAINT_DOMAINS)}'))"
     )
     return make_fence(
         resources=("nodes", "nodes/status"),

@@ -1,14 +1,238 @@
-"""Types that many fields share: keys and values of labels, Windows releases, times, with their rules."""
+"""Field types that several API models share: label and taint keys and values, versions, dates.
 
+Which label and taint keys a pool may use, and the forms of versions and dates: the one place that knows.
+
+The CRD says the same in CEL at ``kubectl apply``; this module is asked again wherever a key
+comes from elsewhere, above all from the ownership record on a node, which anybody who may
+annotate nodes can write.
+
+Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set,
+https://kubernetes.io/docs/reference/labels-annotations-taints/.
+
+Types that many fields share: keys and values of labels, Windows releases, times, with their rules.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticKnownError
 
-from winpool.api import syntax
-from winpool.api.model import MAX_INT32, Timestamp
-from winpool.api.moments import read_moment
-from winpool.api.rules import VALIDATIONS, KeyRule, Rule
+from winpool.api.keys import PREFIX
+from winpool.api.model import MAX_INT32, VALIDATIONS, KeyRule, Rule, Timestamp
+from winpool.api.text import read_moment
+
+MAX_PREFIX_LENGTH: Final = 253
+MAX_VALUE_LENGTH: Final = 63
+
+NAME_PATTERN: Final = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+DNS_SUBDOMAIN_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+KEY_PATTERN: Final = f"^({DNS_SUBDOMAIN_PATTERN}/)?{NAME_PATTERN}$"
+VALUE_PATTERN: Final = f"^({NAME_PATTERN})?$"
+POOL_NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+"""A DNS label: the name of a pool becomes the value of a node label."""
+PROMETHEUS_LABEL_PATTERN: Final = "^[a-zA-Z_][a-zA-Z0-9_]{0,127}$"
+"""A name of a label in Prometheus. https://prometheus.io/docs/concepts/data_model/"""
+OS_VERSION_PATTERN: Final = "^([0-9]{4}|[0-9]{2}H[12])$"
+"""A release of Windows Server: a year (2022), or a half-year as the annual channel writes it (23H2)."""
+WINDOWS_BUILD_PATTERN: Final = "^10[.]0[.][1-9][0-9]{3,5}$"
+"""A build of Windows without its revision, as the label node.kubernetes.io/windows-build has it."""
+KUBERNETES_MINOR_PATTERN: Final = "^1[.][1-9][0-9]{1,2}$"
+"""A minor version of Kubernetes from 1.10 on: Windows nodes came with 1.14; 1.3 is 1.30 without quotes."""
+DATE_PATTERN: Final = "^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}$"
+"""The form of a date. The year 0 is left out: Go has it and Python has not."""
+MOMENT_PATTERN: Final = (
+    "^2[0-9]{3}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?"
+    "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""The form of a time of RFC 3339 that a spec may name. Beyond these years it is a slip, and at the ends of
+what Go and Python can write the two differ."""
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+"""The effect for which Kubernetes deletes pods that run already, without asking PodDisruptionBudgets.
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+STARTUP_TAINT_EFFECTS: Final = (NO_SCHEDULE, "PreferNoSchedule")
+TAINT_EFFECTS: Final = (*STARTUP_TAINT_EFFECTS, NO_EXECUTE)
+
+RESERVED_TAINT_KEYS: Final = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.cluster.x-k8s.io/uninitialized",
+    "node.cluster.x-k8s.io/outdated-revision",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
+"""Taints that Kubernetes, cloud providers, Cluster API or the cluster autoscaler set by themselves.
+
+An exact list, since vendors do use keys such as ``node.kubernetes.io/os``. It does not have all such taints:
+``node-role.kubernetes.io/control-plane``, for one, is not reserved."""
+
+RESERVED_TAINT_DOMAINS: Final = ("winpool.dev", "karpenter.sh")
+"""Taint keys under these domains and their subdomains belong to the programs of that name."""
+
+RESERVED_LABEL_DOMAINS: Final = ("kubernetes.io", "k8s.io", "winpool.dev", "karpenter.sh")
+"""Label keys under these domains and their subdomains have a meaning that is not a pool's to give."""
+
+NODE_ROLE_DOMAIN: Final = "node-role.kubernetes.io"
+"""Exception to the reserved domains: roles, which admins do set."""
+NODE_RESTRICTION_DOMAIN: Final = "node-restriction.kubernetes.io"
+"""Exception to the reserved domains, with its subdomains: labels that no kubelet may set."""
+
+ALLOWED_LABEL_KEYS: Final = ("node.kubernetes.io/exclude-from-external-load-balancers",)
+"""Exceptions to the reserved domains, key by key."""
+
+KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+"""Of the labels under these domains and their subdomains a kubelet may write those below and no other."""
+
+KUBELET_LABEL_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+"""Labels under these domains and their subdomains a kubelet may write on its own Node."""
+
+KUBELET_LABEL_KEYS: Final = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+"""And these. k8s.io/kubelet, pkg/apis/well_known_labels.go, the same from Kubernetes 1.32 to 1.37."""
+
+_KEY = re.compile(KEY_PATTERN, re.ASCII)
+_VALUE = re.compile(VALUE_PATTERN, re.ASCII)
+_PROMETHEUS_LABEL = re.compile(PROMETHEUS_LABEL_PATTERN, re.ASCII)
+_POOL_NAME = re.compile(POOL_NAME_PATTERN, re.ASCII)
+_OBJECT_NAME = re.compile(DNS_SUBDOMAIN_PATTERN, re.ASCII)
+_OS_VERSION = re.compile(OS_VERSION_PATTERN, re.ASCII)
+_WINDOWS_BUILD = re.compile(WINDOWS_BUILD_PATTERN, re.ASCII)
+_KUBERNETES_MINOR = re.compile(KUBERNETES_MINOR_PATTERN, re.ASCII)
+_DATE = re.compile(DATE_PATTERN, re.ASCII)
+_MOMENT = re.compile(MOMENT_PATTERN, re.ASCII)
+
+
+def is_key(text: str) -> bool:
+    """Whether ``text`` is a label or taint key by Kubernetes' syntax: a name, or ``dns.prefix/name``."""
+    prefix, slash, _ = text.rpartition("/")
+    return (
+        len(prefix) <= MAX_PREFIX_LENGTH and bool(slash) == bool(prefix) and _KEY.fullmatch(text) is not None
+    )
+
+
+def is_label_value(text: str) -> bool:
+    """Whether ``text`` can be the value of a label or taint: empty, or at most 63 name characters."""
+    return _VALUE.fullmatch(text) is not None
+
+
+def is_prometheus_label(text: str) -> bool:
+    """Whether ``text`` can be the name of a label in Prometheus."""
+    return _PROMETHEUS_LABEL.fullmatch(text) is not None
+
+
+def is_pool_name(text: str) -> bool:
+    """Whether ``text`` can be the name of a pool."""
+    return _POOL_NAME.fullmatch(text) is not None
+
+
+def is_object_name(text: str) -> bool:
+    """Whether ``text`` can be the name of an object in Kubernetes: a DNS subdomain."""
+    return len(text) <= MAX_PREFIX_LENGTH and _OBJECT_NAME.fullmatch(text) is not None
+
+
+def is_os_version(text: str) -> bool:
+    """Whether ``text`` has the shape of a Windows Server release. Whether it exists is not asked here."""
+    return _OS_VERSION.fullmatch(text) is not None
+
+
+def is_windows_build(text: str) -> bool:
+    """Whether ``text`` has the shape of a build of Windows without its revision, such as 10.0.26100."""
+    return _WINDOWS_BUILD.fullmatch(text) is not None
+
+
+def is_kubernetes_minor(text: str) -> bool:
+    """Whether ``text`` has the shape of a minor version of Kubernetes, such as 1.34."""
+    return _KUBERNETES_MINOR.fullmatch(text) is not None
+
+
+def minor_number(text: str) -> int:
+    """Return 34 for ``1.34``: minor versions are compared as numbers. ``text`` is a minor version."""
+    return int(text.removeprefix("1."))
+
+
+def is_date(text: str) -> bool:
+    """Whether ``text`` is a day of the calendar as year-month-day: 2027-02-30 is not."""
+    if _DATE.fullmatch(text) is None:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_moment(text: str) -> bool:
+    """Whether ``text`` is a time of RFC 3339 on a day of the calendar, from 2000 to 2999."""
+    return _MOMENT.fullmatch(text) is not None and is_date(text[:10])
+
+
+def is_label_key_allowed(key: str) -> bool:
+    """Whether a pool may set the node label ``key``."""
+    if not is_key(key):
+        return False
+    if key in ALLOWED_LABEL_KEYS:
+        return True
+    domain = _domain(key)
+    if domain == NODE_ROLE_DOMAIN or _is_under(domain, (NODE_RESTRICTION_DOMAIN,)):
+        return True
+    return not _is_under(domain, RESERVED_LABEL_DOMAINS)
+
+
+def is_taint_key_allowed(key: str) -> bool:
+    """Whether a pool may set a node taint with ``key``."""
+    return (
+        is_key(key) and key not in RESERVED_TAINT_KEYS and not _is_under(_domain(key), RESERVED_TAINT_DOMAINS)
+    )
+
+
+def is_restricted_label(key: str) -> bool:
+    """Whether a kubelet may not write the node label ``key``, as long as NodeRestriction is switched on.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+    """
+    domain = _domain(key)
+    if _is_under(domain, (NODE_RESTRICTION_DOMAIN,)):
+        return True
+    if not _is_under(domain, KUBERNETES_DOMAINS):
+        return False
+    return key not in KUBELET_LABEL_KEYS and not _is_under(domain, KUBELET_LABEL_DOMAINS)
+
+
+def is_own(key: str) -> bool:
+    """Whether ``key`` is under ``winpool.dev/``."""
+    return key.startswith(PREFIX)
+
+
+def _domain(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
 
 # Where a CEL rule has the better sentence, the schema's own length limit is wider than the
 # rule's: a text that is too long for the schema switches CEL off altogether.
@@ -20,22 +244,20 @@ _WIDE_TIME: Final = 64
 
 def _is_key(subject: str) -> str:
     """Return the CEL that says of ``subject`` what ``syntax.is_key`` says in Python."""
-    return (
-        f"{subject}.matches('{syntax.KEY_PATTERN}') && {subject}.indexOf('/') <= {syntax.MAX_PREFIX_LENGTH}"
-    )
+    return f"{subject}.matches('{KEY_PATTERN}') && {subject}.indexOf('/') <= {MAX_PREFIX_LENGTH}"
 
 
 _KEY_SENTENCE: Final = (
     "must be a key of letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter "
     "or digit, with an optional DNS prefix and '/', such as 'os' or 'example.com/os'"
 )
-KEY_SYNTAX: Final = Rule(_is_key("self"), _KEY_SENTENCE, syntax.is_key)
-EACH_KEY_SYNTAX: Final = KeyRule(_is_key("k"), _KEY_SENTENCE, syntax.is_key)
+KEY_SYNTAX: Final = Rule(_is_key("self"), _KEY_SENTENCE, is_key)
+EACH_KEY_SYNTAX: Final = KeyRule(_is_key("k"), _KEY_SENTENCE, is_key)
 VALUE_SYNTAX: Final = Rule(
-    f"self.matches('{syntax.VALUE_PATTERN}')",
+    f"self.matches('{VALUE_PATTERN}')",
     "must be empty or at most 63 letters, digits, '-', '_' and '.', "
     "beginning and ending with a letter or digit",
-    syntax.is_label_value,
+    is_label_value,
 )
 LabelKey = Annotated[str, Field(max_length=_WIDE_KEY), KEY_SYNTAX]
 LabelValue = Annotated[str, Field(max_length=_WIDE_VALUE), VALUE_SYNTAX]
@@ -44,9 +266,9 @@ WindowsRelease = Annotated[
     str,
     Field(max_length=_WIDE_RELEASE),
     Rule(
-        f"self.matches('{syntax.OS_VERSION_PATTERN}')",
+        f"self.matches('{OS_VERSION_PATTERN}')",
         "must be a Windows Server release, in quotes, such as '2019', '2022', '2025' or '23H2'",
-        syntax.is_os_version,
+        is_os_version,
     ),
 ]
 
@@ -57,7 +279,7 @@ Revision = Annotated[int, Field(strict=True, ge=0, le=MAX_INT32)]
 def is_spec_time(subject: str) -> str:
     """Return the CEL that says of ``subject`` what ``syntax.is_moment`` says in Python."""
     return (
-        f"{subject}.matches('{syntax.MOMENT_PATTERN}') && "
+        f"{subject}.matches('{MOMENT_PATTERN}') && "
         f"!format.date().validate({subject}.substring(0, 10)).hasValue()"
     )
 
@@ -65,7 +287,7 @@ def is_spec_time(subject: str) -> str:
 _SPEC_TIME: Final = Rule(
     is_spec_time("self"),
     "must be a time of RFC 3339 that exists, in the years 2000 to 2999, such as '2026-12-01T00:00:00Z'",
-    syntax.is_moment,
+    is_moment,
 )
 
 

@@ -4,6 +4,8 @@ A key is spelled here and nowhere else, so that a search for it ends in one plac
 nodes, and who sets them: ``node_keys``.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 GROUP: Final = "winpool.dev"

@@ -1,18 +1,118 @@
-"""When upgrades may begin: maintenance windows, and exclusions that close them.
+"""When upgrades may begin: gates and their overrides, requests of a pause, maintenance windows, exclusions.
+
+The gates of an OS upgrade by name, and what opens one although it is closed: an override with an end.
+
+Requests that no upgrade begins: each owner has one of its own, and withdraws it by itself.
+
+When upgrades may begin: maintenance windows, and exclusions that close them.
 
 What the API server can check of a window it checks. Whether the time zone exists and the schedule ever
 begins is the operator's to find out (``upgrade.windows``): both need data that changes without the API.
 """
 
+from __future__ import annotations
+
 import re
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api.fields import SpecTime, is_spec_time
-from winpool.api.gates import MAX_REASON
-from winpool.api.model import ApiModel
-from winpool.api.rules import Rule, Validation
+from winpool.api.fields import NAME_PATTERN, SpecTime, is_label_value, is_spec_time
+from winpool.api.model import ApiModel, Rule, Validation, cel_list
+
+MAX_REASON: Final = 256
+"""Characters of a reason that people write: a sentence, and the number of a ticket."""
+
+
+class Gate(StrEnum):
+    """What has to be open before a node may be upgraded, in the order in which it is reported."""
+
+    SUPPORT_MATRIX = "SupportMatrix"
+    END_OF_SUPPORT = "EndOfSupport"
+    REVISION_FLOOR = "RevisionFloor"
+    RELEASE_CHANGE = "ReleaseChange"
+    VERSION_SKEW = "VersionSkew"
+    CONTROL_PLANE = "ControlPlane"
+    MAINTENANCE_WINDOW = "MaintenanceWindow"
+    POOL_HEALTH = "PoolHealth"
+    CAPACITY = "Capacity"
+    IMAGES = "Images"
+    BUDGET = "Budget"
+    DISRUPTION_BUDGETS = "PodDisruptionBudgets"
+
+
+NEVER_OVERRIDDEN: Final = (Gate.BUDGET, Gate.DISRUPTION_BUDGETS)
+"""The gates that no override opens: they keep workloads available, which no upgrade is urgent enough for."""
+
+MAX_OVERRIDES: Final = len(Gate) - len(NEVER_OVERRIDDEN)
+"""One for each gate that can be overridden."""
+
+
+class Override(ApiModel):
+    """A gate that counts as open until a time, and why."""
+
+    gate: Annotated[
+        Gate,
+        Rule(
+            f"!(self in {cel_list(NEVER_OVERRIDDEN)})",
+            "must not be Budget or PodDisruptionBudgets: no override opens these gates; to permit more nodes "
+            "at a time, set `maxUnavailable`, and to let pods move, change their PodDisruptionBudget",
+            lambda gate: gate not in NEVER_OVERRIDDEN,
+        ),
+    ] = Field(
+        description="The gate: SupportMatrix, EndOfSupport, RevisionFloor, ReleaseChange, VersionSkew, "
+        "ControlPlane, MaintenanceWindow, PoolHealth, Capacity or Images. Budget and PodDisruptionBudgets "
+        "cannot be overridden. A string, required, once per list."
+    )
+    until: SpecTime = Field(
+        description="When the override ends. From then on it has no effect, and the operator reports it as "
+        "an issue until it is removed. An RFC 3339 time such as 2026-12-01T00:00:00Z, required."
+    )
+    reason: Annotated[
+        str,
+        Field(max_length=MAX_REASON),
+        Rule(
+            "self.matches('[^ ]')",
+            "must say why the gate may be ignored, such as 'incident 4711'",
+            lambda reason: bool(reason.strip(" ")),
+        ),
+    ] = Field(
+        description="Why the gate may be ignored. The operator reports it as long as the override is in "
+        "force. A string of at most 256 characters, required."
+    )
+
+    def is_in_force(self, now: datetime) -> bool:
+        """Whether it still opens its gate at ``now``."""
+        return now < self.until
+
+
+MAX_PAUSE_REQUESTS: Final = 16
+"""Owners of a request: teams and programs that watch one pool."""
+
+_WIDE_PAUSES: Final = 512
+
+
+class PauseRequest(ApiModel):
+    """A request of one owner that no upgrade begins."""
+
+    owner: Annotated[
+        str,
+        Field(max_length=_WIDE_PAUSES),
+        Rule(
+            f"self.matches('^{NAME_PATTERN}$')",
+            "must be at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or "
+            "digit, such as 'sre'",
+            lambda owner: bool(owner) and is_label_value(owner),
+        ),
+    ] = Field(description="Who requests it: a team or a program. A string, required, once per list.")
+    reason: str = Field(
+        default_factory=str,
+        max_length=MAX_REASON,
+        description="Why no upgrade may begin. A string of at most 256 characters, empty if absent.",
+    )
+
 
 DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 

@@ -2,18 +2,55 @@
 
 A field that is set replaces the built-in one; of revision floors the highest holds. A row that
 contradicts itself or the rest of the spec is refused here, so that no verdict needs to choose.
+
+The words for what is thought of a node, and for what a row of the support matrix says.
+
+Apart from the models, so that who only looks something up needs nothing of them.
 """
 
+from __future__ import annotations
+
 from datetime import date
+from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api import syntax
-from winpool.api.fields import Revision, WindowsRelease
-from winpool.api.model import ApiModel
-from winpool.api.rules import Rule, Validation
-from winpool.api.verdicts import RowVerdict
+from winpool.api.fields import (
+    DATE_PATTERN,
+    KUBERNETES_MINOR_PATTERN,
+    WINDOWS_BUILD_PATTERN,
+    Revision,
+    WindowsRelease,
+    is_date,
+    is_kubernetes_minor,
+    is_windows_build,
+    minor_number,
+)
+from winpool.api.model import ApiModel, Rule, Validation
+
+
+class Verdict(StrEnum):
+    """What the support matrix says of a node, or of an image on a node, the best first."""
+
+    SUPPORTED = "Supported"
+    WARNED = "Warned"
+    UNKNOWN = "Unknown"
+    UNSUPPORTED = "Unsupported"
+
+
+class RowVerdict(StrEnum):
+    """What a row wants its release to be judged as, instead of what the built-in data says of it.
+
+    It takes the place of the verdict on release and minor, and of nothing else: Allow does not lift the end
+    of support (``endOfSupport`` does), a revision floor, the version skew, a runtime that is too old, a
+    pause image without a variant, a label that disagrees, or anything that is unknown about the node itself.
+    """
+
+    ALLOW = "Allow"
+    WARN = "Warn"
+    DENY = "Deny"
+
 
 MAX_ROWS: Final = 16
 """More than there are releases of Windows Server that a supported Kubernetes ever ran on."""
@@ -28,10 +65,10 @@ KubernetesMinor = Annotated[
     str,
     Field(max_length=_WIDE_MINOR),
     Rule(
-        f"self.matches('{syntax.KUBERNETES_MINOR_PATTERN}')",
+        f"self.matches('{KUBERNETES_MINOR_PATTERN}')",
         "must be a Kubernetes minor version from '1.10' on, in quotes, such as '1.34': without quotes 1.30 "
         "is the number 1.3",
-        syntax.is_kubernetes_minor,
+        is_kubernetes_minor,
     ),
 ]
 
@@ -59,14 +96,12 @@ class KubernetesVersions(ApiModel):
         Rule(
             "!has(self.min) || !has(self.max) || "
             # What is no minor is the other rule's to refuse, and int() would fail on it.
-            f"!self.min.matches('{syntax.KUBERNETES_MINOR_PATTERN}') || "
-            f"!self.max.matches('{syntax.KUBERNETES_MINOR_PATTERN}') || "
+            f"!self.min.matches('{KUBERNETES_MINOR_PATTERN}') || "
+            f"!self.max.matches('{KUBERNETES_MINOR_PATTERN}') || "
             "int(self.min.substring(2)) <= int(self.max.substring(2))",
             "must be at least `min`",
             lambda self: (
-                self.min is None
-                or self.max is None
-                or syntax.minor_number(self.min) <= syntax.minor_number(self.max)
+                self.min is None or self.max is None or minor_number(self.min) <= minor_number(self.max)
             ),
             at=".max",
         ),
@@ -85,9 +120,9 @@ class MatrixRow(ApiModel):
             str,
             Field(max_length=_WIDE_BUILD),
             Rule(
-                f"self.matches('{syntax.WINDOWS_BUILD_PATTERN}')",
+                f"self.matches('{WINDOWS_BUILD_PATTERN}')",
                 "must be a build of Windows without its revision, such as '10.0.26100'",
-                syntax.is_windows_build,
+                is_windows_build,
             ),
         ]
         | None
@@ -113,9 +148,9 @@ class MatrixRow(ApiModel):
             str,
             Field(max_length=_WIDE_DATE),
             Rule(
-                f"self.matches('{syntax.DATE_PATTERN}') && !format.date().validate(self).hasValue()",
+                f"self.matches('{DATE_PATTERN}') && !format.date().validate(self).hasValue()",
                 "must be a date that exists, as year-month-day, such as '2027-04-01'",
-                syntax.is_date,
+                is_date,
             ),
         ]
         | None

@@ -2,19 +2,212 @@
 
 The numbers of the detector get no schema default, since they are tuned: a default is stored in the object and
 stays as it was. The limits of evictions do get one (``evictions``).
+
+From where on the memory of a node counts as short, on each of the two ways in which it runs out.
+
+A set of thresholds is given as a whole or not at all. None has a schema default, since the operator's own
+values are tuned: a default is stored in the object and stays as it was.
+
+How many pods and nodes the evictions of a pool may concern, and which pods.
+
+These limits have schema defaults, unlike the lines of the detector: a default is stored in the object, and
+the limits that an admin has agreed to must not change with the version of the operator.
 """
 
+from __future__ import annotations
+
+import re
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api import syntax
-from winpool.api.evictions import EvictionLimits
-from winpool.api.model import ATOMIC, ApiModel
-from winpool.api.quantity import Memory, bytes_of
-from winpool.api.rules import Rule, Validation
-from winpool.api.thresholds import CommitThresholds, PhysicalThresholds
+from winpool.api.fields import POOL_NAME_PATTERN, PROMETHEUS_LABEL_PATTERN, is_pool_name, is_prometheus_label
+from winpool.api.model import ATOMIC, ApiModel, Rule, Validation
+from winpool.api.quantity import IntOrString, Memory, PositiveMemory, bytes_of
+from winpool.api.selector import NamespaceName, PodSelector
+
+_MAX_READS: Final = 1_000_000
+"""More than any disk reads in a second: what is above it is a slip."""
+
+_Percent = Annotated[int, Field(strict=True, ge=1, le=99)]
+_Reads = Annotated[int, Field(strict=True, ge=1, le=_MAX_READS)]
+
+
+class CommitThresholds(ApiModel):
+    """When committed memory counts as pressure."""
+
+    warning_used_percent: _Percent = Field(
+        description="A node is at Warning if it has committed more than this share of what it can commit at "
+        "most. Percent, an integer, required."
+    )
+    soft_used_percent: _Percent = Field(
+        description="The same for Soft. Above `warningUsedPercent`. Percent, an integer, required."
+    )
+    hard_headroom: PositiveMemory = Field(
+        description="A node is at Hard if it can commit less than this, or less than 3 % of what it can "
+        "commit at most. An integer of bytes or a string such as 1Gi, required."
+    )
+    hard_eta_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)] = Field(
+        description="A node at Soft is at Hard if, at the present rate, it can commit nothing more within "
+        "this time. Seconds, an integer, required."
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "self.warningUsedPercent < self.softUsedPercent",
+            "must be above `warningUsedPercent`: each is the share that is committed",
+            lambda self: self.warning_used_percent < self.soft_used_percent,
+            at=".softUsedPercent",
+        ),
+    )
+
+
+class PhysicalThresholds(ApiModel):
+    """When RAM counts as short. Little RAM alone is no harm: Soft and Hard need paging as well."""
+
+    warning_available_percent: _Percent = Field(
+        description="A node is at Warning if less than this share of its RAM is available. Percent, an "
+        "integer, required."
+    )
+    soft_available_percent: _Percent = Field(
+        description="The same for Soft, if the node also reads more than `softReadsPerSecond` and writes "
+        "pages out. Below `warningAvailablePercent`. Percent, an integer, required."
+    )
+    hard_available_percent: _Percent = Field(
+        description="The same for Hard, if the node also reads more than `hardReadsPerSecond`. Below "
+        "`softAvailablePercent`. Percent, an integer, required."
+    )
+    soft_reads_per_second: _Reads = Field(
+        description="Read operations for page faults, per second, above which a node can be at Soft. An "
+        "integer, required."
+    )
+    hard_reads_per_second: _Reads = Field(
+        description="The same for Hard. At least `softReadsPerSecond`. An integer, required."
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "self.hardAvailablePercent < self.softAvailablePercent && "
+            "self.softAvailablePercent < self.warningAvailablePercent",
+            "must be in the order `hardAvailablePercent` below `softAvailablePercent` below "
+            "`warningAvailablePercent`: each is the share of RAM that is still available",
+            lambda self: (
+                self.hard_available_percent < self.soft_available_percent < self.warning_available_percent
+            ),
+        ),
+        Rule(
+            "self.softReadsPerSecond <= self.hardReadsPerSecond",
+            "must be at least `softReadsPerSecond`",
+            lambda self: self.soft_reads_per_second <= self.hard_reads_per_second,
+            at=".hardReadsPerSecond",
+        ),
+    )
+
+
+MAX_EVICTIONS_PER_NODE: Final = 10
+"""The annotation on the node has an entry for each, and at most 2 KiB."""
+
+MAX_RULES: Final = 16
+
+_MAX_NODES: Final = 5000
+"""The largest cluster that Kubernetes is tested with.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
+_PERCENT_PATTERN: Final = "^([1-9][0-9]?|100)%$"
+_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
+_SHARE_SENTENCE: Final = f"must be a whole number from 1 to {_MAX_NODES} or a percentage from '1%' to '100%'"
+
+
+def is_share(value: int | str) -> bool:
+    """Whether ``value`` is a number or a percentage of nodes above 0: the twin of the rule in CEL."""
+    if isinstance(value, int):
+        return 1 <= value <= _MAX_NODES
+    return _PERCENT.fullmatch(value) is not None
+
+
+NodeShare = Annotated[
+    int | str,
+    IntOrString(_SHARE_SENTENCE),
+    Rule(
+        f"type(self) == int ? self >= 1 && self <= {_MAX_NODES} : string(self).matches('{_PERCENT_PATTERN}')",
+        f"{_SHARE_SENTENCE}; to evict no pods, set `mode` to Signal",
+        is_share,
+    ),
+]
+"""A number of nodes, or a percentage of the nodes of the pool.
+
+0 is refused: a share that rounds down is at least one node, so that a small pool has evictions too. An admin
+who writes 0 wants none."""
+
+
+class EvictionBehavior(StrEnum):
+    """What a rule says of the pods that it matches."""
+
+    NEVER = "Never"
+    PREFER = "Prefer"
+
+
+class EvictionRule(ApiModel):
+    """What the pool says of some pods. The first rule that matches a pod decides."""
+
+    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(
+        default_factory=tuple,
+        max_length=16,
+        description="Namespaces of the pods. A list of at most 16 strings, all namespaces if absent.",
+    )
+    pod_selector: PodSelector | None = Field(
+        default=None, description="Labels of the pods. All pods of the namespaces if absent."
+    )
+    behavior: EvictionBehavior = Field(
+        description="Never: the operator does not evict these pods. Prefer: it evicts them before others of "
+        "the same priority. A string, required."
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "(has(self.namespaces) && self.namespaces.size() > 0) || has(self.podSelector)",
+            "must have `namespaces`, `podSelector` or both; to evict no pods, set `mode` to Signal",
+            lambda self: bool(self.namespaces) or self.pod_selector is not None,
+        ),
+    )
+
+
+class EvictionLimits(ApiModel):
+    """How many pods and nodes evictions may concern, and which pods."""
+
+    max_pods_per_node: Annotated[int, Field(strict=True, ge=1, le=MAX_EVICTIONS_PER_NODE)] = Field(
+        default=3,
+        description="Evictions on one node within `periodSeconds`, at most. An integer, default 3.",
+    )
+    period_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
+        default=600,
+        description="How long an eviction counts towards `maxPodsPerNode`. Seconds, an integer, default 600.",
+    )
+    max_nodes: NodeShare = Field(
+        default="5%",
+        description="Nodes of the pool that can have an unfinished eviction at the same time. An integer or "
+        "a percentage, which rounds down to one node at least, default 5%.",
+    )
+    max_pressured_nodes: NodeShare = Field(
+        default="20%",
+        description="If more nodes of the pool than this are under pressure or unknown, the operator evicts "
+        "nothing, because the pods would only move the pressure to other nodes. An integer or a percentage, "
+        "which rounds up, default 20%.",
+    )
+    min_pod_age_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(
+        default=120,
+        description="The operator does not evict younger pods. Seconds, an integer, default 120.",
+    )
+    pod_rules: Annotated[tuple[EvictionRule, ...], ATOMIC] = Field(
+        default_factory=tuple,
+        alias="rules",
+        max_length=MAX_RULES,
+        description="Pods that the operator does not evict, or evicts before others. The first rule that "
+        "matches a pod decides. No rule permits the eviction of pods that the operator never evicts, such as "
+        "those of DaemonSets. A list of at most 16.",
+    )
+
 
 DEFAULT_SOFT_GRACE_SECONDS: Final = 90
 """The example of the kubelet's documentation.
@@ -66,10 +259,10 @@ class PrometheusSource(ApiModel):
         str,
         Field(max_length=253),
         Rule(
-            f"self.matches('{syntax.POOL_NAME_PATTERN}')",
+            f"self.matches('{POOL_NAME_PATTERN}')",
             "must be the name of a data source from the operator's settings: at most 63 lowercase letters, "
             "digits and '-'",
-            syntax.is_pool_name,
+            is_pool_name,
         ),
     ] = Field(
         description="Name of a data source from the operator's settings (`--data-sources-file`). A string, "
@@ -79,10 +272,10 @@ class PrometheusSource(ApiModel):
         str,
         Field(max_length=253),
         Rule(
-            f"self.matches('{syntax.PROMETHEUS_LABEL_PATTERN}')",
+            f"self.matches('{PROMETHEUS_LABEL_PATTERN}')",
             "must be the name of a label in Prometheus: at most 128 letters, digits and '_', and no digit "
             "first",
-            syntax.is_prometheus_label,
+            is_prometheus_label,
         ),
     ] = Field(
         default_factory=lambda: DEFAULT_NODE_LABEL,

@@ -1,33 +1,151 @@
-"""The ground every API model stands on, and the markers that only Kubernetes knows.
+"""The base of all API models: rules in CEL and Python, marks for the schema, errors as kubectl prints them.
+
+One rule, said twice: in CEL for the API server, in Python for the operator.
+
+A rule stands beside the field it guards, as part of its type. The API server checks the CEL
+at ``kubectl apply``; the operator checks the same in Python when it reads an object, since a
+stored object can be older than the rule (CRD ratcheting, KEP-4008) or the CRD may have been
+replaced. Both answer with the same sentence. Sentences follow the Kubernetes API conventions:
+"must …", field names in backticks, literals in single quotes, and what is allowed.
+
+The kinds of text and number that the status is made of, with their limits.
+
+The ground every API model stands on, and the markers that only Kubernetes knows.
 
 How defaults are written decides where they live:
 
 - ``Field(default=…)`` is a schema default: the API server stores it in the object, for ever.
 - ``Field(default_factory=…)`` is only what Python sees where the object says nothing.
+
+What is wrong with an object, in sentences that name the field the way ``kubectl`` does.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidationError,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from winpool.api.moments import written_moment
-from winpool.api.rules import VALIDATIONS, Validation
-from winpool.api.text import printable
+from winpool.api.text import printable, written_moment
+
+VALIDATIONS: Final = "x-kubernetes-validations"
+
+
+@runtime_checkable
+class Validation(Protocol):
+    """What a model or a field can carry: something to ask in Python and to write into the CRD."""
+
+    def check(self, value: Any) -> None:
+        """Raise ``PydanticCustomError`` with the sentence for people if ``value`` breaks the rule."""
+
+    def as_cel(self) -> dict[str, str]:
+        """Return the entry of ``x-kubernetes-validations``."""
+
+
+class _Annotation:
+    """Lets a rule be written into ``Annotated[...]``: checked after the type, emitted into the schema."""
+
+    __slots__ = ()
+
+    def __get_pydantic_core_schema__(
+        self: Validation, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def obey(value: Any) -> Any:
+            self.check(value)
+            return value
+
+        return core_schema.no_info_after_validator_function(obey, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self: Validation, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        emitted = handler(schema)
+        emitted.setdefault(VALIDATIONS, []).append(self.as_cel())
+        return emitted
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(_Annotation):
+    """What must hold for a value: ``cel`` about ``self``, ``holds`` about the same value in Python.
+
+    ``at`` is the path below the value that the error shall name, such as ``.values``; the API
+    server takes neither list indices nor map keys there. ``cel`` uses only what Kubernetes 1.32
+    offers, and regular expressions that RE2 and Python read alike.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool]
+    at: str = ""
+
+    def check(self, value: Any) -> None:
+        """Raise ``PydanticCustomError`` with the sentence for people if ``value`` breaks the rule."""
+        if not self.holds(value):
+            raise broken(self.message, at=self.at)
+
+    def as_cel(self) -> dict[str, str]:
+        """Return the entry of ``x-kubernetes-validations``."""
+        entry = {"rule": self.cel, "message": self.message}
+        return {**entry, "fieldPath": self.at} if self.at else entry
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule(_Annotation):
+    """What must hold for every key of a map; the error names the first key that breaks it.
+
+    ``cel`` speaks of one key ``k``. The schema cannot bound the length of keys, so the message
+    takes one key by ``filter``: joining them would go over the API server's cost limit.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        assert '"' not in self.message
+        assert "\\" not in self.message
+
+    def check(self, value: Mapping[str, Any]) -> None:
+        """Raise ``PydanticCustomError`` with the sentence for people if a key breaks the rule."""
+        for key in value:
+            if not self.holds(key):
+                raise broken(f"key '{key}' {self.message}")
+
+    def as_cel(self) -> dict[str, str]:
+        """Return the entry of ``x-kubernetes-validations``."""
+        return {
+            "rule": f"self.all(k, {self.cel})",
+            "messageExpression": f'"key \'" + self.filter(k, !({self.cel}))[0] + "\' {self.message}"',
+            "message": f"a key {self.message}",
+        }
+
+
+def broken(message: str, *, at: str = "") -> PydanticCustomError:
+    """Return the error of a broken rule: ``message`` as it stands, at the path ``at`` below the value."""
+    return PydanticCustomError("rule", "{message}", {"message": message, "at": at})
+
+
+def cel_list(texts: tuple[str, ...]) -> str:
+    """Return ``texts`` as a CEL list of strings."""
+    return "[" + ", ".join(f"'{text}'" for text in texts) + "]"
+
 
 MAX_INT32: Final = 2**31 - 1
 MAX_SAFE_INT: Final = 2**53 - 1
@@ -138,3 +256,71 @@ Timestamp = Annotated[
     PlainSerializer(written_moment, return_type=str, when_used="json"),
 ]
 """A time as the API server keeps it: UTC, whole seconds, so that what is read back compares equal."""
+
+
+NodeName = Annotated[str, Clipped(253)]
+ReasonText = Annotated[str, Clipped(128)]
+SENTENCE: Final = Clipped(1024)
+Sentence = Annotated[str, SENTENCE]
+Count = Annotated[int, Field(ge=0, le=MAX_INT32)]
+Seconds = Annotated[int, Field(ge=0, le=MAX_SAFE_INT)]
+"""A time that is computed: thousands of nodes, each with all that it may take, are more than 32 bits."""
+
+
+MAP_FIELDS: Final = frozenset({"labels", "matchLabels"})
+"""Fields that hold a map: what follows them in a path is a key, written in brackets."""
+
+MAX_PROBLEMS: Final = 10
+"""More than a person reads at once; the rest is counted."""
+
+_SENTENCES: Final[Mapping[str, str]] = {
+    "missing": "must be given",
+    "string_type": "must be a string. Put a number or a boolean in quotes",
+    "enum": "must be {expected}",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "dict_type": "must be a map",
+    "mapping_type": "must be a map",
+    "tuple_type": "must be a list",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_long": "must have at most {max_length} entries",
+    "int_type": "must be a whole number, without quotes",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+"""Pydantic's types of error in the words of the API conventions."""
+
+
+class InvalidSpecError(ValueError):
+    """A pool that the operator cannot act on. ``problems`` has a sentence with the path for each fault."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(" ".join(f"{each}." for each in problems))
+        self.problems = problems
+
+
+def describe(error: ValidationError, *, at: str = "") -> tuple[str, ...]:
+    """Return one sentence per fault, such as ``spec.taints[0].key: must be …``, below the path ``at``."""
+    faults = error.errors(include_url=False, include_input=False)
+    sentences = tuple(
+        _sentence(fault["loc"], fault["type"], fault["msg"], fault.get("ctx", {}), at) for fault in faults
+    )
+    more = len(sentences) - MAX_PROBLEMS
+    return (*sentences[:MAX_PROBLEMS], f"there are {more} more faults") if more > 0 else sentences
+
+
+def _sentence(loc: tuple[int | str, ...], kind: str, msg: str, ctx: Mapping[str, Any], at: str) -> str:
+    text = _SENTENCES.get(kind, msg).format_map(ctx) if kind in _SENTENCES else msg
+    return f"{path(loc, at=at)}{ctx.get('at', '')}: {text}".removeprefix(".")
+
+
+def path(loc: tuple[int | str, ...], *, at: str = "") -> str:
+    """Return ``("spec", "taints", 0, "key")`` as ``spec.taints[0].key``, below the path ``at``."""
+    text, parent = at, ""
+    for part in loc:
+        if isinstance(part, int) or parent in MAP_FIELDS:
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+        parent = str(part)
+    return text

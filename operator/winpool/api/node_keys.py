@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from winpool.api.fields import NO_SCHEDULE
 from winpool.api.keys import (
     APPLIED_ANNOTATION,
     HOLD_ANNOTATION,
@@ -31,7 +32,6 @@ from winpool.api.keys import (
     UPGRADE_REQUESTED_ANNOTATION,
     UPGRADE_STATE_LABEL,
 )
-from winpool.api.syntax import NO_SCHEDULE
 
 
 class KeyKind(StrEnum):

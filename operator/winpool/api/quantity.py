@@ -8,6 +8,8 @@ a whole HTTP client, for a quarter of a second and 35 MiB. It also takes for num
 refuses, such as ``1_000``, ``NaN`` and ``1K``. A test holds the two together.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from winpool.api.rules import Rule
+from winpool.api.model import Rule
 
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from winpool.api import admission
-from winpool.api.guard import GUARD_NAME
+from winpool.api.admission import API_GROUP, BINDINGS, GUARD_NAME, POLICIES
 from winpool.api.keys import CRD_NAME, GROUP, NAMESPACE, PLURAL, READER_ACCOUNT, SERVICE_ACCOUNT
 
 EVENTS_NAMESPACE: Final = "default"
@@ -78,7 +77,7 @@ RIGHTS: Final = (
         resources=(PLURAL,),
         verbs=("list", "watch", "patch"),
         reason="Read all pools, and add and remove their finalizer `winpool.dev/release-nodes`.",
-        used_by=("feed/registry.py", "cluster/pool_list.py", "cluster/writer.py"),
+        used_by=("kube/feed.py", "kube/pools.py", "kube/writer.py"),
     ),
     Right(
         role=CLUSTER,
@@ -86,7 +85,7 @@ RIGHTS: Final = (
         resources=(f"{PLURAL}/status",),
         verbs=("patch",),
         reason="Write the status of pools.",
-        used_by=("cluster/writer.py",),
+        used_by=("kube/writer.py",),
     ),
     Right(
         role=CLUSTER,
@@ -95,16 +94,16 @@ RIGHTS: Final = (
         names=(CRD_NAME,),
         verbs=("list", "watch"),
         reason="Notice when the CRD is installed or deleted, and what it lacks; no other CRD is read.",
-        used_by=("feed/registry.py", "cluster/pool_kind.py"),
+        used_by=("kube/feed.py", "kube/pools.py"),
     ),
     Right(
         role=CLUSTER,
-        group=admission.API_GROUP,
-        resources=(admission.POLICIES, admission.BINDINGS),
+        group=API_GROUP,
+        resources=(POLICIES, BINDINGS),
         names=(GUARD_NAME,),
         verbs=("list", "watch"),
         reason="Know whether the guard of winpool's keys on nodes is in force; no other policy is read.",
-        used_by=("cluster/guard.py",),
+        used_by=("kube/guard.py",),
     ),
     Right(
         role=CLUSTER,
@@ -115,7 +114,7 @@ RIGHTS: Final = (
             "Find the pods that do not tolerate a taint of a pool or cannot run on their node, the agents of"
             " a joining node that are Ready, and, for pools with `upgrade`, the pods that have to move."
         ),
-        used_by=("cluster/pod_lister.py", "cluster/node_pods.py"),
+        used_by=("kube/pod_lists.py", "kube/pod_lists.py"),
     ),
     Right(
         role=CLUSTER,
@@ -126,7 +125,7 @@ RIGHTS: Final = (
             "Know which pods cannot be evicted now, for pools with `upgrade`, and choose a pod that can, for"
             " pools with the mode Evict."
         ),
-        used_by=("cluster/disruption_budgets.py",),
+        used_by=("kube/pod_lists.py",),
     ),
     Right(
         role=CLUSTER,
@@ -137,7 +136,7 @@ RIGHTS: Final = (
             "Read Windows nodes, set labels, annotations and taints of them, and remove from any node what"
             " the operator had added; RBAC cannot say which fields, so the fence does."
         ),
-        used_by=("cluster/node_requests.py", "cluster/writer.py"),
+        used_by=("kube/nodes.py", "kube/writer.py"),
     ),
     Right(
         role=EVENTS,
@@ -148,7 +147,7 @@ RIGHTS: Final = (
             "Write events about pools and nodes, and count repetitions; both kinds have no namespace, so"
             " Kubernetes keeps their events in this one."
         ),
-        used_by=("cluster/events.py",),
+        used_by=("kube/events.py",),
     ),
     Right(
         role=LEADER,
@@ -157,7 +156,7 @@ RIGHTS: Final = (
         names=(LEASE,),
         verbs=("get", "list", "watch", "patch"),
         reason="Elect the one operator that acts: read, acquire, renew and release this Lease.",
-        used_by=("lease/wire.py",),
+        used_by=("kube/lease.py",),
     ),
     Right(
         role=LEADER,
@@ -168,7 +167,7 @@ RIGHTS: Final = (
             "Create that Lease where it is missing; RBAC cannot restrict create to a name, so the operator"
             " may create any Lease in this namespace, but read and change only `winpool`."
         ),
-        used_by=("lease/wire.py",),
+        used_by=("kube/lease.py",),
     ),
     Right(
         role=METRICS,
@@ -176,7 +175,7 @@ RIGHTS: Final = (
         resources=("tokenreviews",),
         verbs=("create",),
         reason="Authenticate who reads the metrics; only with `--metrics-auth=token`.",
-        used_by=("cluster/reviews.py",),
+        used_by=("kube/reviews.py",),
     ),
     Right(
         role=METRICS,
@@ -184,7 +183,7 @@ RIGHTS: Final = (
         resources=("subjectaccessreviews",),
         verbs=("create",),
         reason="Authorize who reads the metrics; only with `--metrics-auth=token`.",
-        used_by=("cluster/reviews.py",),
+        used_by=("kube/reviews.py",),
     ),
     Right(
         role=MEMORY,
@@ -192,7 +191,7 @@ RIGHTS: Final = (
         resources=("nodes/status",),
         verbs=("patch",),
         reason="Set the condition `WindowsMemoryPressure` of nodes; the fence refuses any other change.",
-        used_by=("cluster/node_conditions.py",),
+        used_by=("kube/writer.py",),
     ),
     Right(
         role=MEMORY,
@@ -203,7 +202,7 @@ RIGHTS: Final = (
             "Evict a pod under memory pressure, which a PodDisruptionBudget can refuse; only for pools with"
             " the mode Evict."
         ),
-        used_by=("cluster/eviction.py",),
+        used_by=("kube/writer.py",),
     ),
     Right(
         role=READER_TOKEN,
@@ -212,7 +211,7 @@ RIGHTS: Final = (
         names=(READER_ACCOUNT,),
         verbs=("create",),
         reason="Get the token that kubelets are shown in place of the operator's own.",
-        used_by=("cluster/reader_token.py",),
+        used_by=("kube/reader_token.py",),
     ),
     Right(
         role=READER,

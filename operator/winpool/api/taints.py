@@ -1,14 +1,25 @@
 """The taints that a pool sets on its nodes: those that stay, and those of a node that has just joined."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from winpool.api import syntax
-from winpool.api.fields import LabelKey, LabelValue, under
-from winpool.api.model import ApiModel
-from winpool.api.rules import Rule, Validation, cel_list
+from winpool.api.fields import (
+    NO_EXECUTE,
+    RESERVED_TAINT_DOMAINS,
+    RESERVED_TAINT_KEYS,
+    STARTUP_TAINT_EFFECTS,
+    TAINT_EFFECTS,
+    LabelKey,
+    LabelValue,
+    is_key,
+    is_taint_key_allowed,
+    under,
+)
+from winpool.api.model import ApiModel, Rule, Validation, cel_list
 
 
 class OnIntolerantPods(StrEnum):
@@ -23,12 +34,11 @@ class OnIntolerantPods(StrEnum):
 TaintKey = Annotated[
     LabelKey,
     Rule(
-        f"!(self in {cel_list(syntax.RESERVED_TAINT_KEYS)}) && "
-        f"!self.matches('{under(syntax.RESERVED_TAINT_DOMAINS)}')",
+        f"!(self in {cel_list(RESERVED_TAINT_KEYS)}) && !self.matches('{under(RESERVED_TAINT_DOMAINS)}')",
         "must not be a reserved key, such as 'node.kubernetes.io/not-ready', nor be under 'winpool.dev' or "
         "'karpenter.sh'; keys such as 'os' or 'node.kubernetes.io/os' are allowed",
         # What is not a key at all is the other rule's to refuse.
-        lambda key: syntax.is_taint_key_allowed(key) or not syntax.is_key(key),
+        lambda key: is_taint_key_allowed(key) or not is_key(key),
     ),
 ]
 
@@ -54,9 +64,9 @@ class PoolTaint(_Taint):
         str,
         Field(max_length=64),
         Rule(
-            f"self in {cel_list(syntax.TAINT_EFFECTS)}",
+            f"self in {cel_list(TAINT_EFFECTS)}",
             "must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
-            lambda effect: effect in syntax.TAINT_EFFECTS,
+            lambda effect: effect in TAINT_EFFECTS,
         ),
     ] = Field(
         description="What the taint does to pods that do not tolerate it: NoSchedule keeps new pods away, "
@@ -73,7 +83,7 @@ class PoolTaint(_Taint):
         Rule(
             "!has(self.onIntolerantPods) || self.onIntolerantPods == 'Hold' || self.effect == 'NoExecute'",
             "must be 'Hold' unless `effect` is 'NoExecute': no other taint deletes pods",
-            lambda self: not self.deletes_pods or self.effect == syntax.NO_EXECUTE,
+            lambda self: not self.deletes_pods or self.effect == NO_EXECUTE,
             at=".onIntolerantPods",
         ),
     )
@@ -91,9 +101,9 @@ class StartupTaint(_Taint):
         str,
         Field(max_length=64),
         Rule(
-            f"self in {cel_list(syntax.STARTUP_TAINT_EFFECTS)}",
+            f"self in {cel_list(STARTUP_TAINT_EFFECTS)}",
             "must be 'NoSchedule' or 'PreferNoSchedule': a node that joins has no pods to delete",
-            lambda effect: effect in syntax.STARTUP_TAINT_EFFECTS,
+            lambda effect: effect in STARTUP_TAINT_EFFECTS,
         ),
     ] = Field(
         description="What the taint does to pods that do not tolerate it: NoSchedule keeps them away, "

@@ -1,15 +1,26 @@
-"""Free text of others, made fit to be shown: in a condition, an event, a log line, a terminal.
+"""Text and times that other clients write, made fit to be shown, and Markdown tables.
+
+Free text of others, made fit to be shown: in a condition, an event, a log line, a terminal.
 
 Specs, kubelets, API servers and what stands between hand us texts of their own choice. A newline in one
 forges a line of the log, an escape sequence rewrites a terminal, a change of direction shows other words
 than stand there (CVE-2021-42574). A pile of marks covers the lines above it, and an invisible letter makes
 two names look the same.
+
+Times that others write: kubelets, clients of the API server, whoever may edit a status.
+
+A time may be any that RFC 3339 can write. Those of Python end with the year 9999; beyond it, it raises
+OverflowError.
+
+Tables of the generated reference pages.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MARKS: Final = 2
@@ -41,3 +52,37 @@ def printable(text: str) -> str:
         hidden = marks > MARKS or not each.isprintable() or _INVISIBLE.match(each)
         shown.append(each.encode("unicode_escape").decode() if hidden else each)
     return "".join(shown)
+
+
+LAST: Final = datetime.max.replace(tzinfo=UTC)
+"""Stands for every time that is later than Python can write."""
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """Return the time ``seconds``, which are not negative, after ``moment``; LAST where there is none."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return LAST
+
+
+def read_moment(text: str | None) -> datetime | None:
+    """Read a time of RFC 3339 as UTC; None for what is none, has no offset, or has no form in UTC."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+        if moment.tzinfo is None:
+            return None
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def written_moment(moment: datetime) -> str:
+    """Write a time as the API server does (metav1.Time): in UTC, in seconds, the year in four digits."""
+    return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table of Markdown; a bar inside a cell stays a bar."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)

@@ -5,30 +5,199 @@ and whoever upgrades them acts. Fields that only a rollout by the operator reads
 
 Everything of the block can be imported from here. Limits have schema defaults, tuned numbers have not: a
 default is stored in the object and stays as it was.
+
+Who upgrades the nodes of a pool and how, why a node is due, and what its label says of it.
+
+How many nodes of a pool may be unavailable at a time: a number, or a percentage.
+
+Which nodes of a pool are upgraded first, and how long they are watched before others follow.
+
+Who brings a drained machine to its target. Nothing of it has an effect until the operator drains nodes.
 """
 
-from typing import Annotated, Final
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from winpool.api import syntax
-from winpool.api.actuator import Actuator, ActuatorType, JobActuator
-from winpool.api.budget import MAX_NODES, NodeBudget
-from winpool.api.canary import Canary
 from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
-from winpool.api.fields import KEY_SYNTAX
-from winpool.api.gates import MAX_OVERRIDES, NEVER_OVERRIDDEN, Gate, Override
+from winpool.api.fields import DNS_SUBDOMAIN_PATTERN, KEY_SYNTAX, MAX_PREFIX_LENGTH, is_key, is_object_name
 from winpool.api.maintenance import (
     DEFAULT_TIME_ZONE,
     MAX_EXCLUSIONS,
+    MAX_OVERRIDES,
+    MAX_PAUSE_REQUESTS,
     MAX_WINDOWS,
+    NEVER_OVERRIDDEN,
+    Gate,
     MaintenanceExclusion,
     MaintenanceWindow,
+    Override,
+    PauseRequest,
 )
-from winpool.api.model import ATOMIC, ApiModel, list_map
-from winpool.api.pauses import MAX_PAUSE_REQUESTS, PauseRequest
-from winpool.api.rules import Rule
-from winpool.api.strategies import DEFAULT_TRIGGERS, Method, Strategy, Trigger, UpgradeState
+from winpool.api.model import ATOMIC, ApiModel, Rule, Validation, list_map
+from winpool.api.quantity import IntOrString
+from winpool.api.selector import NodeSelector
+
+
+class Strategy(StrEnum):
+    """Who upgrades the nodes."""
+
+    MANUAL = "Manual"
+    ON_REQUEST = "OnRequest"
+    ROLLING_UPDATE = "RollingUpdate"
+
+
+class Method(StrEnum):
+    """How a node is brought to its target."""
+
+    IN_PLACE = "InPlace"
+    REPLACE = "Replace"
+
+
+class Trigger(StrEnum):
+    """Why a node is due for an upgrade, in the order in which several are reported."""
+
+    OS_VERSION = "OSVersion"
+    OS_REVISION = "OSRevision"
+    REQUEST = "Request"
+    RESERVED_MEMORY = "ReservedMemory"
+    KUBELET_SKEW = "KubeletSkew"
+
+
+DEFAULT_TRIGGERS: Final = (Trigger.OS_VERSION, Trigger.OS_REVISION, Trigger.REQUEST)
+
+
+class UpgradeState(StrEnum):
+    """How far the upgrade of a node is: the value of the label ``winpool.dev/upgrade-state``.
+
+    The states of a rollout come with it.
+    """
+
+    UP_TO_DATE = "UpToDate"
+    REQUIRED = "Required"
+    """The node is due, and it may be upgraded now: a permission, under the strategy Manual."""
+    GATED = "Gated"
+    """The node is due, and must not be upgraded now."""
+
+
+MAX_NODES: Final = 5000
+"""The largest cluster that Kubernetes is tested with.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
+_PERCENT_PATTERN: Final = "^([0-9]|[1-9][0-9]|100)%$"
+_PERCENT: Final = re.compile(_PERCENT_PATTERN, re.ASCII)
+_SENTENCE: Final = f"must be a whole number from 0 to {MAX_NODES} or a percentage from '0%' to '100%'"
+
+
+def is_budget(value: int | str) -> bool:
+    """Whether ``value`` is a number or a percentage of nodes: the twin of the rule in CEL."""
+    if isinstance(value, int):
+        return 0 <= value <= MAX_NODES
+    return _PERCENT.fullmatch(value) is not None
+
+
+NodeBudget = Annotated[
+    int | str,
+    IntOrString(_SENTENCE),
+    Rule(
+        f"type(self) == int ? self >= 0 && self <= {MAX_NODES} : string(self).matches('{_PERCENT_PATTERN}')",
+        f"{_SENTENCE}; 0 stops all upgrades",
+        is_budget,
+    ),
+]
+"""A number of nodes, or a percentage of the nodes of the pool, which rounds down to one node at least.
+
+0 and 0% are as they are written: none."""
+
+
+MAX_CANARIES: Final = 5000
+"""The largest cluster that Kubernetes is tested with.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
+
+class Canary(ApiModel):
+    """The nodes that are upgraded before all others."""
+
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_CANARIES)] | None = Field(
+        default=None,
+        description="How many nodes are upgraded before the others. Either this or `nodeSelector`. An "
+        "integer.",
+    )
+    node_selector: NodeSelector | None = Field(
+        default=None,
+        description="Which nodes of the pool are upgraded before the others. Either this or `nodes`.",
+    )
+    soak_seconds: Annotated[int, Field(strict=True, ge=0, le=604800)] = Field(
+        default_factory=lambda: 900,
+        description="How long these nodes must be healthy before others follow. Until the operator upgrades "
+        "nodes itself, only the plan uses it. Seconds, an integer, 900 if absent.",
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "has(self.nodes) != has(self.nodeSelector)",
+            "must have either `nodes` or `nodeSelector`; for no canary, remove `canary`",
+            lambda self: (self.nodes is None) != (self.node_selector is None),
+        ),
+    )
+
+
+_WIDE_NAME: Final = 512
+
+
+class ActuatorType(StrEnum):
+    """Who acts on a drained node."""
+
+    EXTERNAL = "External"
+    JOB = "Job"
+
+
+class JobActuator(ApiModel):
+    """A Job on the node that patches it."""
+
+    pod_template: Annotated[
+        str,
+        Field(max_length=_WIDE_NAME),
+        Rule(
+            f"self.size() <= {MAX_PREFIX_LENGTH} && self.matches('^{DNS_SUBDOMAIN_PATTERN}$')",
+            "must be the name of a PodTemplate: at most 253 lowercase letters, digits, '-' and '.', such as "
+            "'windows-patch'",
+            is_object_name,
+        ),
+    ] = Field(
+        description="Name of a core/v1 PodTemplate in the operator's namespace, from which the Job is made. "
+        "A string, required."
+    )
+    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
+        default_factory=lambda: 7200,
+        description="How long the Job may take, reboots included. Seconds, an integer, 7200 if absent.",
+    )
+
+
+class Actuator(ApiModel):
+    """Who brings a drained machine to its target."""
+
+    type: ActuatorType = Field(
+        description="External: another program, such as a node image upgrade of the cloud. Job: the "
+        "operator runs a Job on the node. A string, required."
+    )
+    job: JobActuator | None = Field(
+        default=None, description="Which Job. Required for the type Job, and only there."
+    )
+
+    rules: ClassVar[tuple[Validation, ...]] = (
+        Rule(
+            "(self.type == 'Job') == has(self.job)",
+            "must be given when `type` is Job, and only then",
+            lambda self: (self.type is ActuatorType.JOB) == (self.job is not None),
+            at=".job",
+        ),
+    )
+
 
 __all__ = [
     "DEFAULT_TIME_ZONE",
@@ -141,7 +310,7 @@ class Upgrade(ApiModel):
             f"self == '' || ({KEY_SYNTAX.cel})",
             "must be a key of a node label, such as 'topology.kubernetes.io/zone', or empty to upgrade nodes "
             "in any order",
-            lambda key: key == "" or syntax.is_key(key),
+            lambda key: key == "" or is_key(key),
         ),
     ] = Field(
         default_factory=lambda: DEFAULT_TOPOLOGY_KEY,

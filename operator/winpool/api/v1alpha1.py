@@ -3,65 +3,83 @@
 Everything of this version of the API can be imported from here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
-from winpool.api.actuator import Actuator, ActuatorType, JobActuator
-from winpool.api.canary import Canary
-from winpool.api.control_plane import ControlPlaneSeen
 from winpool.api.drain import Drain, DrainBehavior, DrainRule, EmptyDirPods, OnTimeout, UnmanagedPods
-from winpool.api.evictions import EvictionBehavior, EvictionLimits, EvictionRule
-from winpool.api.gates import Gate, Override
-from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
-from winpool.api.maintenance import MaintenanceExclusion, MaintenanceWindow
-from winpool.api.matrix import KubernetesVersions, MatrixRow
+from winpool.api.fields import POOL_NAME_PATTERN, is_pool_name
+from winpool.api.maintenance import Gate, MaintenanceExclusion, MaintenanceWindow, Override
+from winpool.api.matrix import KubernetesVersions, MatrixRow, RowVerdict, Verdict
 from winpool.api.memory_pressure import (
+    CommitThresholds,
+    EvictionBehavior,
+    EvictionLimits,
+    EvictionRule,
     MemoryMode,
     MemoryPressure,
     MemorySource,
     OnUnattributed,
     PageFile,
     PageFileType,
+    PhysicalThresholds,
     PrometheusSource,
     SourceType,
 )
-from winpool.api.model import ApiModel, Timestamp
-from winpool.api.node_template import NodeTemplate, TemplateTaint
-from winpool.api.plan import (
+from winpool.api.model import ApiModel, InvalidSpecError, Rule, Timestamp, Validation, describe
+from winpool.api.selector import (
+    NodeAgents,
+    NodeSelector,
+    NodeValidation,
+    PodRequirement,
+    PodSelector,
+    RequiredPods,
+    SelectorOperator,
+    SelectorRequirement,
+)
+from winpool.api.spec import Mode, OnMismatch, OperatingSystem, ReservedMemory, WindowsNodePoolSpec
+from winpool.api.status import (
+    MAX_BUILDS,
     MAX_CHANGES,
+    MAX_HISTORY,
+    MAX_ISSUE_NODES,
+    MAX_ISSUES,
     MAX_PLAN_STEPS,
+    NOT_OBSERVED,
+    Build,
     Change,
     ChangeKind,
+    Condition,
+    ControlPlaneSeen,
+    HistoryEntry,
+    HistoryResult,
+    Issue,
+    NodeTemplate,
     Plan,
     PlanAction,
     PlanStep,
     PlanUpgrade,
     Preflight,
-)
-from winpool.api.problems import InvalidSpecError, describe
-from winpool.api.reserved_memory import OnMismatch, ReservedMemory
-from winpool.api.rules import Rule, Validation
-from winpool.api.selector import NodeSelector, SelectorOperator, SelectorRequirement
-from winpool.api.spec import Mode, OperatingSystem, WindowsNodePoolSpec
-from winpool.api.status import (
-    MAX_BUILDS,
-    MAX_ISSUE_NODES,
-    MAX_ISSUES,
-    NOT_OBSERVED,
-    Build,
-    Condition,
-    Issue,
     SetKeys,
+    TemplateTaint,
     WindowsNodePoolStatus,
 )
-from winpool.api.syntax import POOL_NAME_PATTERN, is_pool_name
 from winpool.api.taints import OnIntolerantPods, PoolTaint, StartupTaint
-from winpool.api.thresholds import CommitThresholds, PhysicalThresholds
-from winpool.api.upgrade import Method, PauseRequest, Strategy, Trigger, Upgrade, UpgradeState
-from winpool.api.validation import NodeAgents, NodeValidation, PodRequirement, PodSelector, RequiredPods
-from winpool.api.verdicts import RowVerdict, Verdict
+from winpool.api.upgrade import (
+    Actuator,
+    ActuatorType,
+    Canary,
+    JobActuator,
+    Method,
+    PauseRequest,
+    Strategy,
+    Trigger,
+    Upgrade,
+    UpgradeState,
+)
 
 __all__ = [
     "MAX_BUILDS",

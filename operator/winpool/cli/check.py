@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Final
 
+from winpool.api.matrix import Verdict
 from winpool.api.text import printable
-from winpool.api.verdicts import Verdict
 from winpool.cli.files import UnreadableError, texts
 from winpool.cli.hosts import Host, version_named
 from winpool.cli.image_check import Question, judged

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from winpool.api.markdown import table
+from winpool.api.text import table
 from winpool.cli.columns import aligned
-from winpool.support.features import features_in, stages_of
+from winpool.support.matrix import features_in, stages_of
 from winpool.support.table import links
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from winpool.upgrade.planned import PlannedGate
-    from winpool.upgrade.records import DueReason, Stop
+    from winpool.features.upgrade.plan import PlannedGate
+    from winpool.features.upgrade.records import DueReason, Stop
 
 
 def gate_content(gate: PlannedGate) -> dict[str, Any]:

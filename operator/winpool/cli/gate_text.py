@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
 from winpool.cli.paper import Ink
-from winpool.upgrade.records import Stand
+from winpool.features.upgrade.records import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from winpool.cli.paper import Paper
-    from winpool.upgrade.records import GateFinding, Stop
+    from winpool.features.upgrade.records import GateFinding, Stop
 
 LONGEST: Final = 1024
 """Characters of a text of others that are shown: as many as an issue has."""

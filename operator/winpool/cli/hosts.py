@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.support.names import release_named
+from winpool.support.compat import release_named
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:

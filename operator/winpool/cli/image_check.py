@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.verdicts import Verdict
+from winpool.api.matrix import Verdict
 from winpool.cli.workloads import BUILD_ANNOTATION, Container, Workload
-from winpool.support.compat import Isolation, compatible
-from winpool.support.images import guess_version
+from winpool.support.compat import Isolation, compatible, guess_version
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

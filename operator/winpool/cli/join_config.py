@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from winpool.api.keys import API_VERSION, KIND
-from winpool.api.problems import InvalidSpecError
+from winpool.api.model import InvalidSpecError
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.files import UnreadableError, texts

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from winpool.api import crd
+from winpool.api.crd import schema as crd_schema
 from winpool.api.fields import KEY_SYNTAX, VALUE_SYNTAX
-from winpool.api.problems import describe
-from winpool.api.problems import path as field_of
+from winpool.api.model import describe
+from winpool.api.model import path as field_of
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.structural import Fault, faults, unknown_fields, without_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from winpool.api.schema import Schema
+    from winpool.api.crd import Schema
 
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": _TEXT}
@@ -55,7 +55,7 @@ def judge(pool: Mapping[str, Any]) -> tuple[Fault, ...]:
 
 @cache
 def _schema() -> Schema:
-    schema = crd.schema()
+    schema = crd_schema()
     return {**schema, "properties": {**schema["properties"], "metadata": _METADATA}}
 
 

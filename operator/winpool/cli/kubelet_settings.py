@@ -17,7 +17,7 @@ from winpool.support.versions import Minor
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from winpool.api.reserved_memory import ReservedMemory
+    from winpool.api.spec import ReservedMemory
     from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec
 
 OLDEST: Final = Minor(1, 14)

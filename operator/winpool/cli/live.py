@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from winpool.api.keys import POOL_LABEL
 from winpool.cli.pool_feed import PoolFeed
 from winpool.cli.reasons import NoSuchPoolError, NotAskedError, reason_of
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError
-from winpool.cluster.node_requests import listing_of
-from winpool.cluster.pager import Pager
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError
+from winpool.kube.lists import Pager
+from winpool.kube.nodes import listing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 REFRESH_SECONDS: Final = 10.0
 """After which a picture is drawn again although nothing has changed: ages go on."""

@@ -13,8 +13,8 @@ import yaml
 from winpool.cli import features
 from winpool.cli.columns import aligned
 from winpool.cli.parsing import Exit, add_output, add_verb, offline_note
+from winpool.support.compat import release_named
 from winpool.support.matrix import built_in
-from winpool.support.names import release_named
 from winpool.support.table import Entry, entries, kep116_says, render_markdown
 from winpool.support.versions import Minor, parse_minor
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from winpool.cli.memory_live import Seen
     from winpool.cli.paper import Look
     from winpool.cli.parsing import Subparsers
-    from winpool.objects.memory_report import MemoryReport
+    from winpool.model.memory_report import MemoryReport
 
 _DESCRIPTION: Final = """\
 Show commit and RAM of nodes whose memory the operator watches, the worst first.

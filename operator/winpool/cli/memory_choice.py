@@ -12,7 +12,7 @@ from winpool.api.keys import SHORT_NAME
 from winpool.cli.parsing import pool_name
 
 if TYPE_CHECKING:
-    from winpool.objects.memory_report import MemoryReport
+    from winpool.model.memory_report import MemoryReport
 
 _NODE_RESOURCES: Final = frozenset({"node", "nodes", "no"})
 """What kubectl takes before the slash of a node."""

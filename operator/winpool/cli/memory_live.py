@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from winpool.cli.memory_reader import Way
-    from winpool.objects.memory_report import MemoryReport
+    from winpool.model.memory_report import MemoryReport
 
 REFRESH_SECONDS: Final = 5.0
 """From one reading to the next. A node under pressure has a new sample every ten seconds."""

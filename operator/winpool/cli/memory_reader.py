@@ -17,17 +17,15 @@ from winpool.cli.forward import command, forwarded
 from winpool.cli.operator_pod import leading_pod
 from winpool.cli.reader_token import READER, ReaderToken
 from winpool.cli.reasons import NotAskedError
-from winpool.cluster import wire
-from winpool.cluster.credentials import Connection, load_connection
-from winpool.cluster.errors import ApiError, CredentialsError, Forbidden, NotFound, TooLarge, Unauthorized
-from winpool.cluster.request import Request
-from winpool.cluster.tls import Tls, TlsFiles
-from winpool.cluster.tokens import FixedHeader, TokenFile
-from winpool.cluster.transport import Transport
-from winpool.objects.memory_report import VERSION, MemoryReport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import Connection, FixedHeader, Tls, TlsFiles, TokenFile, load_connection
+from winpool.kube.errors import ApiError, CredentialsError, Forbidden, NotFound, TooLarge, Unauthorized
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN
+from winpool.model.memory_report import VERSION, MemoryReport
 
 if TYPE_CHECKING:
-    from winpool.cluster.tokens import Authorization
+    from winpool.kube.credentials import Authorization
 
 PORT_NAME: Final = "metrics"
 """Of the port in the Pod, as ``deploy/operator`` names it."""
@@ -167,7 +165,7 @@ def report_in(body: bytes | bytearray) -> MemoryReport:
         version = msgspec.json.decode(body, type=_Versioned).v
         if version == VERSION:
             return msgspec.json.decode(body, type=MemoryReport)
-    except wire.BROKEN as error:
+    except BROKEN as error:
         raise NotAskedError(f"the answer is not a report of an operator's /memory: {error}") from error
     older, newer = ("plugin", "operator") if version > VERSION else ("operator", "plugin")
     raise NotAskedError(

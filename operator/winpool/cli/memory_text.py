@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.text import printable
 from winpool.cli.amounts import NONE, amount, percent, rate, seconds
 from winpool.cli.paper import Ink, Paper
-from winpool.objects.memory_report import PROBLEM_CHARACTERS
+from winpool.model.memory_report import PROBLEM_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from winpool.cli.paper import Look
-    from winpool.objects.memory_report import MemoryReport, NodeReport, PhysicalReport
+    from winpool.model.memory_report import MemoryReport, NodeReport, PhysicalReport
 
 NAMES_SHOWN: Final = 3
 """Nodes that a problem names: as many as an issue does."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import KIND, OS_LABEL, OS_WINDOWS, SHORT_NAME
 from winpool.cli.upgrade_world import snapshot_of
-from winpool.ownership.members import divide
-from winpool.ownership.membership import Claim, concerns
+from winpool.ownership.members import Claim, concerns, divide
 
 if TYPE_CHECKING:
     from winpool.cli.upgrade_world import Cluster
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
     from winpool.ownership.members import Member
 
 

@@ -6,21 +6,20 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winpool.api.problems import InvalidSpecError
+from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.hosts import Host
 from winpool.cli.pool_reader import read_pool
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
-from winpool.cluster import wire
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError
-from winpool.cluster.node_requests import WINDOWS_SELECTOR, list_request
-from winpool.cluster.nodes import decode_page
-from winpool.cluster.transport import Transport
-from winpool.ownership.membership import selects
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError
+from winpool.kube.nodes import WINDOWS_SELECTOR, decode_page, list_request
+from winpool.kube.wire import BROKEN
+from winpool.ownership.members import selects
 
 if TYPE_CHECKING:
-    from winpool.cluster.nodes import NodePage
+    from winpool.kube.nodes import NodePage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def read_hosts(pool: str, *, kubeconfig: str | None, context: str | None) -> Poo
         pages = asyncio.run(_read(kubeconfig=kubeconfig, context=context))
     except ApiError as error:
         raise NotAskedError(reason_of(error)) from error
-    except wire.BROKEN as error:
+    except BROKEN as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
     hosts: dict[Host, list[str]] = {}
     for node in sorted((node for page in pages for node in page.nodes), key=lambda each: each.name):

@@ -9,17 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import (
-    MEMORY_PRESSURE_TAINT,
-    OS_REVISION_LABEL,
-    OS_VERSION_LABEL,
-    RESERVED_MEMORY_TAINT,
-)
-from winpool.api.problems import InvalidSpecError
+from winpool.api.keys import MEMORY_PRESSURE_TAINT, OS_REVISION_LABEL, OS_VERSION_LABEL, RESERVED_MEMORY_TAINT
+from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.lenient import mapping
-from winpool.objects.hold import is_held
-from winpool.ownership.membership import selects
+from winpool.model.node import is_held
+from winpool.ownership.members import selects
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 
 class NodeState(StrEnum):

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from winpool.cli.node_place import Place
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
+    from winpool.features.upgrade.records import NodeUpgrade
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
     from winpool.support.rows import Row
-    from winpool.upgrade.records import NodeUpgrade
 
 
 class Standing(Enum):

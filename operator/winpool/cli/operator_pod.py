@@ -11,12 +11,12 @@ from winpool.api.keys import NAMESPACE
 from winpool.api.rbac import LEASE
 from winpool.api.text import printable
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
-from winpool.cluster import wire
-from winpool.cluster.errors import ApiError, NotFound
-from winpool.cluster.request import Request
+from winpool.kube.errors import ApiError, NotFound
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
-    from winpool.cluster.transport import Transport
+    from winpool.kube.client import Transport
 
 _REQUEST: Final = Request(
     verb="get",
@@ -50,7 +50,7 @@ async def leading_pod(transport: Transport) -> str:
         raise NotAskedError(NO_LEADER) from None
     except ApiError as error:
         raise NotAskedError(reason_of(error)) from error
-    except wire.BROKEN as error:
+    except BROKEN as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
     return pod_of(lease.spec.holder_identity or "")
 

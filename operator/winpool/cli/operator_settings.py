@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from winpool.support.data import DataError
 from winpool.support.matrix import built_in
-from winpool.support.rowfile import read_rows
-from winpool.support.text import DataError
+from winpool.support.rows import read_rows
 
 if TYPE_CHECKING:
     import argparse

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winpool.judging.judge import rows_of
-from winpool.judging.release import unknown_release
-from winpool.support.classes import class_reason
+from winpool.features.judge import rows_of, unknown_release
 from winpool.support.rows import layered
-from winpool.support.servicing import ended_reasons
+from winpool.support.servicing import class_reason, ended_reasons
 from winpool.support.verdicts import Layer, worst
 
 if TYPE_CHECKING:
     from datetime import date
 
+    from winpool.api.matrix import Verdict
     from winpool.api.v1alpha1 import WindowsNodePoolSpec
-    from winpool.api.verdicts import Verdict
     from winpool.support.matrix import Matrix
     from winpool.support.versions import Minor
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from winpool.cli.parsing import Subparsers
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
-    from winpool.objects.pool import Pool
+    from winpool.model.pool import Pool
     from winpool.support.rows import Row
 
 NODES_SHOWN: Final = 20

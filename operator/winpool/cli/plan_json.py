@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
-    from winpool.upgrade.planned import Batch, PlannedNode, UpgradePlan
+    from winpool.features.upgrade.plan import Batch, PlannedNode, UpgradePlan
 
 
 def as_json(found: Iterable[Judged], cluster: Cluster) -> str:

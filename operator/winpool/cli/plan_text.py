@@ -9,8 +9,8 @@ from winpool.cli.counts import counted, listed
 from winpool.cli.gate_text import clipped, notes, write_closed, write_open
 from winpool.cli.paper import Ink, Paper
 from winpool.cli.workload_text import blocked
-from winpool.upgrade.planned import PlannedAction
-from winpool.upgrade.records import Stand
+from winpool.features.upgrade.plan import PlannedAction
+from winpool.features.upgrade.records import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from winpool.cli.paper import Look
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
-    from winpool.upgrade.planned import Batch, PlannedGate, PlannedNode, UpgradePlan
-    from winpool.upgrade.records import UpgradeOverview
+    from winpool.features.upgrade.plan import Batch, PlannedGate, PlannedNode, UpgradePlan
+    from winpool.features.upgrade.records import UpgradeOverview
 
 
 def as_text(judged: Judged, cluster: Cluster, *, most: int | None, look: Look) -> str:

@@ -17,23 +17,20 @@ import msgspec
 
 from winpool.api.keys import PLURAL
 from winpool.cli.reasons import reason_of
-from winpool.cluster import wire
-from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Gone, StreamCut, StreamGarbled, error_of
-from winpool.cluster.openings import SHORT_LIFE_SECONDS, Openings
-from winpool.cluster.pager import Pager
-from winpool.cluster.pool_list import LISTING, PAGE_BYTES, POOLS_PATH, PoolObject
-from winpool.cluster.recovery import recovery_after
-from winpool.cluster.reflector import OVERTIME_SECONDS, SILENCE_SECONDS, WATCH_SECONDS
-from winpool.cluster.request import Request
-from winpool.cluster.versions import is_older
+from winpool.kube.backoff import SHORT_LIFE_SECONDS, Backoff, Openings, recovery_after
+from winpool.kube.errors import ApiError, Gone, StreamCut, StreamGarbled, error_of
+from winpool.kube.lists import Pager
+from winpool.kube.pools import LISTING, PAGE_BYTES, POOLS_PATH, PoolObject
+from winpool.kube.request import Request
+from winpool.kube.watch import OVERTIME_SECONDS, SILENCE_SECONDS, WATCH_SECONDS
+from winpool.kube.wire import BROKEN, is_older, raw_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from winpool.cluster.pager import Listing
-    from winpool.cluster.pool_list import PoolPage
-    from winpool.cluster.transport import Transport
+    from winpool.kube.client import Transport
+    from winpool.kube.lists import Listing
+    from winpool.kube.pools import PoolPage
 
 _uniform: Final = random.SystemRandom().uniform
 _pool: Final = msgspec.json.Decoder(PoolObject)
@@ -103,9 +100,9 @@ class PoolFeed:
     def _take(self, line: bytes) -> None:
         """Take in one line of the watch."""
         try:
-            event = wire.raw_event.decode(line)
+            event = raw_event.decode(line)
             pool: dict[str, Any] = dict(_pool.decode(event.object))
-        except wire.BROKEN as error:
+        except BROKEN as error:
             raise StreamGarbled(f"watch {PLURAL}: unreadable line: {error}") from None
         if event.type == "ERROR":
             raise _error(bytes(event.object))
@@ -152,7 +149,7 @@ def _error(body: bytes) -> ApiError:
     """Read the Status of an ERROR event as if it had come as an HTTP answer."""
     try:
         status = _coded.decode(body).code
-    except wire.BROKEN:
+    except BROKEN:
         status = _DEFAULT_ERROR_STATUS
     return error_of(status=status, body=body, request=f"watch {PLURAL}")
 

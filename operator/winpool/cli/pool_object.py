@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
 from winpool.cli.structural import without_nulls
-from winpool.objects.pool import Pool
+from winpool.model.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

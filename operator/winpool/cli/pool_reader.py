@@ -11,12 +11,13 @@ import msgspec
 
 from winpool.api.keys import GROUP, PLURAL, VERSION
 from winpool.cli.reasons import GARBLED, NoSuchPoolError, NotAskedError, is_about, reason_of
-from winpool.cluster import wire
-from winpool.cluster.control_plane import VERSION_PATH
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError, NotFound
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import VERSION_PATH
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError, NotFound
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN
+from winpool.kube.wire import server_version as wire_server_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ def read_pool(name: str, *, kubeconfig: str | None, context: str | None) -> Foun
         if isinstance(error, NotFound) and is_about(error, name):
             raise NoSuchPoolError(name) from error
         raise NotAskedError(reason_of(error)) from error
-    except wire.BROKEN as error:
+    except BROKEN as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
 
 
@@ -53,5 +54,5 @@ async def _read(name: str, *, kubeconfig: str | None, context: str | None) -> Fo
         pool = await transport.request(Request(verb="get", resource=PLURAL, name=name, path=path))
         version = await transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
     return FoundPool(
-        msgspec.json.decode(pool, type=dict[str, Any]), wire.server_version.decode(version).git_version
+        msgspec.json.decode(pool, type=dict[str, Any]), wire_server_version.decode(version).git_version
     )

@@ -12,13 +12,13 @@ import msgspec
 
 from winpool.api.keys import NAMESPACE
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
-from winpool.cluster import wire
-from winpool.cluster.errors import ApiError, NotFound
-from winpool.cluster.request import Request
-from winpool.cluster.tokens import bearer
+from winpool.kube.credentials import bearer
+from winpool.kube.errors import ApiError, NotFound
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
-    from winpool.cluster.transport import Transport
+    from winpool.kube.client import Transport
 
 READER: Final = "winpool-memory-reader"
 """The ServiceAccount, and the ClusterRole that permits it to get /memory."""
@@ -93,5 +93,5 @@ class ReaderToken:
             raise NotAskedError(_NO_READER) from None
         except ApiError as error:
             raise NotAskedError(f"the operator requires a token: {reason_of(error)}") from error
-        except wire.BROKEN:  # its own words could quote the token
+        except BROKEN:  # its own words could quote the token
             raise NotAskedError(GARBLED) from None

@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import API_VERSION, KIND, SHORT_NAME
-from winpool.cluster.access import explain
-from winpool.cluster.errors import CredentialsError, Forbidden, NotFound, Unauthorized, Unavailable
+from winpool.kube.errors import CredentialsError, Forbidden, NotFound, Unauthorized, Unavailable, explain
 
 if TYPE_CHECKING:
-    from winpool.cluster.errors import ApiError
+    from winpool.kube.errors import ApiError
 
 NO_CRD: Final = (
     f"this cluster has no {KIND} of {API_VERSION}: install the CRD with kubectl apply -k crds, or choose "

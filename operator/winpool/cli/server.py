@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import GROUP, PLURAL, VERSION
 from winpool.cli.reasons import NotAskedError, reason_of
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import AlreadyExists, ApiError, Invalid
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import AlreadyExists, ApiError, Invalid
+from winpool.kube.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from winpool.cli.paper import Look
     from winpool.cli.parsing import Subparsers
     from winpool.cli.pool_view import PoolView
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 _DESCRIPTION: Final = f"""\
 Show the state of a pool, its issues and their fixes.

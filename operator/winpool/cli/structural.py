@@ -1,6 +1,6 @@
 """The structural schema of the CRD, asked without an API server, in the words of the API server.
 
-Only what our schemas use is understood: ``winpool.api.schema`` lets nothing else into them, and a
+Only what our schemas use is understood: ``winpool.api.crd`` lets nothing else into them, and a
 test holds the two together. Rules in CEL are not evaluated here: their Python twins are asked by
 ``judge``. Words: k8s.io/kube-openapi pkg/validation and k8s.io/apiextensions-apiserver, of Kubernetes
 1.36 and 1.37 alike.

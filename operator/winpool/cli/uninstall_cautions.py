@@ -9,7 +9,7 @@ from winpool.api.v1alpha1 import Mode
 from winpool.cli.uninstall_facts import About, Caution, Unread
 from winpool.cli.uninstall_keys import BY_HAND, about_keys, some
 from winpool.cli.uninstall_nodes import Place, names_of
-from winpool.report.tally import counted_nodes
+from winpool.status.assessment import counted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from winpool.objects.keys import Keys
+    from winpool.model.node import Keys
 
 NODES_AT_ONCE: Final = 50
 """Nodes in one command: names of 63 characters then fit a line of 4096, the limit of a terminal's input."""

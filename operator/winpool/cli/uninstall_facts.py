@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from winpool.objects.keys import NO_KEYS, Keys
+from winpool.model.node import NO_KEYS, Keys
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 
 class About(StrEnum):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
 from winpool.cli.uninstall_facts import About, Caution, Unread
 from winpool.cli.uninstall_nodes import names_of, requests_on
-from winpool.report.left_alone import named
-from winpool.report.lost_keys import ANY_NODE
-from winpool.report.tally import NAMES_SHOWN, counted_nodes
+from winpool.status.assessment import NAMES_SHOWN, counted_nodes
+from winpool.status.events import named
+from winpool.status.node_findings import ANY_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from winpool.cli.uninstall_commands import Commands
     from winpool.cli.uninstall_facts import Facts
     from winpool.cli.uninstall_nodes import NodeFinding
-    from winpool.objects.keys import Keys
+    from winpool.model.node import Keys
 
 BY_HAND: Final = 'docs/uninstall.md, "The operator is gone already"'
 

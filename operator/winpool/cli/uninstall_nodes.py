@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
 from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
-from winpool.objects.keys import NO_KEYS, Keys
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Record
-from winpool.ownership.recording import lost_on, stays_behind, why_unreadable
-from winpool.ownership.rights import standing
+from winpool.model.node import NO_KEYS, Keys
+from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
+from winpool.ownership.record import Record, record_of
+from winpool.ownership.trust import standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from winpool.cli.uninstall_facts import Facts, PoolFact
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 _OWN = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_ANNOTATIONS))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.cli.lenient import count, items, mapping, moment, text
 from winpool.cli.uninstall_facts import DeploymentFact, LeaseFact, PoolFact
-from winpool.objects.keys import Keys
+from winpool.model.node import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

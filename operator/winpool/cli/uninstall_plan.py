@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from winpool.cli.uninstall_facts import Caution, DeploymentFact, Facts
     from winpool.cli.uninstall_nodes import NodeFinding
-    from winpool.objects.keys import Keys
+    from winpool.model.node import Keys
 
 _ROLLOUT_TIMEOUT: Final = "--timeout=300s"
 """How long a command waits for the operator's pods: time to pull an image on a slow link."""

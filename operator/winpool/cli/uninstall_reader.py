@@ -7,32 +7,38 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, BINDINGS, POLICIES, POLICY_KIND
+from winpool.api.admission import (
+    API_GROUP,
+    API_VERSION,
+    BINDING_KIND,
+    BINDINGS,
+    GUARD_NAME,
+    POLICIES,
+    POLICY_KIND,
+)
 from winpool.api.fence import policies
-from winpool.api.guard import GUARD_NAME
 from winpool.api.keys import CRD_NAME, NAMESPACE
 from winpool.cli.lenient import items, mapping
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cli.uninstall_facts import Facts, FenceFact, GuardFact, Unread
 from winpool.cli.uninstall_objects import deployment_fact, lease_fact, pool_fact
-from winpool.cluster import wire
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError, Forbidden, NotFound
-from winpool.cluster.guard import identity_of, problem_of
-from winpool.cluster.named import Target, decode_list
-from winpool.cluster.node_requests import listing_of
-from winpool.cluster.pager import Pager
-from winpool.cluster.pool_list import LISTING
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError, Forbidden, NotFound
+from winpool.kube.guard import identity_of, problem_of
+from winpool.kube.lists import Pager, Target, decode_list
+from winpool.kube.nodes import listing_of
+from winpool.kube.pools import LISTING
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from winpool.cli.uninstall_facts import DeploymentFact, LeaseFact, PoolFact
-    from winpool.cluster.named import NamedObject
-    from winpool.cluster.nodes import NodePage
-    from winpool.objects.node import Node
+    from winpool.kube.lists import NamedObject
+    from winpool.kube.nodes import NodePage
+    from winpool.model.node import Node
 
 T = TypeVar("T")
 
@@ -65,7 +71,7 @@ def read_facts(*, kubeconfig: str | None, context: str | None) -> Facts:
         return asyncio.run(_read(kubeconfig=kubeconfig, context=context))
     except ApiError as error:
         raise NotAskedError(reason_of(error)) from error
-    except (*wire.BROKEN, json.JSONDecodeError) as error:
+    except (*BROKEN, json.JSONDecodeError) as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
 
 

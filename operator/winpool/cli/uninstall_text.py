@@ -8,7 +8,7 @@ from winpool.cli.ages import age
 from winpool.cli.paper import Ink, Paper
 from winpool.cli.uninstall_facts import FenceFact, GuardFact, Unread
 from winpool.cli.uninstall_nodes import Place
-from winpool.report.tally import counted_nodes
+from winpool.status.assessment import counted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

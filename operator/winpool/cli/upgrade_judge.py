@@ -11,27 +11,26 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from winpool.acceptance import refusal_of
+from winpool.allowed import mandate_of, refusal_of
 from winpool.api.conditions import ConditionType
 from winpool.api.upgrade import Gate, Upgrade
 from winpool.cli.upgrade_world import snapshot_of
-from winpool.mandate import mandate_of
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.plan import upgrade_plan
+from winpool.features.upgrade.records import GateFinding, Stand
 from winpool.ownership.members import divide
-from winpool.upgrade.plan import upgrade_plan
-from winpool.upgrade.records import GateFinding, Stand
-from winpool.upgrade.room import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from winpool.api.v1alpha1 import Condition
     from winpool.cli.upgrade_world import Cluster
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
+    from winpool.features.upgrade.plan import UpgradePlan
+    from winpool.features.upgrade.records import NodeUpgrade, UpgradeOverview
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
     from winpool.ownership.members import Members
     from winpool.support.rows import Row
-    from winpool.upgrade.plan import UpgradePlan
-    from winpool.upgrade.records import NodeUpgrade, UpgradeOverview
 
 _REPORTED: Final = GateFinding(
     gate=Gate.CONTROL_PLANE,

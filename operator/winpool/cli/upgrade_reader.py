@@ -12,32 +12,30 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlencode
 
-from winpool.api.problems import InvalidSpecError
+from winpool.api.model import InvalidSpecError
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cli.upgrade_world import Cluster
-from winpool.cluster import wire
-from winpool.cluster.control_plane import VERSION_PATH
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.disruption_budgets import BudgetLister
-from winpool.cluster.errors import ApiError, Forbidden, Gone
-from winpool.cluster.node_requests import NODES_PATH, WINDOWS_SELECTOR, listing_of
-from winpool.cluster.nodes import decode_page
-from winpool.cluster.pager import LIST_ATTEMPTS, Pager, PageTooLarge
-from winpool.cluster.pod_lister import PodLister
-from winpool.cluster.pool_list import LISTING
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.contract.questions import question_of
-from winpool.objects.pool import read_pool
-from winpool.pods.surveyor import Surveyor, work_nodes
+from winpool.features.contract.taints import question_of
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import VERSION_PATH
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError, Forbidden, Gone
+from winpool.kube.lists import LIST_ATTEMPTS, Pager, PageTooLarge
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page, listing_of
+from winpool.kube.pod_lists import BudgetLister, PodLister
+from winpool.kube.pools import LISTING
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN, server_version
+from winpool.model.pool import read_pool
+from winpool.model.surveyor import Surveyor, work_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
-    from winpool.pods.budgets import Budget
-    from winpool.pods.survey import PoolQuestion
+    from winpool.model.budgets import Budget
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
+    from winpool.model.survey import PoolQuestion
 
     Ask: TypeAlias = Callable[[Request], Awaitable[bytes | bytearray]]
     Plans: TypeAlias = Callable[[Cluster], Sequence[Pool]]
@@ -62,7 +60,7 @@ def read_cluster(
         return asyncio.run(_read(plans, kubeconfig=kubeconfig, context=context, node=node))
     except ApiError as error:
         raise NotAskedError(reason_of(error)) from error
-    except (InvalidSpecError, *wire.BROKEN) as error:
+    except (InvalidSpecError, *BROKEN) as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
 
 
@@ -99,7 +97,7 @@ async def _nodes(ask: Ask) -> tuple[tuple[Node, ...], tuple[str, ...]]:
 
 async def _version(ask: Ask) -> str:
     answer = await ask(Request(verb="get", resource="version", path=VERSION_PATH))
-    return wire.server_version.decode(answer).git_version
+    return server_version.decode(answer).git_version
 
 
 async def _stranger(ask: Ask, name: str) -> Node | None:

@@ -11,22 +11,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from winpool.cli.pool_object import with_pool
-from winpool.objects.guard import GuardState
-from winpool.objects.others import OtherPools
-from winpool.objects.upgrades import KnownUpgrades
-from winpool.ownership.rights import keys_of
-from winpool.pods.known import KnownPods
-from winpool.snapshot import Snapshot
-from winpool.support.basis import Basis
+from winpool.model.pool import GuardState, KnownUpgrades, OtherPools
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import KnownPods
+from winpool.ownership.trust import keys_of
+from winpool.support.judge import Basis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from winpool.api.control_plane import ControlPlaneSeen
-    from winpool.objects.node import Node
-    from winpool.objects.pool import Pool
-    from winpool.pods.survey import Survey
+    from winpool.api.status import ControlPlaneSeen
+    from winpool.model.node import Node
+    from winpool.model.pool import Pool
+    from winpool.model.survey import Survey
     from winpool.support.rows import Row
 
 UNCHANGED: Final = timedelta(days=1)

@@ -19,7 +19,7 @@ from winpool.cli.outlook import outlook
 from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note
 from winpool.cli.pool_manifests import not_a_pool
 from winpool.cli.structural import without_nulls
-from winpool.judging.judge import contradictory_rows
+from winpool.features.judge import contradictory_rows
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
 from winpool.cli.gate_text import overridable
 from winpool.cli.node_why import Standing

@@ -6,16 +6,16 @@ import json
 from typing import TYPE_CHECKING
 
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.cli.gate_json import due_content, gate_content, stop_content
 from winpool.cli.why_advice import changes_at, next_of, to_do
-from winpool.upgrade.plan import planned_gate
+from winpool.features.upgrade.plan import planned_gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from winpool.cli.node_why import Why
-    from winpool.upgrade.records import GateFinding, Stop
+    from winpool.features.upgrade.records import GateFinding, Stop
 
 
 def as_json(why: Why) -> str:

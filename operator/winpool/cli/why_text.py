@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.cli.gate_text import clipped, notes, write_closed, write_open
 from winpool.cli.node_why import Standing
 from winpool.cli.paper import Ink, Paper
 from winpool.cli.why_advice import next_of, to_do
 from winpool.cli.workload_text import written_workload
-from winpool.objects.hold import hold_end, is_held
+from winpool.model.node import hold_end, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from winpool.cli.gate_text import clipped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from winpool.pods.workloads import Block, Workload
-    from winpool.upgrade.capacity import Fit
+    from winpool.features.upgrade.capacity import Fit
+    from winpool.model.pods import Block, Workload
 
 
 def written_workload(workload: Workload, fit: Fit | None) -> str:

@@ -11,14 +11,12 @@ gives nothing for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from winpool.kubelet.outcome import Outcome, PollError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -1,29 +1,62 @@
 """Polling kubelets, straight at the address of their node, with a token that can only read statistics.
 
 Not through the API server: that needs the right nodes/proxy, which is a right to run commands in pods.
+
+Whether kubelets accept the token that they are shown.
+
+A kubelet that refuses it (401) may be wrong, or lie. Where most refuse it, the token is no good any more: the
+API server has other keys, or the account was deleted and created again.
 """
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
-from winpool.kubelet import configz, summary
-from winpool.kubelet.acceptance import Acceptance
-from winpool.kubelet.exchange import BEARER, HEADERS, OtherNameError, header_of, within
-from winpool.kubelet.limits import MAX_KEPT
+from winpool.kubelet.addresses import Target
+from winpool.kubelet.connection import BEARER, HEADERS, OtherNameError, Token, Wire, header_of, within
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.wire import Wire
+from winpool.kubelet.samples import (
+    CONFIGZ_PATH,
+    SUMMARY_PATH,
+    KubeletEviction,
+    KubeletSample,
+    parse_configz,
+    parse_summary,
+)
+from winpool.kubelet.schedule import MAX_KEPT
 
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
 
-    from winpool.kubelet.addresses import Target
-    from winpool.kubelet.configz import KubeletEviction
-    from winpool.kubelet.exchange import Token
-    from winpool.kubelet.samples import KubeletSample
+class Acceptance:
+    """The last word of each kubelet. A minority can neither have a token renewed nor prevent it."""
+
+    def __init__(self) -> None:
+        self._accepting: set[str] = set()
+        self._refusing: set[str] = set()
+
+    def accepts(self, node: str) -> None:
+        """Note that the kubelet of ``node`` has given what it gives to no one without a token."""
+        self._refusing.discard(node)
+        self._accepting.add(node)
+
+    def refuses(self, node: str) -> None:
+        """Note that the kubelet of ``node`` does not accept the token."""
+        self._accepting.discard(node)
+        self._refusing.add(node)
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is polled no more."""
+        self._accepting.discard(node)
+        self._refusing.discard(node)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether more kubelets refuse it than accept it."""
+        return len(self._refusing) > len(self._accepting)
+
 
 MAX_BODY_BYTES: Final = 2**20
 """Bytes of an answer. The summary of a node with 15 pods has 18 kB, and the largest nodes have 250 pods."""
@@ -99,9 +132,9 @@ class KubeletClient:
         """
 
         def parse(body: bytes | bytearray) -> KubeletSample:
-            return summary.parse_summary(body, node=target.node, pods=pods)
+            return parse_summary(body, node=target.node, pods=pods)
 
-        return await self._read(target, summary.PATH, parse, deadline=deadline, keep=keep, more=more)
+        return await self._read(target, SUMMARY_PATH, parse, deadline=deadline, keep=keep, more=more)
 
     async def eviction(self, target: Target, *, deadline: float) -> KubeletEviction:
         """Return whether the kubelet itself evicts pods, within ``deadline`` seconds. Raises PollError.
@@ -109,7 +142,7 @@ class KubeletClient:
         Its connection stays where it was kept for the next poll.
         """
         keep = target.node in self._kept
-        return await self._read(target, configz.PATH, configz.parse_configz, deadline=deadline, keep=keep)
+        return await self._read(target, CONFIGZ_PATH, parse_configz, deadline=deadline, keep=keep)
 
     async def release(self, node: str) -> None:
         """Close the connection that waits for a further request of a poll, if one does."""

@@ -4,21 +4,184 @@ A node is hot if it is near the end of its memory. A node is late if its last po
 share a part of the places, so nodes that hang do not delay those that answer. All limits: ``limits``.
 
 Times are of a monotonic clock, in seconds. A poll costs some 25 µs here.
+
+How often kubelets are polled, and how many at once. Times are in seconds.
+
+Kubelets on Windows answer slowly: 2 s where Linux takes 0.1 s, and more than a minute under load
+(kubernetes/kubernetes#74991, #104283). Ten requests at once made one hang for three minutes (#104111).
+
+Names in the order of a number, from which any name can be removed.
+
+For which nodes a connection is kept from one poll to the next: hot nodes first, and a bounded number.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Final
 
-from winpool.kubelet import limits
-from winpool.kubelet.keeping import Keeping
-from winpool.kubelet.waiting import Waiting
+BASE_INTERVAL: Final = 60.0
+"""Between two polls of a node. 5,000 nodes are 83 polls a second, and a leak takes longer than a minute."""
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+HOT_INTERVAL: Final = 10.0
+"""Between two polls of a hot node, so that the two samples that an eviction needs are 10 s apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """Between two polls of the same node, by the operator's settings; ``hot`` is at most ``base``."""
+
+    base: float = BASE_INTERVAL
+    hot: float = HOT_INTERVAL
+
+
+HOT_POLLS_PER_SECOND: Final = 50
+"""Polls of hot nodes within any second. More hot nodes are polled less often. With connections that are kept,
+50 polls take 2 % of a core."""
+
+SOON_POLLS_PER_SECOND: Final = 50
+"""Polls that are brought forward, over all pools: a pool of 500 nodes is looked at again within hot nodes'
+interval. In a pool of 3,000 nodes or more, each is due earlier anyway."""
+
+MAX_IN_FLIGHT: Final = 64
+"""Polls that wait for an answer. More gain nothing: 64 take 500 samples a second."""
+
+MAX_LATE_IN_FLIGHT: Final = 16
+"""Of these, polls of nodes that were late the last time: 48 places stay for the others, whatever happens."""
+
+MAX_KEPT: Final = 128
+"""Connections that are kept for the next poll. Each takes 32 kB (``wire``). A poll over a new connection
+takes four times the CPU time."""
+
+LONGEST_DEADLINE: Final = 10.0
+"""For one poll, from the connection to the end of the body. metrics-server allows the same."""
+
+DEADLINE_SHARE: Final = 0.8
+"""The part of the interval that a poll may take, so that it has ended before the next one is due."""
+
+LATE_SECONDS: Final = 5.0
+"""A poll that takes longer makes its node a late one until the next poll. It occupies a place for as long as
+a hundred healthy nodes do."""
+
+LONGEST_BACKOFF: Final = 300.0
+"""Between two polls of a node that keeps failing: after a failure has ended, the node is polled within five
+minutes."""
+
+JITTER_SHARE: Final = 0.05
+"""An interval varies by this share in both directions, so that polls that began together do not stay
+together."""
+
+HOT_HEAD_START: Final = 10.0
+"""The hottest node is polled before a node that has been due for less than so many seconds longer. A limit,
+so that no node waits for ever."""
+
+SPREAD_PER_NODE: Final = BASE_INTERVAL / 5000
+"""New nodes are polled for the first time within this time for each of them, and within BASE_INTERVAL. A few
+are polled at once, and a fleet of 5,000 nodes is not polled in one burst."""
+
+
+class Waiting:
+    """Names that wait, each with a number: the smallest number first, then the order of the names.
+
+    The entry of a name that is removed stays in the heap until it is on top, or until a name is added while
+    most entries are such.
+    """
+
+    __slots__ = ("_heap", "_numbers")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str]] = []
+        self._numbers: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        """Return how many names wait."""
+        return len(self._numbers)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether that name waits."""
+        return name in self._numbers
+
+    def number(self, name: str) -> float | None:
+        """Return the number with which ``name`` waits; None where it does not."""
+        return self._numbers.get(name)
+
+    def add(self, name: str, number: float) -> None:
+        """Have ``name`` wait with this number, and with no other."""
+        if self._numbers.get(name) == number:
+            return
+        self._numbers[name] = number
+        heapq.heappush(self._heap, (number, name))
+        if len(self._heap) > 2 * len(self._numbers) + 1:
+            self._heap = [(number, name) for name, number in self._numbers.items()]
+            heapq.heapify(self._heap)
+
+    def remove(self, name: str) -> None:
+        """Have ``name`` wait no more, if it does."""
+        self._numbers.pop(name, None)
+
+    def first(self) -> float | None:
+        """Return the smallest number, None where none waits."""
+        while self._heap and self._numbers.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def head(self) -> str:
+        """Return the first name. One must be waiting."""
+        self.first()
+        return self._heap[0][1]
+
+    def pop(self) -> str:
+        """Remove the first name and return it. One must be waiting."""
+        name = self.head()
+        del self._numbers[name]
+        return name
+
+    def until(self, number: float) -> Iterator[str]:
+        """Remove the names with numbers up to this one, and yield them in their order."""
+        while (first := self.first()) is not None and first <= number:
+            yield self.pop()
+
+
+@dataclass(slots=True)
+class Keeping:
+    """The nodes whose connection may be open between polls, or is about to be closed."""
+
+    _kept: set[str] = field(default_factory=set)
+    _closing: set[str] = field(default_factory=set)
+    """Nodes of ``_kept`` whose poll in flight keeps no connection."""
+
+    def keeps(self, name: str, *, hot: AbstractSet[str]) -> bool:
+        """Return whether the poll that starts now keeps its connection.
+
+        A node that is not hot gives its place away while there are hot nodes without one. The place is free
+        when that poll has ended: until then, the old connection may be open.
+        """
+        free = MAX_KEPT - len(self._kept)
+        if name in self._kept:
+            hot_without = len(hot) - len(hot & self._kept)
+            is_needed = name not in hot and hot_without > free + len(self._closing)
+            if is_needed:
+                self._closing.add(name)
+            return not is_needed
+        if free <= 0:
+            return False
+        self._kept.add(name)
+        return True
+
+    def done(self, name: str, *, sampled: bool) -> None:
+        """Note that a poll has ended: after a failure, its connection is closed."""
+        if not sampled or name in self._closing:
+            self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """Note that a node has no connection."""
+        self._kept.discard(name)
+        self._closing.discard(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +235,7 @@ class Schedule:
     """
 
     jitter: Callable[[], float]
-    intervals: limits.Intervals = field(default_factory=limits.Intervals)
+    intervals: Intervals = field(default_factory=Intervals)
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _flights: dict[str, _Flight] = field(default_factory=dict)
     _later: Waiting = field(default_factory=Waiting)
@@ -94,7 +257,7 @@ class Schedule:
             self._keeping.forget(name)
             self._remove(name)
         added = [name for name in names if name not in self._nodes]
-        spread = min(limits.SPREAD_PER_NODE * len(added), self.intervals.base)
+        spread = min(SPREAD_PER_NODE * len(added), self.intervals.base)
         for name in added:
             self._nodes[name] = _Node(due=now + self.jitter() * spread)
             self._queue(name)
@@ -129,7 +292,7 @@ class Schedule:
             elif not node.failures and due < node.due:
                 node.due = due
                 self._queue(name)
-                self._soon += 1 / limits.SOON_POLLS_PER_SECOND
+                self._soon += 1 / SOON_POLLS_PER_SECOND
 
     def interval(self, name: str) -> float:
         """Return every how many seconds the node is polled while it answers."""
@@ -141,7 +304,7 @@ class Schedule:
         for name in self._later.until(now):
             self._line_up(name)
         polls = []
-        while len(self._flights) < limits.MAX_IN_FLIGHT and (lane := self._next_lane(now)) is not None:
+        while len(self._flights) < MAX_IN_FLIGHT and (lane := self._next_lane(now)) is not None:
             polls.append(self._start(self._lanes[lane].pop(), now=now))
         return polls
 
@@ -152,9 +315,9 @@ class Schedule:
         self._keeping.done(name, sampled=sampled and node is not None)
         if node is None:
             return
-        node.is_late = now - flight.started > limits.LATE_SECONDS
+        node.is_late = now - flight.started > LATE_SECONDS
         node.failures = 0 if sampled else node.failures + 1
-        variation = 1 + limits.JITTER_SHARE * (2 * self.jitter() - 1)
+        variation = 1 + JITTER_SHARE * (2 * self.jitter() - 1)
         node.due = flight.started + variation * self._backed_off(node)
         self._queue(name)
         if node.is_awaited:
@@ -163,7 +326,7 @@ class Schedule:
 
     def next_look(self, *, now: float) -> float | None:
         """Return when ``due`` may have something to start; None where a poll has to end first."""
-        if len(self._flights) >= limits.MAX_IN_FLIGHT:
+        if len(self._flights) >= MAX_IN_FLIGHT:
             return None
         times = [self._later.first(), *(self._open_from(lane, now) for lane in _Lane)]
         return min((time for time in times if time is not None), default=None)
@@ -181,7 +344,7 @@ class Schedule:
     def _line_up(self, name: str) -> None:
         node = self._nodes[name]
         lane = _Lane.LATE if node.is_late else _Lane.HOT if self._is_fast(node) else _Lane.ORDINARY
-        self._lanes[lane].add(name, node.due - node.heat * limits.HOT_HEAD_START)
+        self._lanes[lane].add(name, node.due - node.heat * HOT_HEAD_START)
 
     def _next_lane(self, now: float) -> _Lane | None:
         """Return the lane whose first node is next, of those whose limit permits one more poll."""
@@ -198,10 +361,10 @@ class Schedule:
         None where no node waits, or where a poll of a late node has to end first.
         """
         waiting = self._lanes[lane]
-        if not waiting or (lane is _Lane.LATE and self._late_in_flight() >= limits.MAX_LATE_IN_FLIGHT):
+        if not waiting or (lane is _Lane.LATE and self._late_in_flight() >= MAX_LATE_IN_FLIGHT):
             return None
         starts = self._hot_starts
-        if not self._is_fast(self._nodes[waiting.head()]) or len(starts) < limits.HOT_POLLS_PER_SECOND:
+        if not self._is_fast(self._nodes[waiting.head()]) or len(starts) < HOT_POLLS_PER_SECOND:
             return now
         return max(now, starts[0] + 1.0)
 
@@ -212,13 +375,13 @@ class Schedule:
         node = self._nodes[name]
         if self._is_fast(node):
             self._hot_starts.append(now)
-            if len(self._hot_starts) > limits.HOT_POLLS_PER_SECOND:
+            if len(self._hot_starts) > HOT_POLLS_PER_SECOND:
                 self._hot_starts.popleft()
         node.polled = now
         self._flights[name] = _Flight(started=now, is_late=node.is_late)
         return Poll(
             node=name,
-            deadline=min(limits.DEADLINE_SHARE * self._tier(node), limits.LONGEST_DEADLINE),
+            deadline=min(DEADLINE_SHARE * self._tier(node), LONGEST_DEADLINE),
             keep=self._keeping.keeps(name, hot=self._hot),
         )
 
@@ -234,7 +397,7 @@ class Schedule:
         """
         if not node.heat:
             return self.intervals.base
-        stretched = len(self._hot) / limits.HOT_POLLS_PER_SECOND
+        stretched = len(self._hot) / HOT_POLLS_PER_SECOND
         return min(max(self.intervals.hot, stretched), self.intervals.base)
 
     def _backed_off(self, node: _Node) -> float:
@@ -248,4 +411,4 @@ class Schedule:
             return usual
         doublings = min(node.failures - 1, 10)  # a thousand times is beyond the limit already
         first = max(usual / 2, min(usual, self.intervals.hot))
-        return min(first * (1 << doublings), limits.LONGEST_BACKOFF)
+        return min(first * (1 << doublings), LONGEST_BACKOFF)

@@ -1,27 +1,40 @@
-"""The ownership record: what on a node is ours, and the values from before.
+"""The ownership record of a node: which keys on it are ours, the values from before, and how it is read.
+
+The ownership record: what on a node is ours, and the values from before.
 
 It is in the annotation ``winpool.dev/applied`` and is written in the same PATCH as the labels,
 annotations, taints and the cordon that it names, so the operator never makes the two disagree. Conditions are
 written after it names them, and are gone before it omits them. But every client that may annotate a node can
 write a record. How it is read: ``reading``; what a readable one permits: ``rights``.
+
+Reading ownership records: defensive, since every client that may annotate a node can write one.
+
+A record can only give the right to change keys that a pool could have set, and a record that cannot be read
+gives no right at all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from winpool.api.node_keys import CONDITIONS, RECORDED_ANNOTATIONS
-from winpool.api.syntax import (
+from winpool.api.fields import (
     MAX_VALUE_LENGTH,
+    TAINT_EFFECTS,
+    is_label_key_allowed,
+    is_label_value,
+    is_taint_key_allowed,
 )
-from winpool.objects.keys import NO_KEYS, Keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.node_keys import CONDITIONS, RECORDED_ANNOTATIONS
+from winpool.model.node import NO_KEYS, Keys, Node
 
 VERSION: Final = 1
 MAX_BYTES: Final = 16 * 1024
@@ -153,3 +166,191 @@ def fits(*, labels: Mapping[str, str], taints: Mapping[TaintIdentity, str]) -> b
         },
     )
     return len(render(largest)) <= MAX_BYTES
+
+
+_SHORT: Final = 1024
+"""Bytes of an ordinary record: twelve labels and taints."""
+
+_SHORT_KEPT: Final = 16 * 1024
+"""Records differ from node to node where they have values from before, so a pass over 5,000 nodes may read as
+many. The result of each text is kept once, however many nodes have it. At most 16 MiB of text."""
+
+_LONG_KEPT: Final = 256
+"""Longer ones: at most 4 MiB."""
+
+_TIME: Final = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z", re.ASCII)
+"""How the API server writes a metav1.Time."""
+
+
+def parse(text: str) -> Record | Unreadable:
+    """Read a record, or say why it cannot be read. Never raises.
+
+    An entry that names a key or a value that no pool could have set is left out. Otherwise a client that can
+    annotate a node could make the operator delete ``kubernetes.io/os``.
+    """
+    return _parse_short(text) if len(text) <= _SHORT else _parse_long(text)
+
+
+def record_of(node: Node) -> Record | Unreadable | None:
+    """Return the ownership record on ``node``; None where there is none."""
+    text = node.annotations.get(APPLIED_ANNOTATION)
+    return None if text is None else parse(text)
+
+
+def _parse(text: str) -> Record | Unreadable:
+    if len(text.encode(errors="replace")) > MAX_BYTES:
+        return Unreadable(f"it is longer than {MAX_BYTES} bytes")
+    found = _read(text)
+    if isinstance(found, Record):
+        return replace(found, is_canonical=render(found) == text)
+    return found
+
+
+_parse_short: Final = lru_cache(maxsize=_SHORT_KEPT)(_parse)
+_parse_long: Final = lru_cache(maxsize=_LONG_KEPT)(_parse)
+
+
+def _read(text: str) -> Record | Unreadable:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return Unreadable("it is not JSON")
+    if not isinstance(content, dict):
+        return Unreadable("it is not a JSON object")
+    if content.get("v") != VERSION or isinstance(content.get("v"), bool):
+        return Unreadable(f"its version 'v' must be {VERSION}")
+    uid, labels, taints = content.get("pool"), content.get("labels", {}), content.get("taints", [])
+    if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID_LENGTH or not uid.isascii():
+        return Unreadable("'pool' must be the UID of a pool")
+    if not isinstance(labels, dict) or not isinstance(taints, list):
+        return Unreadable("'labels' must be an object and 'taints' a list")
+    read_labels, read_taints = _read_labels(labels), _read_taints(taints)
+    return Record(
+        pool_uid=uid,
+        labels=read_labels,
+        taints=read_taints,
+        annotations=_read_annotations(content.get("annotations")),
+        unschedulable=content.get("unschedulable") is True,
+        conditions=_read_conditions(content.get("conditions")),
+        guard=_read_guard(content.get("guard")),
+        left=_read_keys(content.get("left")),
+        lost=_read_keys(content.get("lost")) | _damaged(labels, read_labels, taints, read_taints),
+    )
+
+
+def _damaged(
+    labels: Mapping[str, Any],
+    read_labels: Mapping[str, Owned],
+    taints: list[Any],
+    read_taints: Mapping[TaintIdentity, Owned],
+) -> Keys:
+    """Return the keys of entries of which only the key, one that a pool could have set, can be read."""
+    if len(labels) == len(read_labels) and len(taints) == len(read_taints):
+        return NO_KEYS  # this is so for nearly every record, and saves time over thousands of them
+    named = (_identity_of(entry) for entry in taints)
+    return Keys(
+        frozenset(key for key in labels if key not in read_labels and is_label_key_allowed(key)),
+        frozenset(each for each in named if each and each not in read_taints),
+    )
+
+
+def _read_keys(found: object) -> Keys:
+    if not isinstance(found, dict):
+        return NO_KEYS
+    labels, taints, annotations = found.get("labels"), found.get("taints"), found.get("annotations")
+    split = (
+        [text.rpartition(":") for text in taints if isinstance(text, str)] if isinstance(taints, list) else []
+    )
+    return Keys(
+        frozenset(
+            key
+            for key in (labels if isinstance(labels, list) else [])
+            if _is_text(key) and is_label_key_allowed(key)
+        ),
+        frozenset(
+            (key, effect) for key, _, effect in split if is_taint_key_allowed(key) and effect in TAINT_EFFECTS
+        ),
+        frozenset(
+            key for key in RECORDED_ANNOTATIONS if isinstance(annotations, list) and key in annotations
+        ),
+        unschedulable=found.get("unschedulable") is True,
+    )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
+def _read_guard(guard: object) -> str:
+    """Read the name of the guard. An invalid one counts as no guard, which gives fewer rights."""
+    if isinstance(guard, str) and guard.isascii() and len(guard) <= MAX_GUARD_LENGTH:
+        return guard
+    return ""
+
+
+def _read_annotations(annotations: object) -> dict[str, Owned]:
+    """Read the borrowed ones, which may have any value: only one that still has ours is removed."""
+    if not isinstance(annotations, dict):
+        return {}
+    return {
+        key: Owned(set=entry["set"], before=entry.get("before"))
+        for key, entry in annotations.items()
+        if key in RECORDED_ANNOTATIONS and isinstance(entry, dict) and _is_text(entry.get("set"))
+        if entry.get("before") is None or _is_text(entry["before"])
+    }
+
+
+def _read_conditions(types: object) -> frozenset[str]:
+    return frozenset(each for each in CONDITIONS if isinstance(types, list) and each in types)
+
+
+def _read_labels(labels: Mapping[str, Any]) -> dict[str, Owned]:
+    return {
+        key: owned
+        for key, entry in labels.items()
+        if is_label_key_allowed(key) and isinstance(entry, dict)
+        if (owned := _owned(entry.get("set"), entry.get("before"))) is not None
+    }
+
+
+def _read_taints(taints: list[Any]) -> dict[TaintIdentity, Owned]:
+    read: dict[TaintIdentity, Owned] = {}
+    for entry in taints:
+        identity = _identity_of(entry)
+        if identity is None:
+            continue
+        owned = _owned(entry.get("value"), entry.get("before"), entry.get("beforeTimeAdded"))
+        if owned:
+            read[identity] = owned
+    return read
+
+
+def _identity_of(entry: Any) -> TaintIdentity | None:
+    """Return key and effect of a taint that a pool could have set; None where the entry names none."""
+    if not isinstance(entry, dict):
+        return None
+    key, effect = entry.get("key"), entry.get("effect")
+    if not isinstance(key, str) or not is_taint_key_allowed(key) or effect not in TAINT_EFFECTS:
+        return None
+    return key, effect
+
+
+def _owned(value: object, before: object, before_time: object = None) -> Owned | None:
+    if not isinstance(value, str) or not is_label_value(value):
+        return None
+    if before is None:
+        return Owned(set=value)
+    if isinstance(before, str) and is_label_value(before):
+        return Owned(set=value, before=before, before_time=before_time if _is_time(before_time) else None)
+    return None
+
+
+def _is_time(text: object) -> TypeGuard[str]:
+    """Whether the API server accepts ``text`` as a time: one that it refuses would block the release."""
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -11,12 +11,10 @@ import asyncio
 import hashlib
 import re
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, Protocol, TypeVar
 
 from aiohttp import hdrs, web
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 KeptT = TypeVar("KeptT")
 

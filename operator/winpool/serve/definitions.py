@@ -1,13 +1,190 @@
-"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
+"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served.
+
+What a row of the table of metrics says.
+
+The metrics of nodes' memory, which are part of the table of all metrics (``definitions``).
+
+The metrics of samples of memory and of evictions, a part of the table of all metrics (``definitions``).
+
+The metrics of upgrades, a part of the table of all metrics (``definitions``).
+
+But for the counter of surprises they are only of pools that have ``upgrade``.
+
+The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from winpool.serve.definition import Definition
-from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
-from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
-from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
+Labels = tuple[str, ...]
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The value of a histogram: how many were at most so large, by the bound of the bucket, and their sum.
+
+    The last bound is "+Inf".
+    """
+
+    buckets: tuple[tuple[str, float], ...]
+    total: float
+
+
+Value = float | Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A metric: its name without the ``_total`` of counters, its labels, and what it means.
+
+    The first label of a metric about pools is ``pool``, the pool's name.
+    """
+
+    name: str
+    kind: Kind
+    labels: Labels
+    help: str
+
+
+RESERVED_MEMORY_MISMATCHED: Final = Definition(
+    "winpool_reserved_memory_mismatched_nodes",
+    "gauge",
+    ("pool",),
+    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
+    "declares none.",
+)
+NODES_BY_MEMORY_LEVEL: Final = Definition(
+    "winpool_nodes_by_memory_level",
+    "gauge",
+    ("pool", "axis", "level"),
+    "Nodes of the pool by axis of memory (commit or physical) and its level: normal, warning, proxy_only, "
+    "soft, hard or unknown. Only for pools that have memoryPressure.",
+)
+SYSTEMIC_PRESSURE: Final = Definition(
+    "winpool_memory_systemic_pressure",
+    "gauge",
+    ("pool",),
+    "1 where more nodes of the pool are under memory pressure, or give no samples, than maxPressuredNodes "
+    "allows, else 0. Only for pools that have memoryPressure.",
+)
+
+MEMORY_DEFINITIONS: Final = (RESERVED_MEMORY_MISMATCHED, NODES_BY_MEMORY_LEVEL, SYSTEMIC_PRESSURE)
+"""All of them, in the order of the reference page."""
+
+
+SAMPLES: Final = Definition(
+    "winpool_memory_samples",
+    "counter",
+    ("source", "outcome"),
+    "Samples of the memory of single nodes that were asked for, by source (Kubelet, or Prometheus/ and the "
+    "name of the data source) and outcome: Sampled, or why there is none.",
+)
+POLL_SECONDS: Final = Definition(
+    "winpool_memory_poll_seconds",
+    "histogram",
+    ("source",),
+    "Seconds that polls have taken, with any outcome. For Prometheus one poll is all queries for all nodes.",
+)
+OLDEST_SAMPLE: Final = Definition(
+    "winpool_memory_oldest_sample_seconds",
+    "gauge",
+    ("source",),
+    "Age of the oldest sample of a node that is fresh, which is two minutes at most. Nodes whose last sample "
+    "is not fresh are unknown.",
+)
+WATCHED: Final = Definition(
+    "winpool_memory_watched_nodes",
+    "gauge",
+    ("state",),
+    "Nodes whose memory is watched, by state: watched, known (there is a fresh sample), hot (polled more "
+    "often, being near the end of their memory). The states overlap.",
+)
+CAPABLE: Final = Definition(
+    "winpool_memory_capable_nodes",
+    "gauge",
+    ("capability",),
+    "Watched nodes by what their sources report: commit_limit (the kubelet, from 1.31 on), pod_commit (of "
+    "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
+    "(the kubelet itself does or does not evict pods when memory runs out).",
+)
+EVICTIONS: Final = Definition(
+    "winpool_memory_evictions",
+    "counter",
+    ("result",),
+    "Requests to evict a pod from a node under memory pressure, by result: evicted, refused (by a "
+    "PodDisruptionBudget, a policy or a webhook), gone (the pod no longer existed), failed (not carried out, "
+    "for example because a right is missing or the API server has too many requests), unanswered (it is not "
+    "known whether it is carried out).",
+)
+
+SAMPLE_DEFINITIONS: Final = (SAMPLES, POLL_SECONDS, OLDEST_SAMPLE, WATCHED, CAPABLE, EVICTIONS)
+"""All of them, in the order of the page."""
+
+
+UPGRADE_NODES: Final = Definition(
+    "winpool_upgrade_nodes",
+    "gauge",
+    ("pool", "state"),
+    "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "
+    "not), Unknown (it is not known whether they are due). As all metrics of upgrades but the counter, only "
+    "for pools that have upgrade.",
+)
+UPGRADE_DUE: Final = Definition(
+    "winpool_upgrade_due_nodes",
+    "gauge",
+    ("pool", "trigger"),
+    "Nodes of the pool that are due for an upgrade, by trigger: OSVersion, OSRevision, Request, "
+    "ReservedMemory or KubeletSkew. A node may be due for several.",
+)
+UPGRADE_DUE_SINCE: Final = Definition(
+    "winpool_upgrade_due_since_timestamp_seconds",
+    "gauge",
+    ("pool",),
+    "Unix time since which nodes of the pool have been due for its target: the start of the entry of "
+    "status.history that is InProgress. Absent while no node is due.",
+)
+GATE_CLOSED: Final = Definition(
+    "winpool_upgrade_gate_closed",
+    "gauge",
+    ("pool", "gate"),
+    "1 where the gate keeps nodes of the pool from being upgraded, 0 where it does not. A gate that is "
+    "judged node by node counts as soon as it keeps one node that is due.",
+)
+OVERRIDES: Final = Definition(
+    "winpool_upgrade_overrides",
+    "gauge",
+    ("pool", "state"),
+    "Entries in upgrade.overrides of the pool by state: in_force or expired.",
+)
+SURPRISED: Final = Definition(
+    "winpool_upgrade_surprised_nodes",
+    "gauge",
+    ("pool", "kind"),
+    "Nodes of the pool whose machine did something within the last hour that no one had announced, by kind: "
+    "SurpriseReboot or SurpriseOSChange.",
+)
+SURPRISES: Final = Definition(
+    "winpool_upgrade_surprises",
+    "counter",
+    ("kind",),
+    "Times that the machine of a node did something that no one had announced, by kind: SurpriseReboot or "
+    "SurpriseOSChange. Of nodes of all pools that have upgrade.",
+)
+
+UPGRADE_DEFINITIONS: Final = (
+    UPGRADE_NODES,
+    UPGRADE_DUE,
+    UPGRADE_DUE_SINCE,
+    GATE_CLOSED,
+    OVERRIDES,
+    SURPRISED,
+    SURPRISES,
+)
+"""All of them, in the order of the page."""
+
 
 NODES: Final = Definition(
     "winpool_nodes",

@@ -8,23 +8,18 @@ lately. Neither is derived from Kopf, which reports itself ready before its firs
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from aiohttp import web
 
+from winpool.serve.access import Access
 from winpool.serve.connections import MAX_CONNECTIONS, BoundedServer, Turns
-from winpool.serve.exposition import CONTENT_TYPE, exposition
-from winpool.serve.memory import MEMORY_PATH
+from winpool.serve.memory import MEMORY_PATH, Memory
+from winpool.serve.metrics import CONTENT_TYPE, Source, exposition
+from winpool.serve.tls import ServingTls
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from winpool.serve.access import Access
-    from winpool.serve.exposition import Source
-    from winpool.serve.memory import Memory
-    from winpool.serve.tls import ServingTls
-
-    Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
+Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
 
 METRICS_PATH: Final = "/metrics"
 

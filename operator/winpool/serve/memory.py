@@ -9,19 +9,16 @@ those of ``kubectl port-forward``, whom the API server has permitted to be there
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import hdrs, web
 
+from winpool.model.memory_report import MemoryReport
+from winpool.serve.access import Access
 from winpool.serve.connections import Turns
-from winpool.serve.pages import Pages, takes_gzip
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from winpool.objects.memory_report import MemoryReport
-    from winpool.serve.access import Access
+from winpool.serve.metrics import Pages, takes_gzip
 
 MEMORY_PATH: Final = "/memory"
 

@@ -2,42 +2,215 @@
 
 Their number depends on the number of pools, never of nodes. A pool that is gone is in none of the sources
 any more, and so leaves no series.
+
+A page that takes long to render: one for all who request it, in a thread beside the event loop.
+
+The event loop reads the watches and renews the Lease, and a page of thousands of lines takes a hundred
+milliseconds. So the loop only copies what is known (the snapshot), and a thread renders it. The number of
+clients, and how often they ask, must not change the load.
+
+The answer of /metrics: a snapshot of all metrics, rendered on request and shared by all requests.
+
+Rendering takes some 10 µs for each series, so seconds with thousands of pools (``pages``).
 """
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import re
+import threading
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from winpool import __version__
 from winpool.api.conditions import ConditionType
-from winpool.api.history import HistoryResult
+from winpool.api.status import HistoryResult
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
-from winpool.api.v1alpha1 import MAX_BUILDS, Mode
-from winpool.objects.pressure import Axis, Level
-from winpool.objects.upgrades import SurpriseKind
-from winpool.serve import definitions, memory_definitions, upgrade_definitions
-from winpool.serve.definition import Distribution
-from winpool.serve.definitions import DEFINITIONS
+from winpool.api.v1alpha1 import MAX_BUILDS, Mode, WindowsNodePoolStatus
+from winpool.model.pool import Pool, SurpriseKind
+from winpool.model.pressure import Axis, Level
+from winpool.serve.definitions import (
+    BUILD_INFO,
+    CONDITION,
+    CONDITION_SINCE,
+    DEFINITIONS,
+    GATE_CLOSED,
+    GENERATION_LAG,
+    MISPLACED_PODS,
+    MODE,
+    NODES,
+    NODES_BY_BUILD,
+    NODES_BY_MEMORY_LEVEL,
+    OVERLAPPING,
+    OVERRIDES,
+    READY,
+    RESERVED_MEMORY_MISMATCHED,
+    SUPPORT_END,
+    SURPRISED,
+    SYSTEMIC_PRESSURE,
+    TAINT_MISSING,
+    UPGRADE_DUE,
+    UPGRADE_DUE_SINCE,
+    UPGRADE_NODES,
+    Definition,
+    Distribution,
+    Labels,
+    Value,
+)
+from winpool.status.status import Figures, UpgradeFigures
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+FRESH_SECONDS: Final = 1.0
+"""How long a page is served at least: much less than any reasonable interval of its readers."""
 
-    from prometheus_client.core import Metric
+_GZIP_LEVEL: Final = 1
+"""The fastest: these texts repeat so much that a higher level gains little."""
 
-    from winpool.api.v1alpha1 import WindowsNodePoolStatus
-    from winpool.objects.pool import Pool
-    from winpool.report.figures import Figures
-    from winpool.report.upgrade_figures import UpgradeFigures
-    from winpool.serve.definition import Definition, Labels, Value
+_NO_GZIP: Final = re.compile(r"q=0(\.0*)?")
 
-    Sample = tuple[Definition, Labels, float]
-    """A value, with its labels except the name of the pool."""
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A text, and the same compressed."""
+
+    plain: bytes
+    gzipped: bytes
+
+    def answer(self, request: web.BaseRequest, *, content_type: str) -> web.Response:
+        """Return the answer to ``request``, compressed where the client accepts it."""
+        headers = {hdrs.CONTENT_TYPE: content_type, hdrs.VARY: hdrs.ACCEPT_ENCODING}
+        if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            headers[hdrs.CONTENT_ENCODING] = "gzip"
+            return web.Response(body=self.gzipped, headers=headers)
+        return web.Response(body=self.plain, headers=headers)
+
+
+class Pages:
+    """Pages of one kind, the next one made from what is known then. ``monotonic`` returns seconds.
+
+    ``snapshot`` is called in the event loop and must return at once. What it returns is called in another
+    thread and returns the text, so it may read nothing that the event loop changes.
+
+    One page is rendered at a time. It is served for FRESH_SECONDS from then on, or for as long as it took to
+    render if that is longer: clients without a pause keep a thread busy for half of the time at most.
+    """
+
+    def __init__(
+        self, snapshot: Callable[[], Callable[[], bytes]], *, name: str, monotonic: Callable[[], float]
+    ) -> None:
+        self._snapshot = snapshot
+        self._name = name
+        self._monotonic = monotonic
+        self._fresh_until = float("-inf")
+        self._rendering: asyncio.Task[Page] | None = None
+
+    async def page(self) -> Page:
+        """Return the page. Requests that come while one is rendered get that one."""
+        task = self._rendering
+        if task is None or (task.done() and self._monotonic() >= self._fresh_until):
+            task = self._rendering = asyncio.create_task(self._render(), name=self._name)
+        # A client that leaves does not end the rendering for the others that wait for it.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait no longer for a page. The thread that renders it does not keep the process from its end."""
+        if self._rendering is not None:
+            self._rendering.cancel()
+            await asyncio.gather(self._rendering, return_exceptions=True)
+
+    async def _render(self) -> Page:
+        began = self._monotonic()
+        try:
+            render = self._snapshot()
+            return await _in_thread(lambda: _page_of(render()), name=self._name)
+        finally:
+            ended = self._monotonic()
+            self._fresh_until = ended + max(FRESH_SECONDS, ended - began)
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether this header accepts gzip: it names it, and not with a weight of 0 (RFC 9110, 12.5.3)."""
+    for part in accept_encoding.lower().split(","):
+        name, _, weight = part.partition(";")
+        if name.strip() == "gzip":
+            return _NO_GZIP.fullmatch(weight.strip()) is None
+    return False
+
+
+def _page_of(plain: bytes) -> Page:
+    return Page(plain, gzip.compress(plain, _GZIP_LEVEL, mtime=0))
+
+
+async def _in_thread(render: Callable[[], Page], *, name: str) -> Page:
+    """Return what ``render`` returns or raises, from a thread of its own.
+
+    The threads of asyncio's executors would keep a process that ends until their work is done, here for
+    seconds. This one is a daemon.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Page] = loop.create_future()
+
+    def settle(page: Page | None, error: BaseException | None) -> None:
+        if found.done():  # no one waits any more
+            return
+        if page is not None:
+            found.set_result(page)
+        elif error is not None:
+            found.set_exception(error)
+
+    def work() -> None:
+        page, error = None, None
+        try:
+            page = render()
+        except BaseException as raised:  # noqa: BLE001 - it is raised where the result is awaited
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: the process ends
+            loop.call_soon_threadsafe(settle, page, error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await found
+
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""The only format, which every Prometheus reads. Each further format would need a rendering of its own."""
+
+
+class Source(Protocol):
+    """Has the metrics."""
+
+    def snapshot(self) -> Collector:
+        """Return a collector of the metrics as they are now.
+
+        It is called in the event loop and must return at once. The collector is used in another thread, so it
+        may read nothing that the event loop changes.
+        """
+
+
+def exposition(source: Source, *, monotonic: Callable[[], float]) -> Pages:
+    """Return the metrics of ``source`` as pages."""
+    # Both read files of the kernel and constants, in any thread.
+    of_process = (ProcessCollector(registry=None), PlatformCollector(registry=None))
+
+    def snapshot() -> Callable[[], bytes]:
+        registry = CollectorRegistry()
+        for collector in (source.snapshot(), *of_process):
+            registry.register(collector)
+        return lambda: generate_latest(registry)
+
+    return Pages(snapshot, name="metrics", monotonic=monotonic)
+
+
+Sample = tuple[Definition, Labels, float]
+"""A value, with its labels except the name of the pool."""
 
 BUILDS_SHOWN: Final = 10
 """A limit, so that the number of series is limited; a pool in the middle of an upgrade has two builds."""
@@ -95,8 +268,8 @@ class WinpoolMetrics:
             figures={**self._sources.figures()},
             numbers={
                 **self._sources.numbers(),
-                definitions.READY: {(): float(self._is_ready())},
-                definitions.BUILD_INFO: {(__version__,): 1.0},
+                READY: {(): float(self._is_ready())},
+                BUILD_INFO: {(__version__,): 1.0},
             },
         )
 
@@ -152,66 +325,66 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
     yield from _counts(pool.status)
     yield from _builds(pool.status)
     yield from _conditions(pool.status)
-    yield definitions.GENERATION_LAG, (), pool.generation - max(pool.status.observed_generation, 0)
+    yield GENERATION_LAG, (), pool.generation - max(pool.status.observed_generation, 0)
     for mode in Mode:
-        yield definitions.MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
+        yield MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
     # Before the first pass they are not known, and a 0 would mean that there is no problem (P4).
     if figures is not None:
-        yield memory_definitions.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
-        yield definitions.TAINT_MISSING, (), figures.taint_missing
-        yield definitions.OVERLAPPING, (), figures.overlapping
-        yield definitions.NODES, ("upgrade_due",), figures.upgrade_due
+        yield RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
+        yield TAINT_MISSING, (), figures.taint_missing
+        yield OVERLAPPING, (), figures.overlapping
+        yield NODES, ("upgrade_due",), figures.upgrade_due
         for (axis, level), nodes in figures.memory_levels.items():
             name = "unknown" if level is None else level.name.lower()
-            yield memory_definitions.NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
+            yield NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
         if figures.is_memory_systemic is not None:
-            yield memory_definitions.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
+            yield SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
         if figures.upgrades is not None:
             yield from _upgrades(figures.upgrades, pool.status)
 
 
 def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for state, nodes in figures.states.items():
-        yield upgrade_definitions.UPGRADE_NODES, (state,), nodes
+        yield UPGRADE_NODES, (state,), nodes
     for trigger, nodes in figures.due.items():
-        yield upgrade_definitions.UPGRADE_DUE, (trigger,), nodes
+        yield UPGRADE_DUE, (trigger,), nodes
     for gate in Gate:
-        yield upgrade_definitions.GATE_CLOSED, (gate,), float(gate in figures.closed)
-    yield upgrade_definitions.OVERRIDES, ("in_force",), figures.overrides_in_force
-    yield upgrade_definitions.OVERRIDES, ("expired",), figures.overrides_expired
+        yield GATE_CLOSED, (gate,), float(gate in figures.closed)
+    yield OVERRIDES, ("in_force",), figures.overrides_in_force
+    yield OVERRIDES, ("expired",), figures.overrides_expired
     for kind, nodes in figures.surprised.items():
-        yield upgrade_definitions.SURPRISED, (kind,), nodes
+        yield SURPRISED, (kind,), nodes
     for entry in status.history[:1]:
         if entry.result is HistoryResult.IN_PROGRESS:
-            yield upgrade_definitions.UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
+            yield UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:
-    yield definitions.NODES, ("selected",), status.nodes
-    yield definitions.NODES, ("ready",), status.ready_nodes
-    yield definitions.NODES, ("up_to_date",), status.up_to_date_nodes
-    yield definitions.NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
-    yield definitions.NODES, ("available",), status.available_nodes
-    yield definitions.NODES, ("pressured",), status.pressured_nodes
-    yield definitions.MISPLACED_PODS, (), status.misplaced_pods
+    yield NODES, ("selected",), status.nodes
+    yield NODES, ("ready",), status.ready_nodes
+    yield NODES, ("up_to_date",), status.up_to_date_nodes
+    yield NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
+    yield NODES, ("available",), status.available_nodes
+    yield NODES, ("pressured",), status.pressured_nodes
+    yield MISPLACED_PODS, (), status.misplaced_pods
 
 
 def _builds(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     shown = status.builds[:BUILDS_SHOWN]
     for build in shown:
-        yield definitions.NODES_BY_BUILD, (build.build, build.os_version or ""), build.nodes
+        yield NODES_BY_BUILD, (build.build, build.os_version or ""), build.nodes
     if (rest := status.nodes - sum(build.nodes for build in shown)) > 0:
-        yield definitions.NODES_BY_BUILD, ("other", ""), rest
+        yield NODES_BY_BUILD, ("other", ""), rest
     for build in status.builds:
         if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
-            yield definitions.SUPPORT_END, (build.os_version,), end
+            yield SUPPORT_END, (build.os_version,), end
 
 
 def _conditions(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for condition in status.conditions:
-        yield definitions.CONDITION_SINCE, (condition.type,), condition.last_transition_time.timestamp()
+        yield CONDITION_SINCE, (condition.type,), condition.last_transition_time.timestamp()
         for value in CONDITION_STATUSES:
-            yield definitions.CONDITION, (condition.type, value), float(condition.status == value)
+            yield CONDITION, (condition.type, value), float(condition.status == value)
 
 
 def _end_of_day(day: str) -> float | None:

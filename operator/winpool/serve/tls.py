@@ -13,10 +13,8 @@ import logging
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 log = logging.getLogger(__name__)
 

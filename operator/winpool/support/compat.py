@@ -1,4 +1,21 @@
-"""Whether an image runs on a host: ``compatible``, by rules that have a direction.
+"""Whether an image runs on a host, whether its container runtime fits, and which release a name or tag means.
+
+Which builds of images a host runs in process isolation: the rule by builds alone.
+
+From build 20348 on, hosts run older images down to a floor, the newest stable build that is older than the
+host; before that, only their own build. Sources: ``compatibility`` in ``matrix.yaml``.
+
+Which Windows an image is made for, read from its tag: a guess that may warn, and must never deny.
+
+What counts is ``os.version`` of the image's index or configuration, which only a registry can show. Tags
+of Microsoft's base images, and of images whose publishers follow them, name the release:
+``nanoserver-1809``, ``windowsservercore-ltsc2022``, ``10.0.20348.2159``, ``20H2-KB4592438``.
+
+The names that people have for a release of Windows Server: its build, its tags, its title.
+
+Whether the container runtime fits the kubelet, and whether its pause image fits the host.
+
+Whether an image runs on a host: ``compatible``, by rules that have a direction.
 
 The build decides, and the revision (the monthly patch) usually does not. Sources: ``compatibility`` in
 ``matrix.yaml``, above all
@@ -7,21 +24,258 @@ https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/v
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Final
 
-from winpool.api.verdicts import Verdict
-from winpool.support.hosts import floor_of, matches_older, newest_known
-from winpool.support.runtimes import CONTAINERD, DOCKER, sandbox_key
+from winpool.api.matrix import Verdict
+from winpool.support.data import Runtime, Stage
+from winpool.support.matrix import Matrix
 from winpool.support.verdicts import Reason, sorted_reasons, worst
-from winpool.support.versions import parse_release, parse_runtime, parse_windows
+from winpool.support.versions import (
+    Minor,
+    Release,
+    RuntimeVersion,
+    WindowsVersion,
+    parse_release,
+    parse_runtime,
+    parse_windows,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from winpool.support.matrix import Matrix
-    from winpool.support.versions import RuntimeVersion, WindowsVersion
+def floor_of(host: int, *, matrix: Matrix) -> int:
+    """Return the oldest build of images that a host of build ``host`` runs in process isolation."""
+    abi = matrix.compatibility.stable_abi
+    if host < abi.first_build:
+        return host
+    return max((each for each in abi.stable_builds if each < host), default=abi.first_build)
+
+
+def newest_known(matrix: Matrix) -> int:
+    """Return the newest host for which the rule is published."""
+    return max(matrix.compatibility.stable_abi.stable_builds)
+
+
+def matches_older(containerd: Release, *, matrix: Matrix) -> bool:
+    """Whether ``containerd`` accepts an image that is older than its host at all."""
+    minimums = [
+        found
+        for each in matrix.compatibility.stable_abi_containerd.minimums
+        if (found := parse_release(each)) is not None
+    ]
+    newest = max(minimums)
+    same_line = [each for each in minimums if each.line == containerd.line]
+    return containerd >= newest or any(containerd >= each for each in same_line)
+
+
+def runs_build(host: int, image: int, *, containerd: Release | None, matrix: Matrix) -> bool:
+    """Whether a host of build ``host`` runs images of build ``image`` in process isolation.
+
+    Where ``containerd`` is given, also whether it accepts them.
+    """
+    if host == image:
+        return True
+    if containerd is not None and not matches_older(containerd, matrix=matrix):
+        return False
+    return floor_of(host, matrix=matrix) <= image <= host
+
+
+_BASE_IMAGES: Final = frozenset({"nanoserver", "windowsservercore", "servercore", "server", "windows"})
+"""Words before a release in a tag, and last parts of the names of Microsoft's own base images."""
+
+_KB: Final = re.compile(r"KB\d{6,8}", re.ASCII | re.IGNORECASE)
+_FULL: Final = re.compile(r"10\.0\.\d{5}(?:\.\d{1,10})?", re.ASCII)
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
+"""https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests"""
+
+
+def guess_version(reference: str, *, matrix: Matrix) -> WindowsVersion | None:
+    """Guess from the tag of ``reference`` (``registry:5000/team/app:1.2-ltsc2022``) what it is made for.
+
+    None where the tag says nothing, names several releases, or there is no tag. A bare number such as 1809
+    counts only where it is very likely a release: as the whole tag of one of Microsoft's base images,
+    after the name of one, or before the number of an update.
+    """
+    name, tag = _split(reference)
+    if not _TAG.fullmatch(tag):
+        return None
+    found = set(_named(tag, image=name.rpartition("/")[2].lower(), matrix=matrix))
+    builds = {each.build for each in found}
+    if len(builds) != 1:
+        return None
+    return max(found, key=lambda each: -1 if each.revision is None else each.revision)
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """Return name and tag. A colon before a slash is a port, and what follows ``@`` is a digest."""
+    before, at, _ = reference.partition("@")
+    name, colon, tag = before.rpartition(":")
+    if not colon or "/" in tag:
+        return before, ""
+    return (name, tag) if not at or tag else (before, "")
+
+
+def _named(tag: str, *, image: str, matrix: Matrix) -> Iterator[WindowsVersion]:
+    """Yield what every word of ``tag`` names."""
+    builds = {word.lower(): each.build for each in matrix.file.releases for word in each.tags}
+    words = tag.lower().replace("_", "-").split("-")
+    before = ["", *words[:-1]]
+    after = [*words[1:], ""]
+    for word, previous, following in zip(words, before, after, strict=True):
+        if _FULL.fullmatch(word):
+            if (version := parse_windows(word)) is not None:
+                yield version
+        elif word in builds and (
+            not word.isdigit()
+            or previous in _BASE_IMAGES
+            or _KB.fullmatch(following)
+            or (len(words) == 1 and image in _BASE_IMAGES)
+        ):
+            yield WindowsVersion(10, 0, builds[word])
+
+
+_TITLE: Final = re.compile(r"windows server,?(?: version)? (?P<name>[a-z0-9]+)\b.*", re.IGNORECASE)
+"""``Windows Server 2022 Datacenter``, ``Windows Server, version 20H2``."""
+
+_BASE_IMAGE: Final = "windowsservercore"
+"""A tag is read as one of Microsoft's own base images, where a bare 1809 counts too."""
+
+
+def release_named(text: str, *, matrix: Matrix) -> str | None:
+    """Return the release that ``text`` names, as ``spec.os.version`` writes it; None where it names none.
+
+    It may be that name, a build (``20348``, ``10.0.20348``, ``10.0.20348.1607``), a tag of a base image
+    (``ltsc2022``, ``windowsservercore-ltsc2022``) or a title (``Windows Server 2022``).
+    """
+    given = text.strip()
+    titled = _TITLE.fullmatch(given)
+    name = titled["name"] if titled else given
+    found = next((each for each in matrix.releases if each.lower() == name.lower()), None)
+    if found is not None or titled:
+        return found
+    version = (
+        parse_windows(f"10.0.{given}" if given.isdigit() else given)
+        or guess_version(f"{_BASE_IMAGE}:{given}", matrix=matrix)
+    )  # fmt: skip
+    release = matrix.release_of(version) if version else None
+    return release.name if release else None
+
+
+CONTAINERD: Final = "containerd"
+DOCKER: Final = "docker"
+
+_PINNED_FROM: Final = 2
+"""The first major of containerd whose CRI plugin has its own table for pinned images."""
+
+
+def runtime_reasons(
+    text: str, *, kubelet: Minor | None, host: WindowsVersion | None, matrix: Matrix
+) -> Iterator[Reason]:
+    """Judge the runtime that the node reports as ``text``, for a kubelet and a host that may be unknown.
+
+    The kubelet's minor counts, not the control plane's: the kubelet uses the runtime.
+    """
+    runtime = parse_runtime(text)
+    if runtime is None or runtime.release is None:
+        yield Reason(
+            "RuntimeUnknown",
+            Verdict.UNKNOWN,
+            f"The version of the container runtime {_short(text)} cannot be read.",
+            fix="Check nodeInfo.containerRuntimeVersion of the node.",
+            cause="containerRuntimeVersion",
+        )
+        return
+    if kubelet is not None:
+        yield from _for_minor(runtime, runtime.release, kubelet, matrix)
+    if host is not None and runtime.name == CONTAINERD:
+        yield from _pause(runtime.release, host, matrix)
+
+
+def _for_minor(runtime: RuntimeVersion, release: Release, minor: Minor, matrix: Matrix) -> Iterator[Reason]:
+    known = matrix.minors.get(minor)
+    if known is None or known.released is None:
+        return  # the verdict on release and minor says so already
+    row = matrix.runtimes.get((minor, runtime.name))
+    if row is None:
+        yield Reason(
+            "RuntimeNotListed",
+            Verdict.UNKNOWN,
+            f"The support matrix has nothing about {runtime.name} on Windows with Kubernetes {minor}.",
+            fix="Use containerd.",
+        )
+    elif row.stage is Stage.ABSENT:
+        yield Reason(
+            "RuntimeUnsupported",
+            Verdict.UNSUPPORTED,
+            f"Kubernetes {minor} cannot use {runtime.name} on Windows.",
+            fix="Upgrade the kubelet, or change the runtime.",
+        )
+    elif (minimum := parse_release(row.minimum)) is not None and release < minimum:
+        yield Reason(
+            "RuntimeTooOld",
+            Verdict.UNSUPPORTED,
+            f"{runtime.name} is too old for Kubernetes {minor}, which needs at least {minimum}.",
+            fix=f"Update {runtime.name} on the node.",
+        )
+    else:
+        yield from _advice(row, release, minor)
+
+
+def _advice(row: Runtime, release: Release, minor: Minor) -> Iterator[Reason]:
+    if row.stage is Stage.ALPHA:
+        yield Reason(
+            "RuntimeAlpha",
+            Verdict.WARNED,
+            f"{row.name} on Windows is alpha in Kubernetes {minor}.",
+            fix="Upgrade the kubelet, or change the runtime.",
+        )
+    recommended = [found for each in row.recommended if (found := parse_release(each))]
+    if not recommended or release.line > max(each.line for each in recommended):
+        return
+    of_line = [each for each in recommended if each.line == release.line]
+    if not of_line or release < min(of_line):
+        yield Reason(
+            "RuntimeNotRecommended",
+            Verdict.WARNED,
+            f"{row.name} is older than recommended for Kubernetes {minor} "
+            f"({', '.join(f'{each} or later' for each in row.recommended)}).",
+            fix=f"Update {row.name} on the node.",
+        )
+
+
+def _pause(containerd: Release, host: WindowsVersion, matrix: Matrix) -> Iterator[Reason]:
+    """Warn where no variant of the default pause image is known to run on ``host``.
+
+    This is only a warning: the node's configuration may name another image, as that of vendors does, and the
+    operator cannot see it.
+    """
+    image = matrix.sandbox(containerd)
+    if image is None or not image.complete or host.build not in matrix.builds:
+        return
+    if not any(runs_build(host.build, build, containerd=containerd, matrix=matrix) for build in image.builds):
+        yield Reason(
+            "PauseImageMissing",
+            Verdict.WARNED,
+            f"The default pause image of containerd {containerd}, {image.image}, is not known to have a "
+            f"variant for build {host.build}. Without a variant no pod starts. The nodes do not report which "
+            "pause image they use.",
+            fix=f"Check {sandbox_key(containerd)} in what `containerd config dump` prints on the node, and "
+            f"set it to an image that has a variant for {host.build}.",
+        )
+
+
+def sandbox_key(containerd: Release) -> str:
+    """Return the key of containerd's configuration that names the pause image.
+
+    https://github.com/containerd/containerd/blob/v2.4.2/docs/cri/config.md
+    """
+    return "pinned_images.sandbox" if containerd.major >= _PINNED_FROM else "sandbox_image"
+
+
+def _short(text: str) -> str:
+    return repr(text[:60]) if text else "nothing"
 
 
 class Isolation(StrEnum):

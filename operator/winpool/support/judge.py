@@ -1,4 +1,6 @@
-"""The judgement of a node, with every reason: ``judge_node``.
+"""What nodes are judged by, as a part of the snapshot.
+
+The judgement of a node, with every reason: ``judge_node``.
 
 Pure and free of reads. All inputs are hashable and most nodes of a pool are alike, so a caller keeps one
 answer per distinct combination.
@@ -6,24 +8,17 @@ answer per distinct combination.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
 
-from winpool.api.verdicts import Verdict
-from winpool.support.classes import class_reason
-from winpool.support.revisions import revision_reasons
-from winpool.support.runtimes import runtime_reasons
-from winpool.support.servicing import ended_reasons
-from winpool.support.skew import skew_reasons
+from winpool.api.matrix import Verdict
+from winpool.support.compat import runtime_reasons
+from winpool.support.matrix import Matrix, built_in
+from winpool.support.rows import Layered, Row
+from winpool.support.servicing import class_reason, ended_reasons, revision_reasons, skew_reasons
 from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
-from winpool.support.versions import parse_minor, parse_windows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import date
-
-    from winpool.support.rows import Layered
-    from winpool.support.versions import Minor, WindowsVersion
+from winpool.support.versions import Minor, WindowsVersion, parse_minor, parse_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +219,15 @@ def _label(node: _Node, windows_build: str) -> Iterator[Reason]:
             fix="Remove the label from the kubelet's --node-labels, or restart the kubelet, which sets it.",
             cause=f"windows-build {node.version.build_text}",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The version of the API server as it reports it, empty where not known, and the layers of the matrix.
+
+    ``matrix`` is the built-in support matrix, ``cluster_rows`` the rows of the operator's settings over it.
+    """
+
+    control_plane: str = ""
+    matrix: Matrix = field(default_factory=built_in)
+    cluster_rows: tuple[Row, ...] = ()

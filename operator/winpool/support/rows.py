@@ -1,27 +1,39 @@
-"""Rows of the matrix that admins write: for the whole cluster in a file, for one pool in its spec.
+"""The cluster-wide file: rows as in a pool's ``spec.supportMatrix``, for all pools.
+
+.. code-block:: yaml
+
+    supportMatrix:
+    - osVersion: "2019"
+      kubernetesVersions: {min: "1.30", max: "1.34"}
+      endOfSupport: "2027-04-01"
+      verdict: Allow
+      reason: backports of our vendor
+
+Rows of the matrix that admins write: for the whole cluster in a file, for one pool in its spec.
 
 Three layers, the pool over the cluster over the built-in data, by release and field by field: a field that
 is set replaces that of the layers below. Of revision floors the highest of all layers holds, so that no layer
 can lower by accident what another has raised.
+
+What is wrong with a row that an admin writes: alone, and together with the data and its pool.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from winpool.api.syntax import is_windows_build
+import msgspec
+
+from winpool.api.fields import is_os_version, is_windows_build
+from winpool.api.matrix import RowVerdict
+from winpool.support.data import DataError, read
+from winpool.support.matrix import Matrix
 from winpool.support.verdicts import Layer
-from winpool.support.versions import Minor, parse_minor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from winpool.api.verdicts import RowVerdict
-    from winpool.support.matrix import Matrix
-    from winpool.support.versions import WindowsVersion
+from winpool.support.versions import Minor, WindowsVersion, parse_minor
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +185,172 @@ def read_date(text: str) -> date | None:
 def read_build(text: str) -> int | None:
     """Read ``10.0.26100``; None for anything else, also for a version with a revision."""
     return int(text.rpartition(".")[2]) if is_windows_build(text) else None
+
+
+def contradictions(
+    row: Row,
+    *,
+    matrix: Matrix | None = None,
+    os_version: str = "",
+    target_revision: int | None = None,
+    below: Iterable[Row] = (),
+) -> tuple[str, ...]:
+    """Return what is wrong with ``row`` in itself, and what to do, without the last full stop.
+
+    With ``matrix`` also whether there is such a release, where ``below`` are the rows of the layers below,
+    which may name one; with the pool's ``os_version`` and ``target_revision`` whether the row's floor is
+    above what the pool is to reach.
+    """
+    said = [*_denial(row), *_range(row), *_end(row, matrix), *_build(row)]
+    if row.min_revision is not None and row.min_revision < 0:
+        said.append(f"minRevision {row.min_revision} is negative. Revisions count from 0")
+    if (
+        target_revision is not None
+        and row.os_version == os_version
+        and (row.min_revision or 0) > target_revision
+    ):
+        said.append(
+            f"minRevision {row.min_revision} is above the pool's os.targetRevision {target_revision}. Nodes "
+            "that reach the target would still be unsupported. Raise the target or lower the floor"
+        )
+    if matrix is not None:
+        said.extend(_release(row, matrix, below))
+    return tuple(f"row for osVersion {row.os_version!r}: {each}" for each in said)
+
+
+def _denial(row: Row) -> list[str]:
+    if row.verdict is not RowVerdict.DENY or not (row.min_kubernetes or row.max_kubernetes):
+        return []
+    return [
+        "verdict Deny with kubernetesVersions denies the release inside of them and outside. Leave "
+        "kubernetesVersions out, or write verdict Allow or Warn and the range that is not denied"
+    ]
+
+
+def _range(row: Row) -> list[str]:
+    said = []
+    found: list[Minor] = []
+    for name, text in (("min", row.min_kubernetes), ("max", row.max_kubernetes)):
+        minor = read_minor(text)
+        if minor is not None:
+            found.append(minor)
+        elif text:
+            said.append(
+                f"kubernetesVersions.{name} {text!r} is no minor version of Kubernetes. Write it as '1.34'"
+            )
+    if len(found) == 2 and found[0] > found[1]:
+        said.append(
+            f"kubernetesVersions.min {found[0]} is newer than max {found[1]}, so no version is between them. "
+            "Exchange the two"
+        )
+    return said
+
+
+def _end(row: Row, matrix: Matrix | None) -> list[str]:
+    if not row.end_of_support:
+        return []
+    end = read_date(row.end_of_support)
+    if end is None:
+        return [f"endOfSupport {row.end_of_support!r} is no day of the calendar. Write it as '2027-04-01'"]
+    release = matrix.releases.get(row.os_version) if matrix else None
+    if release is not None and end < release.available:
+        return [f"endOfSupport {end} is before {release.available}, the day of the release. Correct the date"]
+    return []
+
+
+def _build(row: Row) -> list[str]:
+    if row.build and read_build(row.build) is None:
+        return [f"build {row.build!r} is no build of Windows. Write it without revision, as '10.0.26100'"]
+    if row.build and not is_os_version(row.os_version):
+        return ["this is no name for a release. Write it as '2025' or '23H2'"]
+    return []
+
+
+def _release(row: Row, matrix: Matrix, below: Iterable[Row]) -> list[str]:
+    release, build = matrix.releases.get(row.os_version), read_build(row.build)
+    if release is None:
+        return _of_new_release(row, build, matrix, below)
+    if release.shares_build_with:
+        other = release.shares_build_with
+        return [f"the release has the build of {other}, and counts as {other}. Write the row for {other!r}"]
+    if build not in (None, release.build):
+        return [f"build {row.build} is not that of this release, which is 10.0.{release.build}. Correct it"]
+    return []
+
+
+def _of_new_release(row: Row, build: int | None, matrix: Matrix, below: Iterable[Row]) -> list[str]:
+    """Say what is wrong with a row for a release that the built-in data does not know."""
+    builds = {each.os_version: named for each in below if (named := read_build(each.build)) is not None}
+    if build is None and (row.build or row.os_version in builds):
+        return []
+    if build is None:
+        known = ", ".join(matrix.releases)
+        return [
+            "the build of this release is not known, so the row has no effect. Use one of "
+            f"{known}. If the release is newer than this data, set `build`"
+        ]
+    owner = matrix.builds.get(build)
+    other = owner.name if owner else next((name for name, each in builds.items() if each == build), None)
+    if other is None or other == row.os_version:
+        return []
+    return [
+        f"build {row.build} is that of {other}, and nodes are judged as {other}. Write the row for {other!r}"
+    ]
+
+
+_VERDICTS: Final = ", ".join(RowVerdict)
+
+
+class _Versions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    min: str = ""
+    max: str = ""
+
+
+class _FileRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    os_version: str
+    kubernetes_versions: _Versions = _Versions()
+    min_revision: int | None = None
+    end_of_support: str = ""
+    verdict: str = ""
+    reason: str = ""
+    build: str = ""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    support_matrix: tuple[_FileRow, ...]
+
+
+def read_rows(text: str, *, matrix: Matrix) -> tuple[Row, ...]:
+    """Read the rows of the cluster-wide file.
+
+    Raises DataError with a sentence per fault: what is no YAML, an unknown field, a release that is not in
+    ``matrix`` or there twice, a row that contradicts itself. Half a file is never used.
+    """
+    file = read(text, _File)
+    problems: list[str] = []
+    rows: list[Row] = []
+    for index, each in enumerate(file.support_matrix):
+        at = f"supportMatrix[{index}]"
+        if each.verdict and each.verdict not in tuple(RowVerdict):
+            problems.append(f"{at}.verdict: {each.verdict!r} must be one of {_VERDICTS}")
+            continue
+        row = Row(
+            os_version=each.os_version,
+            min_kubernetes=each.kubernetes_versions.min,
+            max_kubernetes=each.kubernetes_versions.max,
+            min_revision=each.min_revision,
+            end_of_support=each.end_of_support,
+            verdict=RowVerdict(each.verdict) if each.verdict else None,
+            reason=each.reason,
+            build=each.build,
+        )
+        if any(other.os_version == row.os_version for other in rows):
+            problems.append(
+                f"{at}: there is a row for osVersion {row.os_version!r} before it: make one of the two"
+            )
+        # The rows before it count like those of a layer below: they may have named its release or build.
+        problems.extend(f"{at}: {said}" for said in contradictions(row, matrix=matrix, below=rows))
+        rows.append(row)
+    if problems:
+        raise DataError(tuple(problems))
+    return tuple(rows)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import date
 
-from winpool.api.markdown import table
-from winpool.api.verdicts import Verdict
-from winpool.support.classes import VERDICTS, class_reason
-from winpool.support.kep116 import disagreement
+from winpool.api.matrix import Verdict
+from winpool.api.text import table
+from winpool.support.data import Status
+from winpool.support.matrix import Matrix
 from winpool.support.rows import layered
-from winpool.support.servicing import ended_reasons, servicing_told
-from winpool.support.verdicts import Layer, sorted_reasons, worst
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import date
-
-    from winpool.support.data import Status
-    from winpool.support.kep116 import Disagreement
-    from winpool.support.matrix import Matrix
-    from winpool.support.verdicts import Reason
-    from winpool.support.versions import Minor
+from winpool.support.servicing import (
+    VERDICTS,
+    Disagreement,
+    class_reason,
+    disagreement,
+    ended_reasons,
+    servicing_told,
+)
+from winpool.support.verdicts import Layer, Reason, sorted_reasons, worst
+from winpool.support.versions import Minor
 
 
 @dataclass(frozen=True, slots=True)

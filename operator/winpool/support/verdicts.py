@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from winpool.api.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from winpool.api.matrix import Verdict
 
 
 class Layer(StrEnum):

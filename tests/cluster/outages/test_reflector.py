@@ -13,8 +13,8 @@ import pytest
 
 from cluster.door import Reflected, a_node_manifest, a_reflector, a_transport, until
 from testbed.cluster import Testbed
-from winpool.cluster.errors import Unavailable
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.errors import Unavailable
 
 
 def add(testbed: Testbed, *names: str) -> None:

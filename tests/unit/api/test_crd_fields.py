@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.api.crd import definition, schema
-from winpool.api.crd_fields import ITEMS, PARTS, VALUES, FieldPath, lacking_fields, name_of, without_fields
+from winpool.api.crd import (
+    ITEMS,
+    PARTS,
+    VALUES,
+    FieldPath,
+    definition,
+    lacking_fields,
+    name_of,
+    schema,
+    without_fields,
+)
 from winpool.api.status import WindowsNodePoolStatus
 
 Schema = dict[str, Any]

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from winpool.api.evictions import EvictionLimits, NodeShare, is_share
-from winpool.api.memory_pressure import MemoryPressure
+from winpool.api.memory_pressure import EvictionLimits, MemoryPressure, NodeShare, is_share
 
 SHARE: TypeAdapter[int | str] = TypeAdapter(NodeShare)
 

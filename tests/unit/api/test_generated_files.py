@@ -9,7 +9,34 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from winpool.api import crd, fence_file, guard_file, rbac_file, rbac_reference, reference
+from gen.api_reference import COMMAND as REFERENCE_COMMAND
+from gen.api_reference import FILE as REFERENCE_FILE
+from gen.api_reference import render as reference_render
+from gen.fence_file import COMMAND as FENCE_FILE_COMMAND
+from gen.fence_file import FILE as FENCE_FILE_FILE
+from gen.fence_file import documents
+from gen.fence_file import render as fence_file_render
+from gen.guard_file import COMMAND as GUARD_FILE_COMMAND
+from gen.guard_file import FILE as GUARD_FILE_FILE
+from gen.guard_file import documents as guard_file_documents
+from gen.guard_file import render as guard_file_render
+from gen.rbac_file import COMMAND as RBAC_FILE_COMMAND
+from gen.rbac_file import FILE as RBAC_FILE_FILE
+from gen.rbac_file import (
+    MEMORY_COMMAND,
+    MEMORY_FILE,
+    METRICS_COMMAND,
+    METRICS_FILE,
+    render_memory,
+    render_metrics,
+)
+from gen.rbac_file import documents as rbac_file_documents
+from gen.rbac_file import render as rbac_file_render
+from gen.rbac_reference import COMMAND as RBAC_REFERENCE_COMMAND
+from gen.rbac_reference import FILE as RBAC_REFERENCE_FILE
+from gen.rbac_reference import render as rbac_reference_render
+from winpool.api.crd import COMMAND, FILE, definition
+from winpool.api.crd import render as crd_render
 from winpool.api.rbac import INSTALLED, METRICS, WITH_MEMORY
 from winpool.api.v1alpha1 import WindowsNodePool
 
@@ -22,18 +49,14 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("file", "command", "render"),
     [
-        pytest.param(crd.FILE, crd.COMMAND, crd.render, id="crd"),
-        pytest.param(fence_file.FILE, fence_file.COMMAND, fence_file.render, id="fence"),
-        pytest.param(guard_file.FILE, guard_file.COMMAND, guard_file.render, id="guard"),
-        pytest.param(rbac_file.FILE, rbac_file.COMMAND, rbac_file.render, id="rbac"),
-        pytest.param(
-            rbac_file.METRICS_FILE, rbac_file.METRICS_COMMAND, rbac_file.render_metrics, id="rbac of metrics"
-        ),
-        pytest.param(
-            rbac_file.MEMORY_FILE, rbac_file.MEMORY_COMMAND, rbac_file.render_memory, id="rbac of memory"
-        ),
-        pytest.param(rbac_reference.FILE, rbac_reference.COMMAND, rbac_reference.render, id="rbac page"),
-        pytest.param(reference.FILE, reference.COMMAND, reference.render, id="reference"),
+        pytest.param(FILE, COMMAND, crd_render, id="crd"),
+        pytest.param(FENCE_FILE_FILE, FENCE_FILE_COMMAND, fence_file_render, id="fence"),
+        pytest.param(GUARD_FILE_FILE, GUARD_FILE_COMMAND, guard_file_render, id="guard"),
+        pytest.param(RBAC_FILE_FILE, RBAC_FILE_COMMAND, rbac_file_render, id="rbac"),
+        pytest.param(METRICS_FILE, METRICS_COMMAND, render_metrics, id="rbac of metrics"),
+        pytest.param(MEMORY_FILE, MEMORY_COMMAND, render_memory, id="rbac of memory"),
+        pytest.param(RBAC_REFERENCE_FILE, RBAC_REFERENCE_COMMAND, rbac_reference_render, id="rbac page"),
+        pytest.param(REFERENCE_FILE, REFERENCE_COMMAND, reference_render, id="reference"),
     ],
 )
 def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[], str]) -> None:
@@ -42,12 +65,12 @@ def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[
 
 
 def test_yaml_reads_back_as_the_definition() -> None:
-    assert yaml.safe_load(crd.render()) == crd.definition()
-    assert list(yaml.safe_load_all(guard_file.render())) == guard_file.documents()
-    assert list(yaml.safe_load_all(fence_file.render())) == fence_file.documents()
-    assert list(yaml.safe_load_all(rbac_file.render())) == rbac_file.documents(*INSTALLED)
-    assert list(yaml.safe_load_all(rbac_file.render_metrics())) == rbac_file.documents(METRICS)
-    assert list(yaml.safe_load_all(rbac_file.render_memory())) == rbac_file.documents(*WITH_MEMORY)
+    assert yaml.safe_load(crd_render()) == definition()
+    assert list(yaml.safe_load_all(guard_file_render())) == guard_file_documents()
+    assert list(yaml.safe_load_all(fence_file_render())) == documents()
+    assert list(yaml.safe_load_all(rbac_file_render())) == rbac_file_documents(*INSTALLED)
+    assert list(yaml.safe_load_all(render_metrics())) == rbac_file_documents(METRICS)
+    assert list(yaml.safe_load_all(render_memory())) == rbac_file_documents(*WITH_MEMORY)
 
 
 GUARDED_ANNOTATIONS = {"applied", "upgrade", "memory"}
@@ -57,7 +80,7 @@ REQUESTS = {"hold", "upgrade-requested"}
 
 def test_the_guard_names_every_label_and_annotation_of_ours_and_no_other() -> None:
     """Typed here: one that is not in the table of ``api/node_keys.py`` would be missing in the guard too."""
-    policy, _ = yaml.safe_load_all((ROOT / guard_file.FILE).read_text())
+    policy, _ = yaml.safe_load_all((ROOT / GUARD_FILE_FILE).read_text())
     found: dict[str, set[str]] = {"annotations": set(), "labels": set(), "requests": set()}
     for rule in policy["spec"]["validations"]:
         expression = rule["expression"]

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from cluster.admission import tables
-from winpool.api.problems import MAX_PROBLEMS
+from winpool.api.model import MAX_PROBLEMS
 from winpool.api.v1alpha1 import (
     InvalidSpecError,
     KubernetesVersions,

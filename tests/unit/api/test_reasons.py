@@ -8,8 +8,7 @@ import pytest
 
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
-from winpool.api.event_table import EVENTS
-from winpool.api.events import EventKind, EventReason, Regarding
+from winpool.api.events import EVENTS, EventKind, EventReason, Regarding
 from winpool.api.issues import ISSUES, IssueReason
 
 CAMEL_CASE = re.compile("[A-Z][A-Za-z]*")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from winpool.api.problems import describe
+from winpool.api.crd import structural_schema
+from winpool.api.model import describe
 from winpool.api.quantity import GIB, MIB, bytes_of
-from winpool.api.reserved_memory import OnMismatch, ReservedMemory
-from winpool.api.schema import structural_schema
+from winpool.api.spec import OnMismatch, ReservedMemory
 
 AMOUNTS = st.integers(min_value=0, max_value=2**44) | st.sampled_from(["0", "512Mi", "2.5Gi", "2G", "16Ti"])
 

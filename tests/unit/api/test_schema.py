@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from pydantic import Field
 
-from winpool.api.model import ATOMIC, ApiModel, list_map
+from winpool.api.crd import NotStructuralError, structural_schema
+from winpool.api.model import ATOMIC, ApiModel, KeyRule, Rule, Validation, cel_list, list_map
 from winpool.api.quantity import Memory
-from winpool.api.rules import KeyRule, Rule, Validation, cel_list
-from winpool.api.schema import NotStructuralError, structural_schema
 
 
 class Inner(ApiModel):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.strategies import NASTY
-from winpool.api.node_template import NodeTemplate, TemplateTaint
-from winpool.api.plan import Preflight
+from winpool.api.status import NodeTemplate, Preflight, TemplateTaint
 from winpool.api.v1alpha1 import (
     MAX_BUILDS,
     MAX_HISTORY,

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster.admission.tables import SMALLEST
-from winpool.api import crd
-from winpool.api.manifests import in_line
-from winpool.api.problems import MAP_FIELDS
+from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, in_line, schema
+from winpool.api.model import MAP_FIELDS, VALIDATIONS
 from winpool.api.quantity import INT_OR_STRING
-from winpool.api.rules import VALIDATIONS
 from winpool.api.spec import WindowsNodePoolSpec
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
         yield from walk(node["additionalProperties"], f"{path}[*]")
 
 
-ALL = dict(walk(crd.schema()))
+ALL = dict(walk(schema()))
 
 
 def values_of(value: Any) -> Iterator[Any]:
@@ -184,19 +182,19 @@ def test_paths_in_errors_know_every_map() -> None:
 
 
 def test_status_before_the_first_look_says_so() -> None:
-    assert crd.schema()["properties"]["status"]["default"] == {"observedGeneration": -1}
+    assert schema()["properties"]["status"]["default"] == {"observedGeneration": -1}
 
 
 def test_titles_of_columns_fit_kubectl() -> None:
-    names = [column["name"] for column in crd.COLUMNS]
+    names = [column["name"] for column in COLUMNS]
     assert names[-1] == "Age"
     assert not any(" " in name for name in names)
-    assert all(column["description"] for column in crd.COLUMNS)
+    assert all(column["description"] for column in COLUMNS)
 
 
 def test_selectable_fields_are_plain_strings() -> None:
-    for path in crd.SELECTABLE_FIELDS:
-        node = crd.schema()
+    for path in SELECTABLE_FIELDS:
+        node = schema()
         for name in path.strip(".").split("."):
             node = node["properties"][name]
         assert node["type"] == "string"

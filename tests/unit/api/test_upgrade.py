@@ -14,13 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from winpool.api.budget import NodeBudget, is_budget
-from winpool.api.fields import SpecTime
-from winpool.api.gates import NEVER_OVERRIDDEN, Gate, Override
-from winpool.api.maintenance import MaintenanceExclusion, has_five_fields, is_time_zone_name
-from winpool.api.moments import written_moment
+from winpool.api.fields import MOMENT_PATTERN, SpecTime, is_moment, is_object_name
+from winpool.api.maintenance import (
+    NEVER_OVERRIDDEN,
+    Gate,
+    MaintenanceExclusion,
+    Override,
+    has_five_fields,
+    is_time_zone_name,
+)
 from winpool.api.spec import WindowsNodePoolSpec
-from winpool.api.syntax import MOMENT_PATTERN, is_moment, is_object_name
+from winpool.api.text import written_moment
 from winpool.api.upgrade import (
     Actuator,
     ActuatorType,
@@ -29,11 +33,13 @@ from winpool.api.upgrade import (
     DrainRule,
     EmptyDirPods,
     Method,
+    NodeBudget,
     OnTimeout,
     Strategy,
     Trigger,
     UnmanagedPods,
     Upgrade,
+    is_budget,
 )
 
 SAMPLE: dict[str, Any] = yaml.safe_load(

@@ -17,7 +17,7 @@ from bench.pods import daemon_set, pod
 from harness.builders import a_node, by_name
 from harness.wishes import conform, release
 from harness.writes import patched, relabelled, retainted
-from winpool.cluster.writer import encode_node_patch
+from winpool.kube.writer import encode_node_patch
 
 BARE = a_node("w1", taints=["dedicated=x:NoSchedule"])
 

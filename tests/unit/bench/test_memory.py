@@ -21,8 +21,8 @@ from bench.targets import missed, told
 from testbed.audit import AuditRecord
 from testbed.memory.parsing import parse_workload
 from testbed.winsim.replies import Asked
-from winpool.kubelet import limits
-from winpool.objects.memory_report import CommitReport, MemoryReport, NodeReport
+from winpool.kubelet.schedule import DEADLINE_SHARE, HOT_INTERVAL, HOT_POLLS_PER_SECOND, LATE_SECONDS
+from winpool.model.memory_report import CommitReport, MemoryReport, NodeReport
 
 NAMES = [f"win-w{number:04d}" for number in range(5000)]
 BASE = Baseline(seconds=60, cpu_fraction=0.01, rss_bytes=120_000_000, peak_rss_bytes=124_000_000)
@@ -77,14 +77,14 @@ def test_a_hot_node_has_a_pod_that_its_kubelet_can_read() -> None:
 
 @pytest.mark.parametrize("poll_seconds", [60, 10, 2])
 def test_a_slow_node_answers_in_time_and_the_hot_are_polled_more_often(poll_seconds: int) -> None:
-    assert slow_seconds(poll_seconds=poll_seconds) < limits.DEADLINE_SHARE * poll_seconds
+    assert slow_seconds(poll_seconds=poll_seconds) < DEADLINE_SHARE * poll_seconds
     options = MemoryOptions(nodes=1, steady_seconds=1, poll_seconds=poll_seconds)
     assert 1 <= options.hot_poll_seconds <= poll_seconds / 2
-    assert slow_seconds(poll_seconds=60) > limits.LATE_SECONDS
+    assert slow_seconds(poll_seconds=60) > LATE_SECONDS
 
 
 def test_by_default_hot_nodes_are_polled_as_often_as_by_default() -> None:
-    assert MemoryOptions(nodes=1, steady_seconds=1, poll_seconds=60).hot_poll_seconds == limits.HOT_INTERVAL
+    assert MemoryOptions(nodes=1, steady_seconds=1, poll_seconds=60).hot_poll_seconds == HOT_INTERVAL
 
 
 def test_ages_are_by_group_and_a_node_without_a_level_is_unknown() -> None:
@@ -220,7 +220,7 @@ def test_the_intervals_bound_the_requests_also_where_hot_polls_are_at_their_limi
     figures = figures_of()
     assert 110 * 100 < most_requests(figures, phase="steady") < 125 * 100
     many = {**figures, "hot_nodes": 1000}
-    rate = 4000 / 60 + limits.HOT_POLLS_PER_SECOND
+    rate = 4000 / 60 + HOT_POLLS_PER_SECOND
     assert most_requests(many, phase="steady") < 1.12 * rate * 100
 
 

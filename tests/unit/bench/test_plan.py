@@ -14,9 +14,9 @@ from bench.plan import Times, plan_figures, plan_targets
 from bench.plan_fleet import FULL, PODS, plan_fleet
 from bench.targets import missed, told
 from winpool.decide import decide
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.feature import upgrade
 from winpool.ownership.members import divide
-from winpool.rooms import Mandate
-from winpool.upgrade.room import upgrade
 
 TIMES = Times(*(((0.4, 0.3),) * 6), reference=(0.01, 0.02))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.builders import NOON, a_node
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, POOL_LABEL
-from winpool.objects.node import Node
+from winpool.model.node import Node
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.api.quantity import bytes_of
-from winpool.api.reserved_memory import ReservedMemory
+from winpool.api.spec import ReservedMemory
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.kubelet_files import flags, render
 from winpool.cli.kubelet_settings import KubeletSettings, may_set, settings_of

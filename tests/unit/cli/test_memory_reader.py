@@ -20,18 +20,18 @@ from harness.clock import Seconds
 from harness.served import HOST, serving
 from harness.virtual_time import in_virtual_time
 from harness.watched_memory import Known, healthy
-from winpool.cli import memory_live, memory_reader
-from winpool.cli.memory_live import Seen, watched
+from winpool.cli import memory_reader
+from winpool.cli.memory_live import REFRESH_SECONDS, Seen, watched
 from winpool.cli.memory_reader import MemoryReader, Way, report_in, speaks_tls
 from winpool.cli.operator_pod import leading_pod, pod_of
 from winpool.cli.reader_token import ReaderToken
 from winpool.cli.reasons import NotAskedError
 from winpool.cli.urls import server_url
-from winpool.cluster.errors import ApiError, Forbidden, NotFound
-from winpool.cluster.request import Request
-from winpool.cluster.tokens import FixedHeader
-from winpool.cluster.transport import Transport
-from winpool.objects.memory_report import MemoryReport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import FixedHeader
+from winpool.kube.errors import ApiError, Forbidden, NotFound
+from winpool.kube.request import Request
+from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import Memory
 from winpool.serve.tls import ServingTls
@@ -429,7 +429,7 @@ async def test_a_watch_goes_on_after_a_failure_with_the_last_report(monkeypatch:
         (2, ""),
     ]
     assert [at for at, _ in seen] == pytest.approx([0, 5, 10])
-    assert memory_live.REFRESH_SECONDS == 5
+    assert REFRESH_SECONDS == 5
 
 
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])

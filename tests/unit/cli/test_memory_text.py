@@ -17,14 +17,13 @@ from harness.memory import GIB
 from harness.strategies import NASTY
 from harness.watched_memory import AT, HEALTHY, Known, committed, healthy, unknown
 from winpool.api.text import printable
-from winpool.cli import memory
-from winpool.cli.memory import _Drawing
+from winpool.cli.memory import NO_NODES, _Drawing
 from winpool.cli.memory_choice import Choice, NothingChosenError, TwoMeaningsError, choice, chosen
 from winpool.cli.memory_live import Seen
 from winpool.cli.memory_text import render_node, render_nodes
 from winpool.cli.paper import Look
 from winpool.cli.widths import width_of
-from winpool.objects.memory_report import (
+from winpool.model.memory_report import (
     PROBLEM_CHARACTERS,
     CommitReport,
     MemoryReport,
@@ -33,7 +32,7 @@ from winpool.objects.memory_report import (
     PhysicalReport,
     SeenNode,
 )
-from winpool.objects.pressure import Axis, Guard, Level
+from winpool.model.pressure import Axis, Guard, Level
 
 ESTIMATE = replace(
     HEALTHY,
@@ -341,7 +340,7 @@ REPORT_WITHOUT_FIRST = (SeenNode("akswin000002", "win-2022", HEALTHY),)
 def test_without_a_node_that_is_watched_it_says_for_which_pools_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert memory.NO_NODES in drawn(monkeypatch, Seen(Known(()).report()))
+    assert NO_NODES in drawn(monkeypatch, Seen(Known(()).report()))
 
 
 def test_a_watch_counts_the_nodes_by_level_above_the_lines_that_a_terminal_may_not_show(

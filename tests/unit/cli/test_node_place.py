@@ -8,8 +8,8 @@ from harness.builders import NOON, a_node, a_pool, a_record
 from winpool.api.keys import POOL_LABEL
 from winpool.cli.node_place import Place, place_of
 from winpool.cli.upgrade_world import Cluster
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
+from winpool.model.node import Node
+from winpool.model.pool import Pool
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 

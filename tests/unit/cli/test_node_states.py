@@ -13,7 +13,7 @@ from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
 from winpool.cli.node_states import NodeGroup, NodeState, node_groups
 
 if TYPE_CHECKING:
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 POOL = a_pool(
     spec={

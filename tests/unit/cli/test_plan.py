@@ -21,14 +21,14 @@ from winpool.cli.plan_text import as_text
 from winpool.cli.reasons import NotAskedError
 from winpool.cli.upgrade_judge import judged
 from winpool.cli.upgrade_world import Cluster
-from winpool.pods.workloads import Block, BlockedBy, Workload
+from winpool.model.pods import Block, BlockedBy, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from unit.cli.conftest import Ended, Plugin
-    from winpool.objects.pool import Pool
+    from winpool.model.pool import Pool
 
 Object = dict[str, Any]
 

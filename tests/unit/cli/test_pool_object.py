@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.builders import A_SPEC, a_pool
-from winpool.api.problems import InvalidSpecError
+from winpool.api.model import InvalidSpecError
 from winpool.cli.pool_object import planned_pool, with_pool
-from winpool.objects.pool import read_pool
+from winpool.model.pool import read_pool
 
 MANIFEST = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "spec": A_SPEC}
 

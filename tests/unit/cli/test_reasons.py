@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from winpool.cli.reasons import is_about, reason_of
-from winpool.cluster.errors import (
-    ApiError,
-    CredentialsError,
-    NotFound,
-    TooManyRequests,
-    Unavailable,
-    error_of,
-)
+from winpool.kube.errors import ApiError, CredentialsError, NotFound, TooManyRequests, Unavailable, error_of
 
 
 def answered(status: int, body: str, *, request: str = "get windowsnodepools win") -> ApiError:

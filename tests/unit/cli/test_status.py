@@ -34,7 +34,7 @@ from winpool.cli.widths import fills, rows_of, width_of
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 WIDE = Look(100)
 PRESSURE = "winpool.dev/memory-pressure:NoSchedule"

@@ -38,12 +38,12 @@ from winpool.cli.uninstall_nodes import Place, own_keys
 from winpool.cli.uninstall_objects import deployment_fact, lease_fact, pool_fact
 from winpool.cli.uninstall_plan import Plan, StepKind, is_installed, plan_of
 from winpool.cli.uninstall_text import as_content, as_text, groups_of
-from winpool.objects.keys import Keys
+from winpool.model.node import Keys
 from winpool.ownership.record import Owned, Record, render
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin
-    from winpool.objects.node import Node
+    from winpool.model.node import Node
 
 POOL = PoolFact(
     name="pool", uid="uid-of-pool", keys=Keys(frozenset({"team"}), frozenset({("os", "NoSchedule")}))

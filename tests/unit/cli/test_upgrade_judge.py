@@ -11,9 +11,9 @@ from unit.cli.upgrades import a_cluster, a_machine, upgrade_pool
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.cli.upgrade_judge import Judged, judged
-from winpool.objects.pool import Pool
+from winpool.features.upgrade.records import GateFinding, Stand
+from winpool.model.pool import Pool
 from winpool.support.rows import Row
-from winpool.upgrade.records import GateFinding, Stand
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 

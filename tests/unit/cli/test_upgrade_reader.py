@@ -17,10 +17,10 @@ from harness.builders import a_body
 from winpool.cli.reasons import NoSuchPoolError
 from winpool.cli.upgrade_reader import read_with
 from winpool.cli.upgrade_world import Cluster
-from winpool.cluster.errors import ApiError, Forbidden, Gone
-from winpool.cluster.pager import LIST_ATTEMPTS
-from winpool.cluster.request import Request
-from winpool.objects.pool import Pool
+from winpool.kube.errors import ApiError, Forbidden, Gone
+from winpool.kube.lists import LIST_ATTEMPTS
+from winpool.kube.request import Request
+from winpool.model.pool import Pool
 
 Object = dict[str, Any]
 

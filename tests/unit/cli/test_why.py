@@ -19,8 +19,8 @@ from winpool.cli.paper import Look
 from winpool.cli.reasons import NotAskedError
 from winpool.cli.upgrade_world import Cluster
 from winpool.cli.why_text import as_text
-from winpool.objects.node import NodeVersions
-from winpool.pods.workloads import Block, BlockedBy, Workload
+from winpool.model.node import NodeVersions
+from winpool.model.pods import Block, BlockedBy, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from typing import Any
 
 from harness.builders import CONTROL_PLANE, NOON, a_node, a_pool
 from winpool.cli.upgrade_world import Cluster
-from winpool.contract.questions import question_of
-from winpool.objects.node import Allocatable, Node, NodeMemory, NodeVersions
-from winpool.objects.pool import Pool
-from winpool.pods.survey import Survey
-from winpool.pods.workloads import PodShape, Requests, Workload
+from winpool.features.contract.taints import question_of
+from winpool.model.node import Allocatable, Node, NodeMemory, NodeVersions
+from winpool.model.pods import PodShape, Requests, Workload
+from winpool.model.pool import Pool
+from winpool.model.survey import Survey
 
 Object = dict[str, Any]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cluster.door import until
 from harness.listener import a_kubeconfig_for, an_authority, server_tls
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.request import Request
 
 CONNECTIONS = 64
 SPARE_SECONDS = 0.3

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from yarl import URL
 
-from winpool.cluster.credentials import Connection, load_connection
-from winpool.cluster.errors import CredentialsError
-from winpool.cluster.proxies import Proxy
+from winpool.kube.credentials import Connection, Proxy, load_connection
+from winpool.kube.errors import CredentialsError
 
 SERVER = "https://127.0.0.1:6443"
 

@@ -10,11 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.strategies import NASTY
-from winpool.cluster import errors
-from winpool.cluster.access import explain, rule_text
-from winpool.cluster.errors import Forbidden, Permission, error_of, parse_permission, parse_retry_after
-from winpool.cluster.request import Request
-from winpool.control.act.lane import is_of_one_object
+from winpool.controllers.writes import is_of_one_object
+from winpool.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    CredentialsError,
+    DisruptionBudget,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Permission,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    error_of,
+    explain,
+    parse_permission,
+    parse_retry_after,
+    rule_text,
+)
+from winpool.kube.request import Request
 
 FORBIDDEN = (
     'nodes "w1" is forbidden: User "system:serviceaccount:winpool-system:winpool" cannot patch resource'
@@ -29,24 +46,24 @@ def status(**fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [
-        (400, "BadRequest", errors.Invalid),
-        (401, "Unauthorized", errors.Unauthorized),
-        (403, "Forbidden", errors.Forbidden),
-        (404, "NotFound", errors.NotFound),
-        (409, "Conflict", errors.Conflict),
-        (409, "AlreadyExists", errors.AlreadyExists),
-        (410, "Expired", errors.Gone),
-        (413, "RequestEntityTooLarge", errors.Invalid),
-        (422, "Invalid", errors.Invalid),
-        (429, "TooManyRequests", errors.TooManyRequests),
-        (500, "InternalError", errors.Unavailable),
-        (503, "ServiceUnavailable", errors.Unavailable),
-        (504, "Timeout", errors.Unavailable),
-        (405, "MethodNotAllowed", errors.ApiError),
-        (302, "", errors.ApiError),
+        (400, "BadRequest", Invalid),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Gone),
+        (413, "RequestEntityTooLarge", Invalid),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", Unavailable),
+        (503, "ServiceUnavailable", Unavailable),
+        (504, "Timeout", Unavailable),
+        (405, "MethodNotAllowed", ApiError),
+        (302, "", ApiError),
     ],
 )
-def test_the_status_decides_the_type(code: int, reason: str, kind: type[errors.ApiError]) -> None:
+def test_the_status_decides_the_type(code: int, reason: str, kind: type[ApiError]) -> None:
     error = error_of(status=code, body=status(reason=reason, message="words"), request="patch nodes w1")
     assert type(error) is kind
     assert error.status == code
@@ -82,7 +99,7 @@ BUDGET = {"reason": "DisruptionBudget", "message": "The disruption budget web ne
 def test_a_429_of_a_disruption_budget_says_which() -> None:
     body = status(message="Cannot evict pod.", details={"causes": [{"reason": "Other"}, BUDGET]})
     error = error_of(status=429, body=body, request="create pods/eviction shop/web", retry_after="10")
-    assert type(error) is errors.DisruptionBudget
+    assert type(error) is DisruptionBudget
     assert (error.status, error.retry_after) == (429, 10.0)
     assert error.message == (
         "create pods/eviction shop/web: 429 Cannot evict pod. The disruption budget web needs 2 healthy pods"
@@ -104,13 +121,13 @@ def test_a_429_of_a_disruption_budget_says_which() -> None:
 def test_a_429_without_that_cause_is_of_the_server(details: object) -> None:
     body = status(message="try again later", details=details)
     error = error_of(status=429, body=body, request="create pods/eviction shop/web")
-    assert type(error) is errors.TooManyRequests
+    assert type(error) is TooManyRequests
     assert error.message == "create pods/eviction shop/web: 429 try again later"
 
 
 def test_the_cause_of_another_status_means_nothing() -> None:
     error = error_of(status=409, body=status(details={"causes": [BUDGET]}), request="patch nodes w1")
-    assert type(error) is errors.Conflict
+    assert type(error) is Conflict
 
 
 def test_a_403_names_the_missing_permission_and_the_rule() -> None:
@@ -211,7 +228,7 @@ def test_whatever_retry_after_says_it_is_a_time_within_a_day(value: str) -> None
 def test_an_answer_nested_beyond_reason_is_still_an_error_of_its_status() -> None:
     body = b'{"kind":"Status","details":' + b"[" * 200_000
     error = error_of(status=503, body=body, request="list nodes")
-    assert type(error) is errors.Unavailable
+    assert type(error) is Unavailable
     assert error.message == "list nodes: 503 no explanation given"
 
 
@@ -225,8 +242,8 @@ def test_an_answer_nested_beyond_reason_is_still_an_error_of_its_status() -> Non
     ],
 )
 def test_no_message_shows_the_password_of_a_url(text: str, shown: str) -> None:
-    assert errors.ApiError(text).message == shown
-    assert str(errors.ApiError(text)) == shown
+    assert ApiError(text).message == shown
+    assert str(ApiError(text)) == shown
 
 
 def test_retry_after_reaches_the_error() -> None:
@@ -244,7 +261,7 @@ def test_what_a_server_says_is_printable_wherever_it_is_shown(text: str) -> None
     error = error_of(status=500, body=status(message=text), request="list nodes")
     assert error.message.isprintable()
     assert str(error) == error.message
-    assert errors.CredentialsError(text).message.isprintable()
+    assert CredentialsError(text).message.isprintable()
 
 
 # What a webhook or policy quotes
@@ -321,7 +338,7 @@ def shows(text: str) -> bool:
 @pytest.mark.parametrize("text", LEAKS)
 def test_no_cut_of_a_message_shows_four_characters_of_a_secret(text: str) -> None:
     for end in range(len(text) + 1):
-        assert not shows(errors.ApiError(text[:end]).message), text[:end]
+        assert not shows(ApiError(text[:end]).message), text[:end]
     for limit in (1024, 4096):
         for before in range(limit - len(text) - 40, limit + 1):
             said = f"{'x ' * (before // 2)}{text} and {'y ' * 9000}"
@@ -341,4 +358,4 @@ def test_no_cut_of_a_message_shows_four_characters_of_a_secret(text: str) -> Non
     ],
 )
 def test_a_url_without_a_secret_is_shown_as_it_is(text: str) -> None:
-    assert errors.ApiError(text).message == text
+    assert ApiError(text).message == text

@@ -17,13 +17,10 @@ from hypothesis import strategies as st
 
 from harness.strategies import NASTY
 from harness.virtual_time import run_virtually
-from winpool.cluster.credentials import Connection
-from winpool.cluster.event_record import Series, event_name, micro_time, truncate
-from winpool.cluster.events import EventRecord, EventRecorder
-from winpool.cluster.request import Request
-from winpool.cluster.tls import Tls, TlsFiles
-from winpool.cluster.tokens import FixedHeader
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import Connection, FixedHeader, Tls, TlsFiles
+from winpool.kube.events import EventRecord, EventRecorder, Series, event_name, micro_time, truncate
+from winpool.kube.request import Request
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 POOL = EventRecord(

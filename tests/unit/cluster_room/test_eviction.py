@@ -7,18 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from winpool.cluster.errors import (
-    ApiError,
-    Conflict,
-    DisruptionBudget,
-    NotFound,
-    TooManyRequests,
-    error_of,
-)
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
-from winpool.objects.acts import Eviction
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, Conflict, DisruptionBudget, NotFound, TooManyRequests, error_of
+from winpool.kube.request import Request
+from winpool.kube.writer import Writer
+from winpool.model.node import Eviction
 
 WEB = Eviction(namespace="shop", name="web-1", uid="uid-of-web", node="w1", why="the node is drained")
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'

@@ -13,13 +13,12 @@ import aiohttp
 import pytest
 
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
-from winpool.cluster import guests
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
-from winpool.cluster.first_refusals import LASTS_SECONDS, MOST, FirstRefusals
-from winpool.cluster.outage import Outage
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube import client as guests
+from winpool.kube.backoff import LASTS_SECONDS, MOST, FirstRefusals, Outage
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
+from winpool.kube.request import Request
 
 WATCH: Final = Request(verb="watch", resource="nodes", path="/api/v1/nodes?watch=true")
 BY_POLICY: Final = 'nodes "w1" is forbidden: ValidatingAdmissionPolicy "fridays" denied request: not today'

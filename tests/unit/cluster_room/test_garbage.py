@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
 from harness.waiting import GUARD_SECONDS
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError, Unavailable
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError, Unavailable
+from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 CREATE = Request(verb="create", resource="events", path="/events", body=b"{}")  # never sent a second time

@@ -14,10 +14,18 @@ from harness.builders import NOON
 from harness.clock import Seconds
 from harness.scripted_transport import ScriptedTransport, gaps
 from harness.virtual_time import in_virtual_time, running
-from winpool.api.admission import API_GROUP, API_VERSION, BINDING_KIND, POLICY_KIND
-from winpool.api.guard import GUARD_NAME, binding_spec, policy_spec
-from winpool.cluster.errors import Forbidden
-from winpool.cluster.guard import (
+from winpool.api.admission import (
+    API_GROUP,
+    API_VERSION,
+    BINDING_KIND,
+    GUARD_NAME,
+    POLICY_KIND,
+    binding_spec,
+    policy_spec,
+)
+from winpool.kube.client import Transport
+from winpool.kube.errors import Forbidden
+from winpool.kube.guard import (
     NOT_YET,
     SETTLE_SECONDS,
     SETTLING,
@@ -28,9 +36,8 @@ from winpool.cluster.guard import (
     identity_of,
     problem_of,
 )
-from winpool.cluster.named import NamedObject
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.lists import NamedObject
+from winpool.kube.request import Request
 
 POLICY = NamedObject(uid="p", generation=1, spec=policy_spec(), changed=NOON - timedelta(hours=1))
 BINDING = NamedObject(uid="b", generation=1, spec=binding_spec(), changed=NOON - timedelta(hours=1))

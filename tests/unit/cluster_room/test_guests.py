@@ -13,14 +13,12 @@ import pytest
 
 from cluster.door import until
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import ApiError
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.feed import registry
-from winpool.feed.own_tasks import OwnTasks
-from winpool.feed.registry import make_registry
-from winpool.feed.supervisor import Feed, FeedEndedError
+from winpool.kube import feed as registry
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import ApiError
+from winpool.kube.feed import Feed, FeedEndedError, OwnTasks, make_registry
+from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 TOKEN = "s3cret.t0ken"

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import NotWanted
-from winpool.cluster.last_check import unless
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import NotWanted
+from winpool.kube.request import Request, unless
 
 EVICT = Request(
     verb="create",

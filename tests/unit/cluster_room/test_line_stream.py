@@ -8,10 +8,9 @@ import aiohttp
 import pytest
 from aiohttp.base_protocol import BaseProtocol
 
-from winpool.cluster.answers import LineStream, describe, translated
-from winpool.cluster.errors import ApiError, NotFound, StreamCut, StreamSilent, TooLarge, Unavailable
-from winpool.cluster.lines import LINE_LIMIT
-from winpool.cluster.retry import is_worth_repeating
+from winpool.kube.client import is_worth_repeating
+from winpool.kube.errors import ApiError, NotFound, StreamCut, StreamSilent, TooLarge, Unavailable
+from winpool.kube.request import LINE_LIMIT, LineStream, describe, translated
 
 
 def a_stream() -> tuple[aiohttp.StreamReader, LineStream]:

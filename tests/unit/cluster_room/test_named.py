@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from winpool.cluster.errors import Gone, StreamGarbled
-from winpool.cluster.named import Target, decode_event, decode_list
+from winpool.kube.errors import Gone, StreamGarbled
+from winpool.kube.lists import Target, decode_list, decode_named_event
 
 TARGET = Target(
     group="admissionregistration.k8s.io",
@@ -87,14 +87,14 @@ def test_what_is_no_such_list_says_nothing(body: bytes) -> None:
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
 def test_a_line_has_the_object(kind: str) -> None:
-    event = decode_event(a_line(kind, an_object()), target=TARGET)
+    event = decode_named_event(a_line(kind, an_object()), target=TARGET)
     assert event.says
     assert event.found is not None
     assert event.resource_version == "7"
 
 
 def test_or_that_it_is_gone() -> None:
-    event = decode_event(a_line("DELETED", an_object()), target=TARGET)
+    event = decode_named_event(a_line("DELETED", an_object()), target=TARGET)
     assert (event.says, event.found, event.resource_version) == (True, None, "7")
 
 
@@ -108,17 +108,17 @@ def test_or_that_it_is_gone() -> None:
     ],
 )
 def test_or_nothing_of_it_but_how_far_the_stream_is(line: bytes) -> None:
-    event = decode_event(line, target=TARGET)
+    event = decode_named_event(line, target=TARGET)
     assert (event.says, event.resource_version) == (False, "7")
 
 
 def test_an_error_is_the_one_it_stands_for() -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    event = decode_event(a_line("ERROR", status), target=TARGET)
+    event = decode_named_event(a_line("ERROR", status), target=TARGET)
     assert isinstance(event.error, Gone)
 
 
 @pytest.mark.parametrize("line", [b"x", b"{}", a_line("ADDED", 3), a_line("ADDED", {"spec": []})])
 def test_what_is_no_line_of_a_watch_says_nothing(line: bytes) -> None:
     with pytest.raises(StreamGarbled):
-        decode_event(line, target=TARGET)
+        decode_named_event(line, target=TARGET)

@@ -9,13 +9,11 @@ from typing import Any, cast
 import pytest
 
 from harness.builders import a_node
-from winpool.cluster.errors import StreamGarbled
-from winpool.cluster.node_conditions import encode
-from winpool.cluster.request import APPLY_PATCH, Request
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
-from winpool.objects.acts import ConditionsPatch
-from winpool.objects.node import MESSAGE_LENGTH, REASON_LENGTH, Node, NodeCondition
+from winpool.kube.client import Transport
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.request import APPLY_PATCH, Request
+from winpool.kube.writer import Writer, encode
+from winpool.model.node import MESSAGE_LENGTH, REASON_LENGTH, ConditionsPatch, Node, NodeCondition
 
 NOW = datetime(2026, 11, 1, 13, 0, 0, 250_000, tzinfo=UTC)
 SINCE = datetime(2026, 11, 1, 12, tzinfo=UTC)

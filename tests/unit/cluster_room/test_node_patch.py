@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from winpool.cluster.writer import encode_node_patch
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node, Taint
+from winpool.kube.writer import encode_node_patch
+from winpool.model.node import Node, NodePatch, Taint
 
 W1 = Node("w1", "u1", "7", {}, {}, (), unschedulable=False, ready="True")
 FOREIGN = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute", time_added="2026-11-01T12:00:00Z")

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import StreamGarbled, Unavailable
-from winpool.cluster.node_pods import ANSWER_BYTES, ANSWER_SECONDS, list_node_pods, node_request
-from winpool.cluster.request import Request
-from winpool.pods.pod import Pod
+from winpool.kube.errors import StreamGarbled, Unavailable
+from winpool.kube.pod_lists import ANSWER_BYTES, ANSWER_SECONDS, list_node_pods, node_request
+from winpool.kube.request import Request
+from winpool.model.pods import Pod
 
 
 def answer(*items: Any, goes_on: str = "") -> bytes:

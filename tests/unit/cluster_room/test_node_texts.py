@@ -18,21 +18,20 @@ import pytest
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
 from winpool.api.quantity import bytes_of
-from winpool.cluster import wire
-from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.cluster.store import NodeStore
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import (
+from winpool.kube.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
+from winpool.kube.watch import NodeStore
+from winpool.kube.wire import NodeAnnotations
+from winpool.model.node import (
     MESSAGE_LENGTH,
     REASON_LENGTH,
     Allocatable,
     KubeletEndpoint,
     Node,
     NodeMemory,
+    NodePatch,
     NodeVersions,
 )
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import MAX_BYTES, Unreadable
+from winpool.ownership.record import MAX_BYTES, Unreadable, record_of
 from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 
 Object = dict[str, Any]
@@ -200,7 +199,7 @@ def test_a_hundred_nodes_with_long_annotations_take_little() -> None:
 
 
 def test_the_annotations_that_are_read_are_those_of_the_table() -> None:
-    read = {each.encode_name for each in msgspec.structs.fields(wire.NodeAnnotations)}
+    read = {each.encode_name for each in msgspec.structs.fields(NodeAnnotations)}
     assert read == {*OWN_ANNOTATIONS, *REQUEST_ANNOTATIONS, *BORROWED_ANNOTATIONS}
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.errors import Gone, StreamGarbled, Unavailable
-from winpool.cluster.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import (
+from winpool.kube.errors import Gone, StreamGarbled, Unavailable
+from winpool.kube.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
+from winpool.model.node import (
     Allocatable,
     KubeletEndpoint,
     Node,
     NodeCondition,
     NodeMemory,
+    NodePatch,
     NodeVersions,
     Taint,
 )

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from harness.clock import Seconds
-from winpool.cluster.errors import Forbidden, Unavailable
-from winpool.cluster.notices import Notices, parse_warnings
-from winpool.cluster.outage import Outage
+from winpool.kube.backoff import Outage
+from winpool.kube.client import Notices, parse_warnings
+from winpool.kube.errors import Forbidden, Unavailable
 
 log = logging.getLogger("winpool.test")
 

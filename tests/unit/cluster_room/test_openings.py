@@ -15,11 +15,10 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual_time import run_virtually
-from winpool.cluster.named import Target
-from winpool.cluster.named_watch import NamedWatch
-from winpool.cluster.reflector import NodeReflector
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.lists import Target
+from winpool.kube.request import Request
+from winpool.kube.watch import NamedWatch, NodeReflector
 
 TARGET = Target(group="example.dev", version="v1", resource="examples", kind="Example", name="one")
 MINUTE = 60.0

@@ -16,15 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.api.keys import API_VERSION, KIND
-from winpool.cluster.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
-from winpool.cluster.labelled import list_labelled, list_strays
-from winpool.cluster.lister import NodeLister, ReflectorStats
-from winpool.cluster.pager import LIST_ATTEMPTS, Listing, Pager, PageTooLarge
-from winpool.cluster.pod_lister import PodLister
-from winpool.cluster.request import Request
-from winpool.cluster.store import NodeStore
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
+from winpool.kube.lists import LIST_ATTEMPTS, Listing, Pager, PageTooLarge
+from winpool.kube.nodes import list_labelled, list_strays
+from winpool.kube.pod_lists import PodLister
+from winpool.kube.request import Request
+from winpool.kube.watch import NodeLister, NodeStore, ReflectorStats
+from winpool.kube.writer import Writer
 
 Object = dict[str, Any]
 Answer = bytes | ApiError

@@ -10,11 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.clock import Seconds
-from winpool.cluster import errors
-from winpool.cluster.backoff import Backoff
-from winpool.cluster.budgets import Budgets
-from winpool.cluster.request import Request
-from winpool.cluster.retry import ATTEMPTS, is_worth_repeating, pause_before, retrying
+from winpool.kube.backoff import Backoff, Budgets
+from winpool.kube.client import ATTEMPTS, is_worth_repeating, pause_before, retrying
+from winpool.kube.errors import (
+    ApiError,
+    Conflict,
+    CredentialsError,
+    Forbidden,
+    Invalid,
+    NoAnswer,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from winpool.kube.request import Request
 
 
 def test_backoff_doubles_up_to_its_cap_and_starts_again() -> None:
@@ -38,24 +47,24 @@ def test_backoff_draws_within_the_step() -> None:
 
 @given(st.integers(1, 20), st.none() | st.floats(0, 10))
 def test_a_retry_waits_at_least_as_long_as_asked(attempt: int, asked: float | None) -> None:
-    error = errors.TooManyRequests("429", status=429, retry_after=asked)
+    error = TooManyRequests("429", status=429, retry_after=asked)
     assert (asked or 0) <= pause_before(attempt=attempt, error=error) <= (asked or 0) + 2
 
 
 @pytest.mark.parametrize(
     ("error", "worth"),
     [
-        (errors.TooManyRequests("429", retry_after=None), True),
-        (errors.TooManyRequests("429", retry_after=10), True),
-        (errors.TooManyRequests("429", retry_after=11), False),
-        (errors.Unavailable("503", status=503), True),
-        (errors.NoAnswer("waited 30 s"), False),
-        (errors.Unavailable("the API server itself gave up", status=504, reason="Timeout"), True),
-        (errors.Conflict("409"), False),
-        (errors.Forbidden("403"), False),
-        (errors.Unauthorized("401"), False),
-        (errors.Invalid("422"), False),
-        (errors.CredentialsError("none"), False),
+        (TooManyRequests("429", retry_after=None), True),
+        (TooManyRequests("429", retry_after=10), True),
+        (TooManyRequests("429", retry_after=11), False),
+        (Unavailable("503", status=503), True),
+        (NoAnswer("waited 30 s"), False),
+        (Unavailable("the API server itself gave up", status=504, reason="Timeout"), True),
+        (Conflict("409"), False),
+        (Forbidden("403"), False),
+        (Unauthorized("401"), False),
+        (Invalid("422"), False),
+        (CredentialsError("none"), False),
         (ValueError(), False),
     ],
 )
@@ -81,17 +90,17 @@ def test_only_reads_and_guarded_writes_are_repeated(request_: Request, repeatabl
 async def test_attempts_are_few_and_the_last_error_is_raised() -> None:
     pauses: list[float] = []
     retries: list[None] = []
-    attempts: list[errors.ApiError] = []
+    attempts: list[ApiError] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
     async def fail() -> None:
-        attempts.append(errors.Unavailable(f"attempt {len(attempts) + 1}", status=503))
+        attempts.append(Unavailable(f"attempt {len(attempts) + 1}", status=503))
         raise attempts[-1]
 
     policy = retrying(sleep=sleep, on_retry=lambda: retries.append(None))
-    with pytest.raises(errors.Unavailable) as caught:
+    with pytest.raises(Unavailable) as caught:
         await policy(fail)
     assert caught.value is attempts[-1]
     assert len(attempts) == ATTEMPTS
@@ -99,9 +108,7 @@ async def test_attempts_are_few_and_the_last_error_is_raised() -> None:
 
 
 async def test_an_attempt_that_succeeds_ends_it() -> None:
-    answers: Iterator[errors.ApiError | str] = iter(
-        [errors.TooManyRequests("429", retry_after=0.0), "answer"]
-    )
+    answers: Iterator[ApiError | str] = iter([TooManyRequests("429", retry_after=0.0), "answer"])
 
     async def attempt() -> str:
         answer = next(answers)

@@ -15,14 +15,13 @@ import pytest
 
 from cluster.door import until
 from harness.waiting import GUARD_SECONDS
-from winpool.cluster import plugin_run, transport
-from winpool.cluster.credentials import Connection
-from winpool.cluster.errors import CredentialsError
-from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand, run_plugin
-from winpool.cluster.request import Request
-from winpool.cluster.tls import Tls, TlsFiles
-from winpool.cluster.transport import Transport
-from winpool.feed.own_tasks import OwnTasks
+from winpool.kube import client as transport
+from winpool.kube import credentials as plugin_run
+from winpool.kube.client import Transport
+from winpool.kube.credentials import Connection, ExecPlugin, PluginCommand, Tls, TlsFiles, run_plugin
+from winpool.kube.errors import CredentialsError
+from winpool.kube.feed import OwnTasks
+from winpool.kube.request import Request
 
 V1 = "client.authentication.k8s.io/v1"
 GOOD = f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"t"}}}}\''

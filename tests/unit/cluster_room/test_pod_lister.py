@@ -12,23 +12,23 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from winpool.cluster.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
-from winpool.cluster.pod_lister import (
-    PAGE_BYTES,
+from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
+from winpool.kube.pod_lists import (
     PAGE_LIMIT,
+    POD_PAGE_BYTES,
     UNREADABLE_MOST,
     ListedPods,
     PodLister,
     list_request,
 )
-from winpool.cluster.request import Request
-from winpool.pods.pod import Pod
+from winpool.kube.request import Request
+from winpool.model.pods import Pod
 
 Answer = bytes | Exception
 
 EXPIRED = Gone("list pods: 410 the provided continue parameter is too old", status=410, reason="Expired")
 BROKEN = Unavailable("list pods: the answer broke off", reason="NoConnection")
-HUGE = TooLarge(f"list pods: an answer of more than {PAGE_BYTES} bytes")
+HUGE = TooLarge(f"list pods: an answer of more than {POD_PAGE_BYTES} bytes")
 
 
 def item(name: str, *, node: str = "w1") -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_the_request_is_for_pods_on_nodes_that_have_not_ended_well() -> None:
         "/api/v1/pods?fieldSelector=spec.nodeName%21%3D%2Cstatus.phase%21%3DSucceeded"
         "&limit=100&continue=a%2Fb%2Bc"
     )
-    assert (request.verb, request.resource, request.reply_limit) == ("list", "pods", PAGE_BYTES)
+    assert (request.verb, request.resource, request.reply_limit) == ("list", "pods", POD_PAGE_BYTES)
     assert "continue" not in list_request().path
 
 

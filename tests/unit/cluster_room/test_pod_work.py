@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from winpool.api.keys import WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import GIB, MIB
-from winpool.cluster.pod_work import TEXT_KEPT, TOLERATIONS_KEPT
-from winpool.cluster.pods import decode_pod_page
-from winpool.pods.pod import Pod, Toleration
-from winpool.pods.pod_work import MOST_GRACE_SECONDS, PodWork, Unclear
-from winpool.pods.workloads import PodShape, Requests
+from winpool.kube.pods import TEXT_KEPT, TOLERATIONS_KEPT, decode_pod_page
+from winpool.model.pods import MOST_GRACE_SECONDS, Pod, PodShape, PodWork, Requests, Toleration, Unclear
 
 Object = dict[str, Any]
 

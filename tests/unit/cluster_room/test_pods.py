@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.errors import StreamGarbled
-from winpool.cluster.pods import PROBLEM_LENGTH, decode_pod_page
-from winpool.pods.pod import Pod, Toleration
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.pods import PROBLEM_LENGTH, decode_pod_page
+from winpool.model.pods import Pod, Toleration
 
 Object = dict[str, Any]
 

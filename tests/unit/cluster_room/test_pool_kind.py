@@ -13,12 +13,11 @@ import pytest
 
 from harness.scripted_transport import QUIET, ScriptedTransport, Watch
 from harness.virtual_time import in_virtual_time, running
-from winpool.api.crd import definition
-from winpool.api.crd_fields import FieldPath
+from winpool.api.crd import FieldPath, definition
 from winpool.api.keys import CRD_NAME
-from winpool.cluster.errors import Forbidden, Unavailable
-from winpool.cluster.pool_kind import PoolKind
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.errors import Forbidden, Unavailable
+from winpool.kube.pools import PoolKind
 
 HOUR: Final = 3600.0
 

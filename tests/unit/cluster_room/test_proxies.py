@@ -14,11 +14,10 @@ from yarl import URL
 
 from harness.listener import Listener, a_kubeconfig_for, an_authority, listening, server_tls
 from testbed.pki import Authority
-from winpool.cluster.credentials import Connection, load_connection
-from winpool.cluster.errors import CredentialsError, Unavailable
-from winpool.cluster.proxies import find_proxy, is_excluded
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import Connection, find_proxy, is_excluded, load_connection
+from winpool.kube.errors import CredentialsError, Unavailable
+from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 NAME = "https://kubernetes.default.svc"

@@ -13,12 +13,19 @@ from hypothesis import strategies as st
 
 from harness.scripted_transport import gaps
 from harness.virtual_time import in_virtual_time, run_virtually
-from winpool.cluster.access import explain
-from winpool.cluster.backoff import Backoff
-from winpool.cluster.errors import ApiError, Forbidden, NotFound, Unavailable, UnconfirmedRefusal, error_of
-from winpool.cluster.reader_token import ReaderToken, token_request
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.backoff import Backoff
+from winpool.kube.client import Transport
+from winpool.kube.errors import (
+    ApiError,
+    Forbidden,
+    NotFound,
+    Unavailable,
+    UnconfirmedRefusal,
+    error_of,
+    explain,
+)
+from winpool.kube.reader_token import ReaderToken, token_request
+from winpool.kube.request import Request
 
 FORBIDDEN = (
     'serviceaccounts "winpool-kubelet-reader" is forbidden: User'

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from winpool.cluster import errors
-from winpool.cluster.recovery import Recovery, recovery_after
+from winpool.kube.backoff import Recovery, recovery_after
+from winpool.kube.errors import (
+    ApiError,
+    CredentialsError,
+    Forbidden,
+    Gone,
+    NotFound,
+    StreamCut,
+    StreamGarbled,
+    StreamSilent,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
 
 GO_ON = Recovery(relist=False)
 LIST = Recovery(relist=True)
@@ -15,24 +28,24 @@ LIST_AT_ONCE = Recovery(relist=True, pause=False)
 @pytest.mark.parametrize(
     ("error", "first", "again"),
     [
-        (errors.Gone("410", status=410), LIST_AT_ONCE, LIST),
-        (errors.StreamSilent("silent"), LIST, LIST),
-        (errors.TooLarge("4 MiB"), LIST, LIST),
-        (errors.StreamCut("cut"), GO_ON, GO_ON),
-        (errors.StreamGarbled("garbage"), GO_ON, LIST),
-        (errors.Unavailable("refused"), GO_ON, GO_ON),
-        (errors.Unavailable("503", status=503), GO_ON, GO_ON),
-        (errors.TooManyRequests("429", status=429), GO_ON, GO_ON),
-        (errors.Unauthorized("401", status=401), GO_ON, GO_ON),
-        (errors.Forbidden("403", status=403), GO_ON, GO_ON),
-        (errors.CredentialsError("no token"), GO_ON, GO_ON),
-        (errors.NotFound("404", status=404), GO_ON, GO_ON),
+        (Gone("410", status=410), LIST_AT_ONCE, LIST),
+        (StreamSilent("silent"), LIST, LIST),
+        (TooLarge("4 MiB"), LIST, LIST),
+        (StreamCut("cut"), GO_ON, GO_ON),
+        (StreamGarbled("garbage"), GO_ON, LIST),
+        (Unavailable("refused"), GO_ON, GO_ON),
+        (Unavailable("503", status=503), GO_ON, GO_ON),
+        (TooManyRequests("429", status=429), GO_ON, GO_ON),
+        (Unauthorized("401", status=401), GO_ON, GO_ON),
+        (Forbidden("403", status=403), GO_ON, GO_ON),
+        (CredentialsError("no token"), GO_ON, GO_ON),
+        (NotFound("404", status=404), GO_ON, GO_ON),
     ],
 )
-def test_what_is_done(error: errors.ApiError, first: Recovery, again: Recovery) -> None:
+def test_what_is_done(error: ApiError, first: Recovery, again: Recovery) -> None:
     assert recovery_after(error, progressed=True, expired_before=True) == first
     assert recovery_after(error, progressed=False, expired_before=True) == again
 
 
 def test_the_first_410_after_an_outage_does_not_wait() -> None:
-    assert recovery_after(errors.Gone("410"), progressed=False, expired_before=False) == LIST_AT_ONCE
+    assert recovery_after(Gone("410"), progressed=False, expired_before=False) == LIST_AT_ONCE

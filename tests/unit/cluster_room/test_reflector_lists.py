@@ -18,8 +18,8 @@ from harness.scripted_transport import (
     node_object,
 )
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import Gone, Unavailable
-from winpool.cluster.reflector import RELIST_RETRY_SECONDS
+from winpool.kube.errors import Gone, Unavailable
+from winpool.kube.watch import RELIST_RETRY_SECONDS
 
 NODES = node_list(node_object("w1", 5), node_object("w2", 6), version=10)
 LATER = node_list(node_object("w1", 5), node_object("w2", 6), version=20)

@@ -23,7 +23,7 @@ from harness.scripted_transport import (
     node_object,
 )
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import (
+from winpool.kube.errors import (
     Forbidden,
     Gone,
     StreamCut,

@@ -12,17 +12,10 @@ import pytest
 
 from harness.clock import Seconds
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import ApiError, Forbidden, Unavailable, error_of
-from winpool.cluster.request import Request
-from winpool.cluster.reviews import (
-    IN_FLIGHT,
-    IN_FLIGHT_KEPT,
-    REVIEW_SECONDS,
-    Reviews,
-    Verdict,
-    token_request,
-)
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, Forbidden, Unavailable, error_of
+from winpool.kube.request import Request
+from winpool.kube.reviews import IN_FLIGHT, IN_FLIGHT_KEPT, REVIEW_SECONDS, Reviews, Verdict, token_request
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzY3JhcGVyIn0.c2lnbmF0dXJl"
 USER = {

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from harness.clock import Seconds
-from winpool.cluster.errors import StreamGarbled
-from winpool.cluster.rewind import REWOUND_LISTS, REWOUND_SECONDS, Rewind
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.lists import REWOUND_LISTS, REWOUND_SECONDS, Rewind
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import serialization
 from harness.clock import Seconds
 from harness.listener import Listener, a_kubeconfig_for, a_pair, an_authority, listening, serve_as, server_tls
 from testbed.pki import Authority
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import CredentialsError, Unavailable
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
+from winpool.kube.client import Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import CredentialsError, Unavailable
+from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from winpool.cluster.store import NodeStore
-from winpool.cluster.versions import is_older
-from winpool.objects.node import Node
+from winpool.kube.watch import NodeStore
+from winpool.kube.wire import is_older
+from winpool.model.node import Node
 
 Change = tuple[Node | None, Node | None]
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import GUARD_SECONDS
-from winpool.cluster import plugin_run
-from winpool.cluster.errors import CredentialsError
-from winpool.cluster.exec_plugin import ExecPlugin, PluginCommand, run_plugin
-from winpool.cluster.tokens import FixedHeader, TokenFile, bearer
+from winpool.kube import credentials as plugin_run
+from winpool.kube.credentials import ExecPlugin, FixedHeader, PluginCommand, TokenFile, bearer, run_plugin
+from winpool.kube.errors import CredentialsError
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 V1 = "client.authentication.k8s.io/v1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cluster.versions import is_comparable, is_older
+from winpool.kube.wire import is_comparable, is_older
 
 POSITIVE = st.integers(min_value=1, max_value=2**128 - 1)
 FOREIGN = st.text(max_size=6).filter(lambda text: not (text.isascii() and text.isdigit() and text[0] != "0"))

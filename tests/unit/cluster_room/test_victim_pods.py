@@ -14,12 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.disruption_budgets import LIST_SECONDS, BudgetLister, decode_budgets
-from winpool.cluster.errors import StreamGarbled, Unavailable
-from winpool.cluster.request import Request
-from winpool.cluster.victim_pods import decode_victims, list_victim_pods
-from winpool.pods.budgets import MOST_TERMS, Budget, Requirement, with_budgets
-from winpool.pods.node_pods import NodePod
+from winpool.kube.errors import StreamGarbled, Unavailable
+from winpool.kube.pod_lists import (
+    LIST_SECONDS,
+    BudgetLister,
+    decode_budgets,
+    decode_victims,
+    list_victim_pods,
+)
+from winpool.kube.request import Request
+from winpool.model.budgets import MOST_TERMS, Budget, Requirement, with_budgets
+from winpool.model.node_pods import NodePod
 
 Object = dict[str, Any]
 GIB = 2**30
@@ -257,7 +262,7 @@ async def test_the_list_is_that_of_one_node_and_comes_in_time() -> None:
 
 
 async def test_an_answer_that_does_not_come_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winpool.cluster.victim_pods.ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr("winpool.kube.pod_lists.ANSWER_SECONDS", 0.0)
 
     async def never(request: Request) -> bytes:
         raise TimeoutError

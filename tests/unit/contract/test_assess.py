@@ -8,11 +8,10 @@ from harness.assessing import assess
 from harness.builders import Nodes, a_node, a_pool, a_record, a_snapshot, deleted, unreadable
 from harness.strategies import fleets, pools
 from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL
-from winpool.contract.room import contract
-from winpool.objects.pool import Pool
-from winpool.ownership.members import divide
-from winpool.ownership.membership import Claim
-from winpool.rooms import Mandate
+from winpool.features.contract.feature import contract
+from winpool.features.feature import Mandate
+from winpool.model.pool import Pool
+from winpool.ownership.members import Claim, divide
 
 BLUE = {"agentpool": "blue"}
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from harness.builders import NOON, a_node, a_pool, a_snapshot, a_survey, deleted, edited, record_on, with_pods
 from harness.writes import patched
 from winpool.decide import decide
-from winpool.objects.node import Node, NodeMemory
-from winpool.objects.pool import Pool
-from winpool.pods.known import LookProblem
-from winpool.pods.survey import Survey
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import LookProblem, Survey
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"

@@ -14,9 +14,9 @@ from harness.strategies import PROTECTED_TAINTS, haunted_nodes, nodes, os_labels
 from harness.wishes import Own, Wanted, compare, conform, is_as_wanted, release
 from harness.writes import relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION
-from winpool.objects.node import Node
-from winpool.ownership.conformity import Conformity
-from winpool.ownership.reading import record_of
+from winpool.model.node import Node
+from winpool.ownership.diff import Conformity
+from winpool.ownership.record import record_of
 
 
 def test_a_patch_of_labels_alone_leaves_the_list_of_taints_out() -> None:

@@ -21,9 +21,8 @@ from harness.strategies import (
 from harness.wishes import Wanted, conform, release
 from harness.writes import foreign_labels, patched
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, OS_WINDOWS, POOL_LABEL
-from winpool.objects.node import Node, Taint
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import MAX_BYTES, Owned, Unreadable
+from winpool.model.node import Node, Taint
+from winpool.ownership.record import MAX_BYTES, Owned, Unreadable, record_of
 
 # A key that pools may set can be claimed by a record: that is what a record is for.
 FREE_KEYS = ("zone", "agentpool", *LABEL_KEYS)

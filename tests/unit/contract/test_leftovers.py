@@ -13,18 +13,15 @@ from hypothesis import strategies as st
 from harness.builders import GUARDED, NOON, a_node, a_pool, a_record, a_snapshot, a_taint, deleted, unreadable
 from harness.strategies import haunted_nodes, nodes, pools
 from harness.writes import acted, carries_ours, foreign_labels, patched, relabelled
+from winpool.api.fields import is_restricted_label
 from winpool.api.keys import APPLIED_ANNOTATION, HOLD_ANNOTATION, OS_LABEL, POOL_LABEL, PREFIX
-from winpool.api.moments import written_moment
-from winpool.api.syntax import is_restricted_label
+from winpool.api.text import written_moment
 from winpool.decide import decide
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
-from winpool.objects.others import PoolName
-from winpool.objects.pool import Pool
-from winpool.ownership.conformity import Conformity
+from winpool.model.node import Node, NodePatch
+from winpool.model.pool import Pool, PoolName
+from winpool.ownership.diff import Conformity
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.reading import record_of
-from winpool.ownership.record import Owned, Unreadable
+from winpool.ownership.record import Owned, Unreadable, record_of
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 RESTRICTED = "shop.node-restriction.kubernetes.io/tenant"

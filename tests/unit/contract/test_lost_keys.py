@@ -33,12 +33,10 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
 from winpool.decide import Decision, decide
-from winpool.objects.keys import NO_KEYS, Keys
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.reading import parse, record_of
-from winpool.ownership.record import Record, Unreadable, render
-from winpool.ownership.rights import Rights, standing
+from winpool.model.node import NO_KEYS, Keys, Node
+from winpool.model.pool import Pool
+from winpool.ownership.record import Record, Unreadable, parse, record_of, render
+from winpool.ownership.trust import Rights, standing
 
 LABELS = {"team": "payments", "example.com/tier": "gold"}
 TAINT = "os=windows:NoSchedule"

@@ -15,10 +15,10 @@ from harness.builders import GUARDED, a_node, a_pool, a_record, deleted, unreada
 from harness.strategies import SELECTORS, haunted_nodes, nodes, pools
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
 from winpool.api.v1alpha1 import NodeSelector
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.membership import Claim, claim, concerns, is_asked_for, may_share, selects
-from winpool.ownership.reading import record_of
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.members import Claim, claim, concerns, is_asked_for, may_share, selects
+from winpool.ownership.record import record_of
 
 BLUE = {"matchLabels": {"agentpool": "blue"}}
 

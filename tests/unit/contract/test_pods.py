@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.pods import a_pod, an_agent
-from winpool.pods.pod import Toleration, misplaced_because, tolerates
+from winpool.model.pods import Toleration, misplaced_because, tolerates
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

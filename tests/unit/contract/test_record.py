@@ -10,9 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.strategies import hostile_records
-from winpool.api import syntax
-from winpool.ownership.reading import parse
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, fits, render
+from winpool.api.fields import (
+    RESERVED_TAINT_KEYS,
+    TAINT_EFFECTS,
+    is_label_key_allowed,
+    is_label_value,
+    is_taint_key_allowed,
+)
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, fits, parse, render
 
 FULL = Record(
     pool_uid="0d8b",
@@ -84,7 +89,7 @@ records = st.builds(
     Record,
     pool_uid=st.uuids().map(str),
     labels=st.dictionaries(keys, owned_labels),
-    taints=st.dictionaries(st.tuples(keys, st.sampled_from(syntax.TAINT_EFFECTS)), owned_taints),
+    taints=st.dictionaries(st.tuples(keys, st.sampled_from(TAINT_EFFECTS)), owned_taints),
 )
 
 
@@ -151,10 +156,8 @@ def test_a_label_that_a_pool_may_set_is_read(key: str) -> None:
     assert labels_read({key: {"set": "a", "before": "b"}}) == {key: Owned("a", "b")}
 
 
-@pytest.mark.parametrize(
-    "key", [*syntax.RESERVED_TAINT_KEYS, "karpenter.sh/disrupted", "winpool.dev/x", "", "a b"]
-)
-@pytest.mark.parametrize("effect", syntax.TAINT_EFFECTS)
+@pytest.mark.parametrize("key", [*RESERVED_TAINT_KEYS, "karpenter.sh/disrupted", "winpool.dev/x", "", "a b"])
+@pytest.mark.parametrize("effect", TAINT_EFFECTS)
 def test_a_taint_that_no_pool_may_set_is_not_read(key: str, effect: str) -> None:
     stranger = {"key": key, "effect": effect, "value": "", "before": None}
     ours = {"key": "node.kubernetes.io/os", "effect": effect, "value": "windows", "before": None}
@@ -257,12 +260,12 @@ def test_reading_never_raises_and_never_gives_more_than_a_pool_could_have_set(te
         return
     assert record.pool_uid
     for key, entry in record.labels.items():
-        assert syntax.is_label_key_allowed(key)
-        assert all(syntax.is_label_value(value) for value in (entry.set, entry.before or ""))
+        assert is_label_key_allowed(key)
+        assert all(is_label_value(value) for value in (entry.set, entry.before or ""))
     for (key, effect), entry in record.taints.items():
-        assert syntax.is_taint_key_allowed(key)
-        assert effect in syntax.TAINT_EFFECTS
-        assert all(syntax.is_label_value(value) for value in (entry.set, entry.before or ""))
+        assert is_taint_key_allowed(key)
+        assert effect in TAINT_EFFECTS
+        assert all(is_label_value(value) for value in (entry.set, entry.before or ""))
 
 
 # What fits

@@ -10,16 +10,15 @@ import pytest
 
 from harness.builders import SUPPORTED, a_node, a_pool, a_snapshot, by_name, with_cluster_rows
 from harness.writes import settled
+from winpool.allowed import mandate_of
 from winpool.api.conditions import ConditionType
 from winpool.api.issues import IssueReason
-from winpool.contract.acceptance import refusal_of
-from winpool.contract.room import contract
 from winpool.decide import Decision, decide
-from winpool.mandate import mandate_of
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
+from winpool.features.contract.feature import contract, contract_refusal_of
+from winpool.features.feature import Finding
+from winpool.model.node import Node
+from winpool.model.pool import Pool
 from winpool.ownership.members import divide
-from winpool.rooms import Finding
 from winpool.support.rows import Row
 
 UPGRADES = (IssueReason.OS_VERSION_UNKNOWN, IssueReason.OS_VERSION_MISMATCH, IssueReason.OS_REVISION_BEHIND)
@@ -119,7 +118,9 @@ def findings(pool: Pool, *kernels: str) -> list[Finding]:
     """Return what the room finds, as every room hands it to the house."""
     snapshot = a_snapshot(pool, running(*kernels))
     members = divide(snapshot)
-    result = contract(snapshot, members, mandate_of(pool, is_accepted=not refusal_of(snapshot, members)))
+    result = contract(
+        snapshot, members, mandate_of(pool, is_accepted=not contract_refusal_of(snapshot, members))
+    )
     return [each for each in result.findings if each.reason in UPGRADES]
 
 

@@ -29,14 +29,12 @@ from harness.writes import acted, patched, relabelled, retainted
 from winpool.api.keys import APPLIED_ANNOTATION, OS_LABEL, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.objects.keys import Keys
-from winpool.objects.node import Node, NodeCondition
-from winpool.objects.pool import Pool
+from winpool.model.node import Keys, Node, NodeCondition
+from winpool.model.pool import Pool
 from winpool.ownership.leftovers import release_orphan, release_stray
-from winpool.ownership.membership import Claim, claim
-from winpool.ownership.reading import parse, record_of
-from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, render
-from winpool.ownership.rights import Rights, keys_of, keys_to_remember
+from winpool.ownership.members import Claim, claim
+from winpool.ownership.record import MAX_BYTES, Owned, Record, Unreadable, parse, record_of, render
+from winpool.ownership.trust import Rights, keys_of, keys_to_remember
 
 RESTRICTED = "example.node-restriction.kubernetes.io/zone"
 GPU = a_taint("gpu=yes:NoExecute")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from harness.builders import NOON, a_node, a_taint
 from harness.pods import EVERYTHING, a_pod, a_question, a_requirement, an_agent
-from winpool.objects.node import Taint
-from winpool.pods.pod import Pod, Toleration, misplaced_because, tolerates
-from winpool.pods.survey import (
+from winpool.model.node import Taint
+from winpool.model.pods import Pod, Toleration, misplaced_because, tolerates
+from winpool.model.survey import (
     DAEMON_SETS_KEPT,
     IntolerantPods,
     Misplaced,
@@ -27,7 +27,7 @@ from winpool.pods.survey import (
     Survey,
     taint_key,
 )
-from winpool.pods.surveyor import Surveyor
+from winpool.model.surveyor import Surveyor
 
 LATER = NOON + timedelta(seconds=5)
 NO_EXECUTE = "os=windows:NoExecute"

@@ -24,14 +24,14 @@ from harness.builders import (
 )
 from harness.strategies import extreme_times
 from harness.writes import patched
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import NodeValidation
-from winpool.contract.questions import question_of
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.survey import Readiness
-from winpool.snapshot import Snapshot
+from winpool.features.contract.taints import question_of
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import Readiness
 
 KEY = "example.com/starting"
 READY_SECONDS = 120

@@ -8,7 +8,7 @@ import pytest
 
 from harness.builders import a_node, taints_of
 from harness.clock import Seconds
-from winpool.control.pod_survey.bare_since import BareSince
+from winpool.controllers.node_pods import BareSince
 
 HARSH = "os=windows:NoExecute"
 

@@ -12,12 +12,11 @@ import pytest
 
 from harness.builders import NOON, a_node, by_name
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
-from winpool.cluster.writer import Writer
-from winpool.control.act.conditions import ConditionLane
-from winpool.control.clock import Clock
-from winpool.objects.acts import ConditionsPatch
-from winpool.objects.node import Node, NodeCondition
+from winpool.controllers.services import Clock
+from winpool.controllers.writes import ConditionLane
+from winpool.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
+from winpool.kube.writer import Writer
+from winpool.model.node import ConditionsPatch, Node, NodeCondition
 
 IN_FLIGHT = 8
 
@@ -268,7 +267,7 @@ async def test_what_is_remembered_of_nodes_that_are_gone_is_forgotten() -> None:
 
 
 def test_each_trouble_is_logged_once_and_a_conflict_never(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="winpool.control.act.conditions")
+    caplog.set_level(logging.INFO, logger="winpool.controllers.writes")
 
     @in_virtual_time
     async def scene() -> None:

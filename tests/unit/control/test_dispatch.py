@@ -6,13 +6,12 @@ import pytest
 
 from harness.builders import a_node, a_record
 from harness.writes import relabelled
-from winpool.control.loops import dispatch
-from winpool.control.loops.dispatch import Dispatcher
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.membership import concerns
+from winpool.controllers import queue as dispatch
+from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.queue import Dispatcher
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.members import concerns
 
 BLUE = {"agentpool": "blue"}
 

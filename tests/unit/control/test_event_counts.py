@@ -9,10 +9,10 @@ from harness.builders import Object, a_node
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.stage import SETTLE_SECONDS, on_stage, until
 from harness.writes import relabelled
-from winpool.cluster.errors import Invalid, Unavailable
-from winpool.cluster.event_record import EventRecord
-from winpool.control.report.announcer import GATHER_SECONDS, LONGEST_GATHER_SECONDS
-from winpool.objects.node import Node
+from winpool.controllers.status import GATHER_SECONDS, LONGEST_GATHER_SECONDS
+from winpool.kube.errors import Invalid, Unavailable
+from winpool.kube.events import EventRecord
+from winpool.model.node import Node
 
 LABELS: Object = {"labels": {"team": "payments", "tier": "gold"}}
 DOWN = Unavailable("patch nodes: 503", status=503)

@@ -12,7 +12,10 @@ from harness.builders import a_node
 from harness.clock import Seconds
 from harness.evicting import a_pod, listed
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import (
+from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.memory_sources import EvictionResult
+from winpool.controllers.pressured_pods import MOST, Answers
+from winpool.kube.errors import (
     ApiError,
     Conflict,
     DisruptionBudget,
@@ -25,13 +28,9 @@ from winpool.cluster.errors import (
     TooManyRequests,
     Unavailable,
 )
-from winpool.cluster.writer import Writer
-from winpool.control.act.evictions import EvictionLane
-from winpool.control.evicting.answers import MOST, Answers
-from winpool.control.memory.stats import EvictionResult
-from winpool.objects.acts import Eviction
-from winpool.pods.evicted import Answer
-from winpool.pods.node_pods import VictimLook
+from winpool.kube.writer import Writer
+from winpool.model.node import Eviction
+from winpool.model.node_pods import Answer, VictimLook
 
 HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
 WATCH = VictimLook(a_node("w1"), frozenset({"uid-hog"}))

@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import (
+from winpool.controllers.evictions import SETTLED_KEPT, EvictionLane, is_of_one_pod
+from winpool.kube.errors import (
     ApiError,
     Conflict,
     DisruptionBudget,
@@ -21,9 +22,8 @@ from winpool.cluster.errors import (
     Unauthorized,
     Unavailable,
 )
-from winpool.cluster.writer import Writer
-from winpool.control.act.evictions import SETTLED_KEPT, EvictionLane, is_of_one_pod
-from winpool.objects.acts import Eviction
+from winpool.kube.writer import Writer
+from winpool.model.node import Eviction
 
 IN_FLIGHT = 8
 LEFT_ALONE = 600.0
@@ -242,7 +242,7 @@ async def test_an_eviction_that_is_cancelled_is_outstanding_no_more() -> None:
 
 
 def test_each_thing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="winpool.control.act.evictions")
+    caplog.set_level(logging.INFO, logger="winpool.controllers.evictions")
 
     @in_virtual_time
     async def scene() -> None:

@@ -16,20 +16,18 @@ from harness.builders import NOON
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import run_virtually, running
 from winpool.api.keys import HOLD_ANNOTATION
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.control.act.actor import Actor, Lanes
-from winpool.control.act.evictions import EVICTIONS_IN_FLIGHT
-from winpool.control.act.lane import Outcome
-from winpool.control.clock import Clock
-from winpool.control.evicting.parts import eviction_parts
+from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_parts
+from winpool.controllers.executor import Actor, Lanes
+from winpool.controllers.services import Clock
+from winpool.controllers.writes import Outcome
 from winpool.decide import Decision
+from winpool.features.memory.eviction import VALID_SECONDS
+from winpool.kube.client import Transport
+from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome as PollOutcome
 from winpool.kubelet.outcome import PollError
-from winpool.memory.evicting import VALID_SECONDS
-from winpool.objects.acts import Acts, Eviction, Premise
-from winpool.objects.node import Node
-from winpool.objects.pressure import Axis
+from winpool.model.node import Acts, Eviction, Node, Premise
+from winpool.model.pressure import Axis
 
 EVICTED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 WAIT_SECONDS = 5.0

@@ -9,13 +9,13 @@ from harness.clock import Seconds
 from harness.loops import MemoryCluster, MemoryOperator
 from harness.stage import condition_of, status_of, until, writes_since
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import Forbidden, Permission
-from winpool.control.evicting.rights import REPORTED_SECONDS, MissingRights
+from winpool.controllers.pressured_pods import REPORTED_SECONDS, MissingRights
 from winpool.decide import ROOMS
-from winpool.objects.acts import Eviction
+from winpool.features.feature import Mandate, RoomResult
+from winpool.kube.errors import Forbidden, Permission
+from winpool.model.node import Eviction
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import Members
-from winpool.rooms import Mandate, RoomResult
-from winpool.snapshot import Snapshot
 
 EVICTS: Object = {"memoryPressure": {"mode": "Evict"}}
 

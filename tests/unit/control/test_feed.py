@@ -14,8 +14,7 @@ from kopf._cogs.structs.references import Insights, Resource
 
 from harness.virtual_time import in_virtual_time
 from winpool.api.keys import GROUP, PLURAL, VERSION
-from winpool.feed.own_tasks import OwnTasks
-from winpool.feed.supervisor import LOOK_SECONDS, Feed
+from winpool.kube.feed import LOOK_SECONDS, Feed, OwnTasks
 
 UNWATCHED = "pools are not watched, since the start of the watch has missed their CRD"
 

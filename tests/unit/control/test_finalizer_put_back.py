@@ -12,7 +12,7 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.stage import SETTLE_SECONDS, on_stage, status_of, teams_of, until, writes_since
 from harness.writes import relabelled
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.control.reconcile.finalizers import LONGEST_PAUSE_SECONDS
+from winpool.controllers.pool import LONGEST_PAUSE_SECONDS
 
 LABELS: Object = {"labels": {"team": "payments"}}
 

@@ -11,7 +11,7 @@ from harness.sweeping import Stage, a_leftover, an_orphan, played
 from harness.writes import relabelled
 from winpool.api.events import EventReason
 from winpool.api.keys import OS_WINDOWS, POOL_LABEL
-from winpool.control.leftovers.sweeper import STRAYS_SECONDS
+from winpool.controllers.sweep import STRAYS_SECONDS
 
 
 def test_it_is_told_once_with_its_name_its_uid_the_nodes_and_the_time(

@@ -7,15 +7,13 @@ from datetime import datetime
 
 from harness.builders import NOON, a_node
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.transport import MAX_CONNECTIONS
-from winpool.cluster.writer import Writer
-from winpool.control.act.conditions import CONDITIONS_IN_FLIGHT, ConditionLane
-from winpool.control.act.evictions import EVICTIONS_IN_FLIGHT, EvictionLane
-from winpool.control.act.patches import PATCHES_IN_FLIGHT, PatchLane
-from winpool.control.clock import Clock
-from winpool.control.pod_survey.node_looks import LOOKS_IN_FLIGHT
-from winpool.objects.acts import ConditionsPatch, Eviction, NodePatch
-from winpool.objects.node import Node
+from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, EvictionLane
+from winpool.controllers.node_pods import LOOKS_IN_FLIGHT
+from winpool.controllers.services import Clock
+from winpool.controllers.writes import CONDITIONS_IN_FLIGHT, PATCHES_IN_FLIGHT, ConditionLane, PatchLane
+from winpool.kube.client import MAX_CONNECTIONS
+from winpool.kube.writer import Writer
+from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 
 LONG_LIVED = 4
 """Watches: nodes, pools, and the two objects of the guard."""

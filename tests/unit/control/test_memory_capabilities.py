@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.control.memory import probes
-from winpool.control.memory.capabilities import FIRST_SECONDS, RENEW_SECONDS
-from winpool.objects.pressure import Capabilities, Capability
+from winpool.controllers import memory_sources as probes
+from winpool.controllers.memory import FIRST_SECONDS, RENEW_SECONDS
+from winpool.model.pressure import Capabilities, Capability
 
 POOL = a_watching_pool(mode="Evict", sources=[KUBELET_SOURCE, PROMETHEUS_SOURCE])
 OBSERVING = a_watching_pool()
@@ -52,7 +52,7 @@ async def test_while_kubelets_are_asked_the_counts_change_every_hour_at_most_and
     stage.collector.want(OBSERVING, stage.nodes)
     told: list[Capabilities] = []
     changes: list[float] = []
-    with patch.object(probes, "SPACING_SECONDS", 60.0):
+    with patch.object(probes, "PROBE_SPACING_SECONDS", 60.0):
         async with running(stage.collector.run()):
             while stage.time < 5400:
                 found = stage.known(OBSERVING).capabilities

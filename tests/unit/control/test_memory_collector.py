@@ -25,12 +25,12 @@ from harness.memory_fleet import (
     a_watching_pool,
 )
 from harness.virtual_time import in_virtual_time
-from winpool.control.memory.collector import MemoryCollector
-from winpool.kubelet import limits
-from winpool.kubelet.configz import KubeletEviction
+from winpool.controllers.memory import MemoryCollector
 from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome, PollError
-from winpool.objects.node import KubeletEndpoint, NodeVersions
-from winpool.objects.pressure import Axis, Level, NodeView
+from winpool.kubelet.samples import KubeletEviction
+from winpool.kubelet.schedule import HOT_INTERVAL, LONGEST_DEADLINE
+from winpool.model.node import KubeletEndpoint, NodeVersions
+from winpool.model.pressure import Axis, Level, NodeView
 
 POOL = a_watching_pool()
 EVICTING = a_watching_pool(mode="Evict")
@@ -133,7 +133,7 @@ async def test_when_an_eviction_is_right_all_nodes_of_the_pool_are_looked_at_wit
         stage.machine(3).committed = lambda _: 23.9
         await until(lambda: bool(stage.known(EVICTING).views[hog].evictable))
         right = stage.time
-        await asyncio.sleep(limits.HOT_INTERVAL + 2)
+        await asyncio.sleep(HOT_INTERVAL + 2)
         views = stage.known(EVICTING).views
         since = views[hog].axes[Axis.COMMIT].ready_since
         assert since is not None
@@ -427,7 +427,7 @@ async def test_an_eviction_that_becomes_right_wakes_a_pool_that_evicts() -> None
 @in_virtual_time
 async def test_a_kubelet_that_leaves_no_time_for_its_configuration_is_asked_with_a_later_poll() -> None:
     stage = Stage(range(1))
-    stage.machine(0).seconds = limits.LONGEST_DEADLINE - 0.5
+    stage.machine(0).seconds = LONGEST_DEADLINE - 0.5
     stage.collector.want(POOL, stage.nodes)
     async with watching(stage.collector):
         await asyncio.sleep(300)

@@ -7,8 +7,8 @@ import asyncio
 from harness.memory import GIB
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time
-from winpool.control.memory.evicted import EvictedPods
-from winpool.objects.pressure import Axis, Hold
+from winpool.controllers.memory import EvictedPods
+from winpool.model.pressure import Axis, Hold
 
 EVICTING = a_watching_pool(mode="Evict")
 

@@ -10,16 +10,23 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.cluster.errors import ApiError, DisruptionBudget
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.control.clock import Clock
-from winpool.control.evicting.parts import eviction_parts
-from winpool.control.memory.stats import Durations
+from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.memory_sources import Durations
+from winpool.controllers.services import Clock
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, DisruptionBudget
+from winpool.kube.request import Request
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.objects.acts import Eviction
-from winpool.serve import sample_definitions
-from winpool.serve.definition import Distribution
+from winpool.model.node import Eviction
+from winpool.serve.definitions import (
+    CAPABLE,
+    EVICTIONS,
+    OLDEST_SAMPLE,
+    POLL_SECONDS,
+    SAMPLES,
+    WATCHED,
+    Distribution,
+)
 from winpool.serve.metrics import WinpoolCollector
 from winpool.telemetry import of_memory
 
@@ -35,25 +42,25 @@ async def test_nodes_sources_and_capabilities_are_counted() -> None:
     async with running(stage.collector.run()):
         await asyncio.sleep(299)
         found = of_memory(stage.collector)
-    assert found[sample_definitions.WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
-    assert found[sample_definitions.CAPABLE] == {
+    assert found[WATCHED] == {("watched",): 5, ("known",): 4, ("hot",): 1}
+    assert found[CAPABLE] == {
         ("commit_limit",): 3,
         ("pod_commit",): 1,
         ("paging",): 3,
         ("kubelet_eviction",): 2,
         ("no_kubelet_eviction",): 1,
     }
-    samples = found[sample_definitions.SAMPLES]
+    samples = found[SAMPLES]
     assert samples["Kubelet", "NoConnection"] == len(stage.polls_of(2))
     assert samples["Kubelet", "Sampled"] == sum(len(stage.polls_of(number)) for number in (0, 1, 3, 4))
     assert samples["Prometheus/main", "NoSeries"] == 2 * len(stage.fleet.queries)
     assert samples["Prometheus/main", "Sampled"] == 3 * len(stage.fleet.queries)
-    ages = found[sample_definitions.OLDEST_SAMPLE]
+    ages = found[OLDEST_SAMPLE]
     assert ages.keys() == {("Kubelet",), ("Prometheus/main",)}
     oldest = ages["Kubelet",]
     assert isinstance(oldest, float)
     assert 50 < oldest <= 61
-    polls = found[sample_definitions.POLL_SECONDS]["Prometheus/main",]
+    polls = found[POLL_SECONDS]["Prometheus/main",]
     assert isinstance(polls, Distribution)
     assert polls.buckets[-1] == ("+Inf", len(stage.fleet.queries))
 
@@ -81,11 +88,7 @@ def test_a_poll_is_counted_in_each_bucket_that_it_is_not_above() -> None:
 def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
     value = Distribution((("0.05", 1.0), ("+Inf", 3.0)), 67.25)
     registry = CollectorRegistry()
-    registry.register(
-        WinpoolCollector(
-            pools=(), figures={}, numbers={sample_definitions.POLL_SECONDS: {("Kubelet",): value}}
-        )
-    )
+    registry.register(WinpoolCollector(pools=(), figures={}, numbers={POLL_SECONDS: {("Kubelet",): value}}))
     served = [line for line in generate_latest(registry).decode().splitlines() if "memory_poll" in line]
     assert served[-4:] == [
         'winpool_memory_poll_seconds_bucket{le="0.05",source="Kubelet"} 1.0',
@@ -99,7 +102,7 @@ def test_the_histogram_is_served_as_prometheus_expects_it() -> None:
 async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_are_counted() -> None:
     collector = Stage(range(1)).collector
     none = {("evicted",): 0, ("refused",): 0, ("gone",): 0, ("failed",): 0, ("unanswered",): 0}
-    assert of_memory(collector)[sample_definitions.EVICTIONS] == none
+    assert of_memory(collector)[EVICTIONS] == none
     answers = iter((DisruptionBudget("429", status=429), EVICTED))
 
     async def request(_: Request) -> bytes:
@@ -115,7 +118,7 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
     await asyncio.sleep(60)
     await lane.run([HOG])
     counted = {**none, ("evicted",): 1, ("refused",): 1}
-    assert of_memory(collector)[sample_definitions.EVICTIONS] == counted
+    assert of_memory(collector)[EVICTIONS] == counted
 
 
 def test_without_a_collector_nothing_is_served() -> None:

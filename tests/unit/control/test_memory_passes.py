@@ -15,12 +15,12 @@ from harness.memory_fleet import CALM_GIB, Fleet, Machine, a_watched_node
 from harness.stage import condition_of, status_of, teams_of
 from harness.virtual_time import in_virtual_time
 from winpool.api.node_keys import PRESSURE_TAINT
-from winpool.cluster.errors import error_of
 from winpool.decide import ROOMS
-from winpool.objects.pressure import Axis, Guard, KnownMemory, Level
+from winpool.features.feature import Mandate, RoomResult
+from winpool.kube.errors import error_of
+from winpool.model.pressure import Axis, Guard, KnownMemory, Level
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import Members
-from winpool.rooms import Mandate, RoomResult
-from winpool.snapshot import Snapshot
 
 
 def watching(mode: str) -> Object:

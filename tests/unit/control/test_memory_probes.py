@@ -6,10 +6,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from winpool.control.memory.probes import Probe, Probes
+from winpool.controllers.memory_sources import Probe, Probes
 from winpool.kubelet.addresses import Target
-from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
+from winpool.kubelet.samples import KubeletEviction
 
 TARGET = Target(node="w1", host="127.0.0.1", port=10250)
 VERSION = "v1.37.1"

@@ -9,15 +9,19 @@ import pytest
 
 from harness.memory import GIB, RAM
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, a_watching_pool
-from winpool.control.memory.pod_usage import NO_PODS, listed
-from winpool.control.memory.readings import of_exporter, of_kubelet
-from winpool.control.memory.wanted import Series, wanted_by
+from winpool.controllers.memory_sources import NO_PODS, listed, of_exporter, of_kubelet
+from winpool.controllers.watched_nodes import Series, wanted_by
+from winpool.features.memory.samples import MemorySample, read
+from winpool.features.memory.settings import (
+    CommitLines,
+    DetectorSettings,
+    PageFile,
+    PageFilePolicy,
+    PhysicalLines,
+    settings_of,
+)
 from winpool.kubelet.samples import CommitMemory, ExporterSample, KubeletSample, MachineMemory, PodMemory
-from winpool.memory.axes import read
-from winpool.memory.configured import settings_of
-from winpool.memory.samples import MemorySample
-from winpool.memory.settings import CommitLines, DetectorSettings, PageFile, PageFilePolicy, PhysicalLines
-from winpool.objects.pressure import Axis, PodUsage
+from winpool.model.pressure import Axis, PodUsage
 
 TIME = datetime(2026, 11, 1, 12, tzinfo=UTC)
 MACHINE = MachineMemory(time=TIME, committed=13 * GIB, available=5 * GIB, working_set=GIB)

@@ -13,12 +13,10 @@ from harness.memory import BOTH, KUBELET, PROMETHEUS
 from harness.memory_fleet import a_watched_node
 from harness.memory_histories import History, histories
 from harness.virtual_time import in_virtual_time
-from winpool.control.memory.silence import Silence
-from winpool.control.memory.wakes import Wakes
-from winpool.control.memory.wanted import Series, Wanted
-from winpool.control.memory.watched_node import News, WatchedNode
+from winpool.controllers.memory import Wakes
+from winpool.controllers.watched_nodes import News, Series, Silence, Wanted, WatchedNode
 from winpool.kubelet.outcome import Outcome
-from winpool.objects.pressure import Axis, NodeView
+from winpool.model.pressure import Axis, NodeView
 
 WANTED = Wanted(
     pool="pool",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.control.reconcile.next_look import LEAST_SECONDS, NOTHING_LEFT, UNFINISHED, NextLook
+from winpool.controllers.pool import LEAST_SECONDS, NOTHING_LEFT, UNFINISHED, NextLook
 
 waits = st.none() | st.floats(-1e6, 1e6)
 

@@ -18,19 +18,16 @@ from harness.builders import A_SPEC, NOON, a_body, a_node, a_pool, a_snapshot, a
 from harness.pods import a_pod
 from harness.virtual_time import run_virtually
 from harness.writes import patched
-from winpool.cluster.errors import ApiError, Forbidden, TooLarge, Unavailable
-from winpool.contract.questions import question_of
-from winpool.control.pod_survey import node_looks
-from winpool.control.pod_survey.look_paces import LONGEST_SECONDS, Paces
-from winpool.control.pod_survey.node_looks import NodeLooks
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
+from winpool.controllers import node_pods as node_looks
+from winpool.controllers.node_pods import LONGEST_SECONDS, NodeLooks, Paces
+from winpool.controllers.pools import Absences, Pools
 from winpool.decide import decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.known import LookProblem
-from winpool.pods.pod import Pod
-from winpool.pods.survey import PoolQuestion, Survey
+from winpool.features.contract.taints import question_of
+from winpool.kube.errors import ApiError, Forbidden, TooLarge, Unavailable
+from winpool.model.node import Node
+from winpool.model.pods import Pod
+from winpool.model.pool import Pool
+from winpool.model.survey import LookProblem, PoolQuestion, Survey
 
 about = pytest.approx
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.builders import a_node
-from winpool.cluster.errors import (
+from winpool.controllers.writes import INTERNAL_ERRORS, Outcome, is_of_one_object
+from winpool.kube.errors import (
     ApiError,
     Conflict,
     Forbidden,
@@ -16,8 +17,7 @@ from winpool.cluster.errors import (
     Unauthorized,
     Unavailable,
 )
-from winpool.control.act.lane import INTERNAL_ERRORS, Outcome, is_of_one_object
-from winpool.objects.acts import NodePatch
+from winpool.model.node import NodePatch
 
 PATCH = NodePatch(node=a_node(), labels={"a": "b"}, annotations={}, taints=None)
 INTERNAL = Unavailable("500 failed calling webhook", status=500)

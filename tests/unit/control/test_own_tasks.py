@@ -11,7 +11,7 @@ import pytest
 from kopf._cogs.clients.watching import infinite_watch
 from kopf._cogs.structs.references import Resource
 
-from winpool.feed.own_tasks import OwnTasks
+from winpool.kube.feed import OwnTasks
 
 POOLS = Resource("winpool.dev", "v1alpha1", "windowsnodepools")
 

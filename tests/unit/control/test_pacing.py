@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.clock import Seconds
-from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Pacer
-from winpool.control.patience.recurrence import QUIET_SECONDS
+from winpool.controllers.backoff import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, Pacer
 
 PAUSES = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 

@@ -19,9 +19,9 @@ from harness.stage import (
 )
 from harness.writes import relabelled
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.cluster.errors import Conflict
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
-from winpool.objects.node import Node
+from winpool.controllers.writes import PATCHES_IN_FLIGHT
+from winpool.kube.errors import Conflict
+from winpool.model.node import Node
 from winpool.ownership.record import Owned
 
 LABELS: Object = {"labels": {"team": "payments"}}

@@ -19,7 +19,7 @@ from harness.stage import (
     writes_since,
 )
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.cluster.errors import Unavailable
+from winpool.kube.errors import Unavailable
 
 NOTHING: Object = {}
 LABELS: Object = {"labels": {"team": "payments"}}

@@ -21,11 +21,10 @@ from harness.stage import (
     writes_since,
 )
 from harness.writes import relabelled
-from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable, error_of
-from winpool.control.act.lane import INTERNAL_ERRORS
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
-from winpool.control.reconcile.reconciler import HALTED_SECONDS
-from winpool.objects.node import Node
+from winpool.controllers.pool import HALTED_SECONDS
+from winpool.controllers.writes import INTERNAL_ERRORS, PATCHES_IN_FLIGHT
+from winpool.kube.errors import ApiError, Forbidden, Invalid, Unavailable, error_of
+from winpool.model.node import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
 BY_POLICY = Forbidden("patch nodes w1: 403 no changes on Fridays", status=403)

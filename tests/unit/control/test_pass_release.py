@@ -20,8 +20,8 @@ from harness.stage import (
     writes_since,
 )
 from winpool.api.keys import POOL_LABEL
-from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable
-from winpool.objects.node import Node
+from winpool.kube.errors import ApiError, Forbidden, Invalid, Unavailable
+from winpool.model.node import Node
 from winpool.ownership.record import Owned
 
 SPEC: Object = {

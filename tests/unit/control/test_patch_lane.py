@@ -6,10 +6,9 @@ import asyncio
 
 from harness.builders import a_node
 from harness.virtual_time import run_virtually
-from winpool.cluster.writer import Writer
-from winpool.control.act.patches import PatchLane
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
+from winpool.controllers.writes import PatchLane
+from winpool.kube.writer import Writer
+from winpool.model.node import Node, NodePatch
 
 IN_FLIGHT = 32
 SLICE = 10.0

@@ -8,17 +8,16 @@ import pytest
 
 from harness.builders import Nodes, a_node, by_name
 from harness.clock import Seconds
-from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unavailable
-from winpool.control.patience.conflicts import LOOK_SECONDS
-from winpool.control.patience.writes import (
+from winpool.controllers.backoff import (
     CONFLICTS_BEFORE_TELLING,
     FAILURES_BEFORE_TELLING,
     LONGEST_AFTER_FAILURE_SECONDS,
+    LOOK_SECONDS,
     Advice,
     Patience,
 )
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
+from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unavailable
+from winpool.model.node import Node, NodePatch
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
 REFUSAL = Forbidden("patch nodes w1: 403 denied by a webhook", status=403)

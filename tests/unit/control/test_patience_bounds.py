@@ -11,12 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
-from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
-from winpool.control.patience.goal_history import FREE_CHANGES
-from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
-from winpool.control.patience.recurrence import QUIET_SECONDS
-from winpool.control.patience.writes import Patience
-from winpool.objects.acts import NodePatch
+from winpool.controllers.backoff import FIRST_PAUSE_SECONDS, FREE_CHANGES, QUIET_SECONDS, Patience
+from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
+from winpool.model.node import NodePatch
 
 HOUR = 3600.0
 A_MOMENT = 0.001

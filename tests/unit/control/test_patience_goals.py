@@ -9,13 +9,10 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.cluster.errors import ApiError, Conflict, Invalid, Unavailable
-from winpool.control.patience.goal_history import FREE_CHANGES
-from winpool.control.patience.recurrence import QUIET_SECONDS
-from winpool.control.patience.writes import Advice, Patience
-from winpool.objects.acts import NodePatch
-from winpool.objects.attempts import Attempts
-from winpool.objects.node import Node
+from winpool.controllers.backoff import FREE_CHANGES, QUIET_SECONDS, Advice, Patience
+from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
+from winpool.model.node import Node, NodePatch
+from winpool.model.pool import Attempts
 
 W1, W2 = a_node("w1"), a_node("w2")
 NODES = by_name(W1, W2)

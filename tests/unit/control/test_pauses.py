@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.clock import Seconds
-from winpool.control.act.pauses import KEPT, Pauses
-from winpool.control.patience.pacing import LONGEST_PAUSE_SECONDS
-from winpool.control.patience.recurrence import QUIET_SECONDS
+from winpool.controllers.backoff import KEPT, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, Pauses
 
 
 def some_pauses(longest: float = 30.0) -> tuple[Pauses[str], Seconds]:

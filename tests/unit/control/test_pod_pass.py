@@ -15,7 +15,10 @@ import pytest
 from harness.builders import NOON, a_node, a_pool, a_taint
 from harness.pods import a_pod, a_question, some_work
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import (
+from winpool.controllers import pod_pass as pod_questions
+from winpool.controllers.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
+from winpool.features.contract.taints import question_of
+from winpool.kube.errors import (
     ApiError,
     Forbidden,
     Gone,
@@ -24,15 +27,12 @@ from winpool.cluster.errors import (
     Unavailable,
     parse_permission,
 )
-from winpool.cluster.pod_lister import ListedPods
-from winpool.contract.questions import question_of
-from winpool.control.pod_survey import questions as pod_questions
-from winpool.control.pod_survey.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.budgets import Budget
-from winpool.pods.pod import Pod
-from winpool.pods.survey import PoolQuestion, Survey
+from winpool.kube.pod_lists import ListedPods
+from winpool.model.budgets import Budget
+from winpool.model.node import Node
+from winpool.model.pods import Pod
+from winpool.model.pool import Pool
+from winpool.model.survey import PoolQuestion, Survey
 
 about = pytest.approx
 """Times are sums of floats."""

@@ -16,10 +16,10 @@ from harness.pods import EVERYTHING, a_pod, an_agent
 from harness.stage import on_stage, status_of
 from harness.virtual_time import in_virtual_time
 from harness.writes import relabelled
-from winpool.cluster.errors import ApiError, TooLarge, TooManyRequests, Unavailable
-from winpool.control.loops.pool_loops import GATHER_SECONDS, PoolLoops
-from winpool.control.stats import ControlStats
-from winpool.objects.node import Node
+from winpool.controllers.queue import GATHER_SECONDS, PoolLoops
+from winpool.controllers.services import ControlStats
+from winpool.kube.errors import ApiError, TooLarge, TooManyRequests, Unavailable
+from winpool.model.node import Node
 
 LABELS: Object = {"labels": {"team": "payments"}}
 STARTUP: Object = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import winpool.control.relist.pools
+import winpool.controllers.pools
 from harness.builders import Object, a_body
-from winpool.control.clock import Clock
-from winpool.control.relist.absences import Absences
-from winpool.control.relist.pools import Pools
-from winpool.objects.others import PoolName
-from winpool.objects.pool import Pool, read_pool
+from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Clock
+from winpool.model.pool import Pool, PoolName, read_pool
 
 
 class Changes:
@@ -357,7 +355,7 @@ def test_a_pool_that_a_bug_keeps_from_being_read_is_refused_and_keeps_no_other_f
             raise OverflowError("date value out of range")
         return read_pool(body)
 
-    monkeypatch.setattr(winpool.control.relist.pools, "read_pool", broken)
+    monkeypatch.setattr(winpool.controllers.pools, "read_pool", broken)
     for version in (3, 4):
         pools.replace([a_body("a", version=version), a_body("b")], resource_version="9", began=0.0)
     found = pools.get("a")

@@ -11,13 +11,13 @@ from harness.clock import Seconds
 from harness.evicting import a_hot_node, a_pod, listed, step
 from harness.memory_fleet import KUBELET_SOURCE, Fleet, a_watching_pool
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.reader_token import ReaderToken
-from winpool.cluster.transport import Transport
-from winpool.control.clock import Clock
-from winpool.control.evicting.parts import eviction_parts
-from winpool.control.memory.collector import MemoryCollector
-from winpool.memory.candidates import Exclusion, namespaces_of
-from winpool.memory.steps import Stage
+from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.memory import MemoryCollector
+from winpool.controllers.services import Clock
+from winpool.features.memory.eviction import Stage
+from winpool.features.memory.victims import Exclusion, namespaces_of
+from winpool.kube.client import Transport
+from winpool.kube.reader_token import ReaderToken
 from winpool.sampling import connections_of, make_sampling
 from winpool.settings import Settings
 

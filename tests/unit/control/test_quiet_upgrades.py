@@ -15,10 +15,10 @@ import pytest
 
 from harness.restless_upgrades import RestlessUpgrades
 from harness.virtual_time import run_virtually
-from winpool.cluster import backoff
-from winpool.control.pod_survey import pod_pass
-from winpool.control.relist import relister
-from winpool.control.upgrades import version_reads
+from winpool.controllers import machines as version_reads
+from winpool.controllers import pod_pass
+from winpool.controllers import pools as relister
+from winpool.kube.backoff import Backoff
 
 WORLDS = max(50, int(os.environ.get("WINPOOL_WORLDS", "150")) // 40)
 FIRST = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
@@ -36,7 +36,7 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all chance come from the number of the world."""
     for module in (pod_pass, relister, version_reads):
         monkeypatch.setattr(module, "_uniform", random.uniform)
-    defaults = backoff.Backoff.__init__.__kwdefaults__
+    defaults = Backoff.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "uniform", random.uniform)
 

@@ -16,9 +16,9 @@ import pytest
 
 from harness.restless import RestlessWorld
 from harness.virtual_time import run_virtually
-from winpool.cluster import backoff
-from winpool.control.pod_survey import pod_pass
-from winpool.control.relist import relister
+from winpool.controllers import pod_pass
+from winpool.controllers import pools as relister
+from winpool.kube.backoff import Backoff
 
 WORLDS = int(os.environ.get("WINPOOL_WORLDS", "150"))
 FIRST = int(os.environ.get("WINPOOL_FIRST_WORLD", "0"))
@@ -52,7 +52,7 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all chance come from the number of the world."""
     for module in (pod_pass, relister):
         monkeypatch.setattr(module, "_uniform", random.uniform)
-    defaults = backoff.Backoff.__init__.__kwdefaults__
+    defaults = Backoff.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "uniform", random.uniform)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.builders import A_SPEC, NOON, a_body, a_snapshot
 from winpool.api.v1alpha1 import Mode
 from winpool.decide import decide
-from winpool.objects.pool import read_pool
+from winpool.model.pool import read_pool
 
 
 def test_a_pool_is_read_as_the_api_server_gives_it() -> None:

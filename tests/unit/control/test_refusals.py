@@ -8,16 +8,15 @@ import pytest
 
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
-from winpool.cluster.errors import ApiError, Conflict, Forbidden, Invalid, Unavailable
-from winpool.control.leftovers.refusals import Refusals
-from winpool.control.patience.writes import (
+from winpool.controllers.backoff import (
     CONFLICTS_BEFORE_TELLING,
     FAILURES_BEFORE_TELLING,
     LONGEST_AFTER_FAILURE_SECONDS,
     Advice,
 )
-from winpool.objects.acts import NodePatch
-from winpool.objects.node import Node
+from winpool.controllers.sweep import Refusals
+from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, Unavailable
+from winpool.model.node import Node, NodePatch
 
 CONFLICT = Conflict("patch nodes w1: 409", status=409)
 INVALID = Invalid("patch nodes w1: 422", status=422)

@@ -11,7 +11,7 @@ from harness.running_relister import LONGEST_PERIOD, PERIOD, a_relister
 from harness.scripted_transport import Answer, ScriptedTransport, gaps, pool_list
 from harness.stage import until
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import (
+from winpool.kube.errors import (
     ApiError,
     Forbidden,
     Gone,

@@ -10,8 +10,8 @@ from harness.builders import NOON, a_body
 from harness.running_relister import GRACE, PERIOD, a_relister
 from harness.scripted_transport import Answer, ScriptedTransport, gaps, pool_list
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import Unavailable
-from winpool.control.relist.absences import BURST, PACE_SECONDS
+from winpool.controllers.pools import BURST, PACE_SECONDS
+from winpool.kube.errors import Unavailable
 
 BOTH = pool_list(a_body("a", version=3), a_body("b", version=4), version=10)
 HALF = pool_list(a_body("a", version=3), version=20, goes_on="1")

@@ -10,9 +10,9 @@ import pytest
 
 from harness.builders import NOON, a_node
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.control.upgrades.seen_machines import GONE_KEPT, GONE_SECONDS, SeenMachines
-from winpool.objects.node import Node
-from winpool.objects.upgrades import LABELLED_SECONDS, SURPRISE_SECONDS, Surprise, SurpriseKind
+from winpool.controllers.machines import GONE_KEPT, GONE_SECONDS, SeenMachines
+from winpool.model.node import Node
+from winpool.model.pool import LABELLED_SECONDS, SURPRISE_SECONDS, Surprise, SurpriseKind
 
 
 class Stage:

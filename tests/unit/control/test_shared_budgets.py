@@ -15,18 +15,22 @@ import pytest
 from harness.builders import NOON, a_node, a_pool
 from harness.evicting import a_pod
 from harness.virtual_time import in_virtual_time, running
-from winpool.cluster.errors import ApiError, Forbidden, Unavailable
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.control.clock import Clock
-from winpool.control.evicting.answers import Answers
-from winpool.control.evicting.looks import VictimLooks
-from winpool.control.evicting.parts import eviction_parts
-from winpool.control.evicting.shared_budgets import FAILED_SECONDS, SHARED_SECONDS, SharedBudgets
-from winpool.control.memory.evicted import NoDetectors
-from winpool.memory.turns import SPACING_SECONDS
-from winpool.pods.budgets import Budget
-from winpool.pods.node_pods import NodePod, VictimLook
+from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.memory import NoDetectors
+from winpool.controllers.pressured_pods import (
+    FAILED_SECONDS,
+    SHARED_SECONDS,
+    Answers,
+    SharedBudgets,
+    VictimLooks,
+)
+from winpool.controllers.services import Clock
+from winpool.features.memory.feature import SPACING_SECONDS
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, Forbidden, Unavailable
+from winpool.kube.request import Request
+from winpool.model.budgets import Budget
+from winpool.model.node_pods import NodePod, VictimLook
 
 SHOP = frozenset({"shop"})
 LISTS = {"pods": ("PodList", "v1"), "poddisruptionbudgets": ("PodDisruptionBudgetList", "policy/v1")}

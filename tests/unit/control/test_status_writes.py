@@ -11,7 +11,7 @@ from harness.loops import MemoryCluster, MemoryOperator
 from harness.pods import a_pod
 from harness.stage import issues_of, status_of, until, writes_since
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import Forbidden, Unavailable
+from winpool.kube.errors import Forbidden, Unavailable
 
 SETTLE_SECONDS = 30.0
 FORBIDDEN = Forbidden("patch windowsnodepools/status pool: 403 User cannot patch", status=403)

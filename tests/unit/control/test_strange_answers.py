@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time, run_virtually
-from winpool.cluster.errors import ApiError, UnconfirmedRefusal, error_of
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.cluster.writer import Writer
-from winpool.control.act.evictions import EvictionLane
-from winpool.control.act.lane import Outcome
-from winpool.control.evicting.answers import Answers
-from winpool.control.memory.evicted import NoDetectors
-from winpool.objects.acts import Eviction
-from winpool.pods.evicted import Answer
+from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.memory import NoDetectors
+from winpool.controllers.pressured_pods import Answers
+from winpool.controllers.writes import Outcome
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, UnconfirmedRefusal, error_of
+from winpool.kube.request import Request
+from winpool.kube.writer import Writer
+from winpool.model.node import Eviction
+from winpool.model.node_pods import Answer
 
 HOG = Eviction("shop", "hog", "uid-hog", "w1", "it uses most", node_uid="uid-of-w1", share=4.0)
 YEAR = "31536000"

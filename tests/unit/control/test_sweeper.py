@@ -13,9 +13,9 @@ from harness.builders import GUARD, a_body, a_node, a_record, a_taint
 from harness.stage import until
 from harness.sweeping import Stage, a_stray, an_orphan, pauses_between, played
 from winpool.api.keys import HOLD_ANNOTATION, POOL_LABEL
-from winpool.api.moments import written_moment
-from winpool.control.leftovers.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
-from winpool.objects.node import Node
+from winpool.api.text import written_moment
+from winpool.controllers.sweep import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
+from winpool.model.node import Node
 from winpool.ownership.record import Owned
 
 

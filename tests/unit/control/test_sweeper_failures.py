@@ -11,10 +11,9 @@ from harness.builders import a_node
 from harness.stage import until
 from harness.sweeping import Stage, a_stray, an_orphan, pauses_between, played, vanish
 from harness.writes import relabelled
-from winpool.cluster.errors import ApiError, Forbidden, Invalid, Unavailable
-from winpool.control.act.lane import INTERNAL_ERRORS, SLICE_SECONDS
-from winpool.control.act.patches import PATCHES_IN_FLIGHT
-from winpool.control.leftovers.sweeper import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
+from winpool.controllers.sweep import STRAYS_PAUSE_SECONDS, STRAYS_SECONDS
+from winpool.controllers.writes import INTERNAL_ERRORS, PATCHES_IN_FLIGHT, SLICE_SECONDS
+from winpool.kube.errors import ApiError, Forbidden, Invalid, Unavailable
 
 INVALID = Invalid("patch nodes s1: 422 no changes on Fridays", status=422)
 BY_POLICY = Forbidden("patch nodes s1: 403 no changes on Fridays", status=403)

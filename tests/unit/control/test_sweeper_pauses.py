@@ -9,17 +9,15 @@ from typing import Any, cast
 from harness.builders import a_node, a_record
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
-from winpool.cluster.errors import Unavailable
-from winpool.control.act.lane import Outcome
-from winpool.control.act.patches import PatchLane
-from winpool.control.clock import Clock
-from winpool.control.leftovers.kept_strays import KeptStrays
-from winpool.control.leftovers.sweeper import Sweeper
-from winpool.control.patience.pacing import FIRST_PAUSE_SECONDS
-from winpool.control.relist.absences import Absences
-from winpool.objects.acts import NodePatch
+from winpool.controllers.backoff import FIRST_PAUSE_SECONDS
+from winpool.controllers.pools import Absences
+from winpool.controllers.services import Clock
+from winpool.controllers.sweep import KeptStrays, Sweeper
+from winpool.controllers.writes import Outcome, PatchLane
+from winpool.kube.errors import Unavailable
+from winpool.model.node import NodePatch
 from winpool.ownership.record import Owned
-from winpool.ownership.rights import Rights
+from winpool.ownership.trust import Rights
 
 GUARD = "a-guard"
 WRITE_SECONDS = 0.01

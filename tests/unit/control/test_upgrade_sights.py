@@ -10,13 +10,12 @@ import pytest
 
 from harness.builders import NOON, a_node, a_pool
 from winpool.api.keys import UPGRADE_STATE_LABEL
-from winpool.cluster.control_plane import ControlPlane
-from winpool.control.clock import Clock
-from winpool.control.relist.pools import Pools
-from winpool.control.upgrades.sights import UpgradeSights
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.objects.upgrades import NOTHING_SEEN_OF_UPGRADES, SurpriseKind
+from winpool.controllers.machines import UpgradeSights
+from winpool.controllers.pools import Pools
+from winpool.controllers.services import Clock
+from winpool.kube.control_plane import ControlPlane
+from winpool.model.node import Node
+from winpool.model.pool import NOTHING_SEEN_OF_UPGRADES, Pool, SurpriseKind
 
 WITH_UPGRADES: dict[str, Any] = {"upgrade": {}}
 BLUE = {"matchLabels": {"agentpool": "blue"}}

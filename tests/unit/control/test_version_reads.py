@@ -12,12 +12,12 @@ import pytest
 
 from harness.builders import NOON
 from harness.virtual_time import run_virtually, running
-from winpool.cluster.control_plane import STALE_SECONDS, ControlPlane
-from winpool.cluster.errors import Unavailable
-from winpool.cluster.request import Request
-from winpool.cluster.transport import Transport
-from winpool.control.upgrades import version_reads
-from winpool.control.upgrades.version_reads import JITTER, PERIOD_SECONDS, VersionReads
+from winpool.controllers import machines as version_reads
+from winpool.controllers.machines import JITTER, PERIOD_SECONDS, VersionReads
+from winpool.kube.client import Transport
+from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
+from winpool.kube.errors import Unavailable
+from winpool.kube.request import Request
 
 DOWN = Unavailable("get version: cannot connect", reason="NoConnection")
 NOW = timedelta(0)

@@ -15,12 +15,10 @@ import pytest
 from harness.builders import NOON, a_node, a_pool
 from harness.evicting import a_pod
 from harness.virtual_time import run_virtually
-from winpool.cluster.errors import ApiError, Forbidden, Unavailable
-from winpool.control.evicting.answers import Answers
-from winpool.control.evicting.looks import VictimLooks
-from winpool.pods.budgets import Budget
-from winpool.pods.evicted import Answer
-from winpool.pods.node_pods import NodePod, VictimLook
+from winpool.controllers.pressured_pods import Answers, VictimLooks
+from winpool.kube.errors import ApiError, Forbidden, Unavailable
+from winpool.model.budgets import Budget
+from winpool.model.node_pods import Answer, NodePod, VictimLook
 
 IN_FLIGHT = 16
 POOL = a_pool()

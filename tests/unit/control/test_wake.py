@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from winpool.control.loops.wake import Wake
+from winpool.controllers.services import Wake
 
 
 @pytest.fixture

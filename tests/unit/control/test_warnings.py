@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from winpool.cluster.events import EventRecorder
-from winpool.control.report.announcer import Announcer
-from winpool.report.deletions import Deletion, Deletions
+from winpool.controllers.status import Announcer
+from winpool.kube.events import EventRecorder
+from winpool.status.pods import Deletion, Deletions
 
 HARSH, SECOND = "os=windows:NoExecute", "gpu:NoExecute"
 

@@ -15,8 +15,8 @@ from harness.builders import a_pool
 from winpool.api.conditions import ConditionType
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import Mode
-from winpool.control.stats import PassResult
-from winpool.objects.upgrades import SurpriseKind
+from winpool.controllers.services import PassResult
+from winpool.model.pool import SurpriseKind
 from winpool.serve.definitions import DEFINITIONS, NODES
 from winpool.serve.metrics import of_pools
 

@@ -28,7 +28,7 @@ from release.install import ReleaseError, require_version
 from winpool import __version__
 from winpool.api.fence import PARAMETERS
 from winpool.api.keys import POOL_LABEL, READER_ACCOUNT
-from winpool.cluster.credentials import SERVICE_ACCOUNT_FOLDER
+from winpool.kube.credentials import SERVICE_ACCOUNT_FOLDER
 from winpool.kubelet.addresses import KUBELET_PORT
 from winpool.settings import Settings
 

@@ -48,7 +48,7 @@ import asyncio, json, sys
 from pathlib import Path
 site, source, folder = sys.argv[1:]
 sys.path[:0] = [source, site]
-from winpool.cluster.credentials import load_connection
+from winpool.kube.credentials import load_connection
 says = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "run"}}
 (Path(folder) / "renewed").write_text("file")
 kinds = {

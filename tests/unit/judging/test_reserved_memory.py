@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winpool.api.quantity import GIB, KIB, MIB
-from winpool.api.reserved_memory import ReservedMemory
-from winpool.judging.reserved_memory import (
+from winpool.api.spec import ReservedMemory
+from winpool.features.reserved_memory import (
     PAGE_BYTES,
     PRACTICE_BYTES,
     ReservedVerdict,

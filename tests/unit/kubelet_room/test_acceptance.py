@@ -12,8 +12,7 @@ from harness.hostile_server import a_server, answering, response
 from harness.kubelet_payloads import a_summary
 from harness.polling import AMPLE, TOKEN, at, refused, the_token, trusted
 from testbed.pki import Authority
-from winpool.kubelet.acceptance import Acceptance
-from winpool.kubelet.client import KubeletClient
+from winpool.kubelet.client import Acceptance, KubeletClient
 from winpool.kubelet.outcome import Outcome
 
 UNAUTHORIZED = response(b"Unauthorized", status="401 Unauthorized")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.answers import ANSWERS, TOKEN
 from harness.hostile_server import response
-from winpool.kubelet.answer import Answer
+from winpool.kubelet.connection import Answer
 from winpool.kubelet.outcome import Outcome, PollError
 
 LIMIT: Final = 1000

@@ -32,9 +32,8 @@ from testbed.pki import Authority
 from winpool.kubelet import client as client_module
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.client import MAX_BODY_BYTES, KubeletClient
-from winpool.kubelet.configz import KubeletEviction
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import KubeletSample
+from winpool.kubelet.samples import KubeletEviction, KubeletSample
 from winpool.kubelet.trust import insecure_context
 
 WELL = answering(response(a_summary("w1")))

@@ -11,7 +11,7 @@ from yarl import URL
 
 from harness.answers import ANSWERS, CHUNKED, GOOD, TOKEN
 from harness.hostile_server import a_server, answering
-from winpool.kubelet.exchange import Line, within
+from winpool.kubelet.connection import Line, within
 from winpool.kubelet.outcome import Outcome, PollError
 
 LIMIT: Final = 1000

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kubelet.amounts import LIMIT
-from winpool.kubelet.exporter import Query, samples_of
-from winpool.kubelet.matchers import DEFAULT_MATCHERS
+from winpool.kubelet.exporter import DEFAULT_MATCHERS, MOST_SERIES, Point, Query, parse_vector, samples_of
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.vectors import MOST_SERIES, Point, parse_vector
+from winpool.kubelet.samples import LIMIT
 
 NOW = 1_790_000_000.0
 

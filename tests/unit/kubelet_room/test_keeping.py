@@ -7,9 +7,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kubelet import limits
-from winpool.kubelet.keeping import Keeping
-from winpool.kubelet.limits import MAX_KEPT
+from winpool.kubelet import schedule as limits
+from winpool.kubelet.schedule import MAX_KEPT, Keeping
 
 COLD = [f"cold{number}" for number in range(MAX_KEPT)]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kubelet.matchers import DEFAULT_MATCHERS, MAX_LENGTH, MAX_MATCHERS, faults_of, selector_of
+from winpool.kubelet.exporter import DEFAULT_MATCHERS, MAX_LENGTH, MAX_MATCHERS, faults_of, selector_of
 
 ONE_MATCHER = re.compile(r'\{([a-zA-Z_][a-zA-Z0-9_]*)=("(?:[^"\\\n]|\\["\\])*")\}')
 """One matcher, whose value is one string of PromQL. Only quotes and backslashes are escaped in it."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time
-from winpool.kubelet.limits import MAX_IN_FLIGHT
+from winpool.kubelet.schedule import MAX_IN_FLIGHT
 
 APART: Final = 0.3
 """Promised as the most by which a poll is late (docs/adr/0034-polls-over-plain-sockets.md)."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness.clock import Seconds
 from harness.listener import an_authority
 from winpool import start
-from winpool.cluster.reader_token import ReaderToken
+from winpool.kube.reader_token import ReaderToken
 from winpool.sampling import (
     SamplingError,
     addresses_of,
@@ -27,7 +27,7 @@ from winpool.sampling import (
     service_of,
 )
 from winpool.settings import Settings
-from winpool.support.text import DataError
+from winpool.support.data import DataError
 
 SECRET = "hunter2"
 

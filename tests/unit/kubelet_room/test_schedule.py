@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.scheduled import a_schedule, answered, names, polled
-from winpool.kubelet import limits
-from winpool.kubelet.schedule import Schedule
+from winpool.kubelet.schedule import BASE_INTERVAL, LATE_SECONDS, MAX_IN_FLIGHT, MAX_KEPT, Schedule
 
 # Tiers
 
@@ -58,13 +57,13 @@ def test_it_says_when_to_look_again() -> None:
 
 
 def test_a_node_that_is_gone_is_polled_no_more_and_its_poll_still_counts_until_it_ends() -> None:
-    schedule = a_schedule(*names(limits.MAX_IN_FLIGHT + 1))
+    schedule = a_schedule(*names(MAX_IN_FLIGHT + 1))
     first = polled(schedule, 1.0)
-    assert len(first) == limits.MAX_IN_FLIGHT
-    schedule.set_nodes(names(1, start=limits.MAX_IN_FLIGHT), now=1.0)
+    assert len(first) == MAX_IN_FLIGHT
+    schedule.set_nodes(names(1, start=MAX_IN_FLIGHT), now=1.0)
     assert polled(schedule, 1.0) == []
     schedule.done(first[0], now=1.1, sampled=True)
-    assert polled(schedule, 1.1) == names(1, start=limits.MAX_IN_FLIGHT)
+    assert polled(schedule, 1.1) == names(1, start=MAX_IN_FLIGHT)
 
 
 def test_a_node_that_comes_back_while_its_old_poll_is_in_flight_is_not_polled_twice() -> None:
@@ -80,7 +79,7 @@ def test_a_node_that_comes_back_while_its_old_poll_is_in_flight_is_not_polled_tw
 def test_heat_of_a_node_that_is_not_known_is_ignored() -> None:
     schedule = a_schedule("w1")
     schedule.set_heat("w2", 1.0, now=0.0)
-    assert schedule.interval("w2") == limits.BASE_INTERVAL
+    assert schedule.interval("w2") == BASE_INTERVAL
     assert polled(schedule, 1.0) == ["w1"]
 
 
@@ -98,7 +97,7 @@ def test_64_polls_are_in_flight_and_no_more() -> None:
 
 def test_nodes_that_were_late_share_16_places() -> None:
     schedule = a_schedule(*names(100))
-    late = answered(schedule, 10.0, seconds=limits.LATE_SECONDS + 0.1)
+    late = answered(schedule, 10.0, seconds=LATE_SECONDS + 0.1)
     assert len(late) == 64
     answered(schedule, 20.0)
     both = polled(schedule, 90.0)
@@ -110,7 +109,7 @@ def test_nodes_that_were_late_share_16_places() -> None:
 
 def test_a_late_node_that_answers_soon_is_late_no_more() -> None:
     schedule = a_schedule(*names(17))
-    answered(schedule, 10.0, seconds=limits.LATE_SECONDS + 0.1)
+    answered(schedule, 10.0, seconds=LATE_SECONDS + 0.1)
     assert len(answered(schedule, 70.0)) == 16
     assert len(answered(schedule, 70.0)) == 1
     assert len(answered(schedule, 130.0)) == 17
@@ -150,7 +149,7 @@ def test_nodes_that_are_not_hot_do_not_wait_for_the_limit_of_the_hot_ones() -> N
 def test_late_hot_nodes_count_for_the_limit_of_the_hot_ones() -> None:
     schedule = hot_schedule(60)
     for now in (10.0, 11.0):
-        answered(schedule, now, seconds=limits.LATE_SECONDS + 0.1)
+        answered(schedule, now, seconds=LATE_SECONDS + 0.1)
     starts = []
     for step in range(200):
         now = 20.0 + step / 100
@@ -170,7 +169,7 @@ def test_the_hottest_is_before_the_others_but_for_one_that_has_waited_ten_second
 
 
 def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
-    schedule = a_schedule(*names(limits.MAX_KEPT), "x-hot")
+    schedule = a_schedule(*names(MAX_KEPT), "x-hot")
 
     def kept(now: float) -> dict[str, bool]:
         found: dict[str, bool] = {}
@@ -180,7 +179,7 @@ def test_connections_are_kept_while_there_are_places_hot_nodes_first() -> None:
                 schedule.done(poll.node, now=now + 0.1, sampled=True)
         return found
 
-    assert kept(2.0) == dict.fromkeys(names(limits.MAX_KEPT), True) | {"x-hot": False}
+    assert kept(2.0) == dict.fromkeys(names(MAX_KEPT), True) | {"x-hot": False}
     schedule.set_heat("x-hot", 1.0, now=3.0)
     assert kept(12.0) == {"x-hot": False}, "all places are taken"
     assert list(kept(62.0).values()).count(False) == 2, "one node gives its place away"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.scheduled import a_schedule, answered, names, only
-from winpool.kubelet import limits
-from winpool.memory.settings import FRESH_SECONDS
+from winpool.features.memory.settings import FRESH_SECONDS
+from winpool.kubelet.schedule import LONGEST_DEADLINE, SOON_POLLS_PER_SECOND
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_after_one_failure_the_interval_is_half_but_not_below_that_of_hot_nodes_
 def test_one_lost_poll_leaves_the_last_sample_fresh_until_the_next() -> None:
     schedule = a_schedule("w1")
     assert answered(schedule, 1.0) == ["w1"]
-    assert answered(schedule, 61.0, seconds=limits.LONGEST_DEADLINE, sampled=False) == ["w1"]
+    assert answered(schedule, 61.0, seconds=LONGEST_DEADLINE, sampled=False) == ["w1"]
     due = schedule.next_look(now=71.0)
     assert due is not None
-    assert due + limits.LONGEST_DEADLINE - 1.0 <= FRESH_SECONDS
+    assert due + LONGEST_DEADLINE - 1.0 <= FRESH_SECONDS
 
 
 def test_heat_does_not_shorten_a_back_off() -> None:
@@ -59,7 +59,7 @@ def test_polls_that_are_awaited_come_at_once_fifty_a_second_and_then_as_usual() 
     assert len(answered(schedule, 1.0)) == 60
     schedule.poll_soon(names(60), now=20.0)
     found = [len(answered(schedule, at)) for at in (20.0, 20.99, 21.5)]
-    assert found == [1, limits.SOON_POLLS_PER_SECOND - 1, 60 - limits.SOON_POLLS_PER_SECOND]
+    assert found == [1, SOON_POLLS_PER_SECOND - 1, 60 - SOON_POLLS_PER_SECOND]
     assert (answered(schedule, 79.9), len(answered(schedule, 82.0))) == ([], 60)
 
 

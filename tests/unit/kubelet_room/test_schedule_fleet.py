@@ -11,7 +11,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.kubelet import limits
+from winpool.kubelet import schedule as limits
 from winpool.kubelet.schedule import Schedule
 
 NO_JITTER = 0.5

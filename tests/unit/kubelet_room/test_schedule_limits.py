@@ -9,7 +9,7 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from winpool.kubelet import limits
+from winpool.kubelet import schedule as limits
 from winpool.kubelet.schedule import Poll, Schedule
 
 FEW: dict[str, Any] = {"MAX_IN_FLIGHT": 5, "MAX_LATE_IN_FLIGHT": 2, "HOT_POLLS_PER_SECOND": 3, "MAX_KEPT": 3}

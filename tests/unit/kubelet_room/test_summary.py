@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.kubelet_payloads import AT, GIB, a_commit_container, a_memory, a_pod, a_summary
-from winpool.kubelet.amounts import LIMIT
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.samples import CommitMemory, KubeletSample, MachineMemory, PodMemory
-from winpool.kubelet.summary import MOST_PODS, parse_summary
+from winpool.kubelet.samples import (
+    LIMIT,
+    MOST_PODS,
+    CommitMemory,
+    KubeletSample,
+    MachineMemory,
+    PodMemory,
+    parse_summary,
+)
 
 MEMORY = MachineMemory(time=AT, committed=17 * GIB, available=12 * GIB, working_set=4 * GIB)
 COMMIT = CommitMemory(time=AT, committed=17 * GIB, limit=24 * GIB)

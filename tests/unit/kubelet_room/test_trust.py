@@ -10,7 +10,7 @@ import pytest
 
 from harness.clock import Seconds
 from harness.listener import an_authority
-from winpool.kubelet.token_file import TokenFile
+from winpool.kubelet.prometheus import TokenFile
 from winpool.kubelet.trust import Trust, TrustError, insecure_context
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from winpool.kubelet.waiting import Waiting
+from winpool.kubelet.schedule import Waiting
 
 COUNT = 12
 NAMES = st.sampled_from([f"w{number}" for number in range(COUNT)])

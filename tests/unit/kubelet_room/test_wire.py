@@ -19,12 +19,11 @@ from harness.kubelet_payloads import a_summary
 from harness.polling import AMPLE, TOKEN, a_client, at, refused, trusted
 from testbed.pki import Authority
 from winpool.kubelet import client as client_module
-from winpool.kubelet import wire as wire_module
+from winpool.kubelet import connection as wire_module
 from winpool.kubelet.addresses import Target
 from winpool.kubelet.client import MAX_BODY_BYTES, request_of
-from winpool.kubelet.metered import PIECE_BYTES
+from winpool.kubelet.connection import PIECE_BYTES, Wire
 from winpool.kubelet.outcome import Outcome, PollError
-from winpool.kubelet.wire import Wire
 
 WELL: Final = answering(response(a_summary("w1")))
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.listener import EMPTY, Listener, a_kubeconfig_for, an_authority, listening, server_tls
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.errors import NotLeading
-from winpool.cluster.request import Request
-from winpool.cluster.transport import USER_AGENT, Transport
+from winpool.kube.client import USER_AGENT, Transport
+from winpool.kube.credentials import load_connection
+from winpool.kube.errors import NotLeading
+from winpool.kube.request import Request
 
 GET = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
 PATCH = Request(verb="patch", resource="nodes", path="/api/v1/nodes/w1", body=b"{}", guarded=True)

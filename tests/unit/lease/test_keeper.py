@@ -14,11 +14,11 @@ import pytest
 
 from harness.lease_server import LeaseServer, LeaseTransport
 from harness.virtual_time import in_virtual_time
-from winpool.cluster.errors import ApiError, Forbidden, Unavailable
-from winpool.cluster.transport import Transport
-from winpool.lease.keeper import Keeper, LeaseLostError
-from winpool.lease.others import OtherOperator
-from winpool.lease.terms import LEASE_SECONDS, RETRY_SECONDS, TERM_SECONDS
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, Forbidden, Unavailable
+from winpool.kube.leader_election import Keeper, LeaseLostError
+from winpool.kube.lease import OtherOperator
+from winpool.kube.lease_rules import LEASE_SECONDS, RETRY_SECONDS, TERM_SECONDS
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DOWN = Unavailable("no connection")

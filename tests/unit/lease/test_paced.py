@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.clock import Seconds
-from winpool.lease.paced import Paced
+from winpool.kube.lease import Paced
 
 TOO_EARLY, LATER = 9.0, 10.0
 

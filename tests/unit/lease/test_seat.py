@@ -14,11 +14,11 @@ from typing import Any
 from aiohttp import web
 
 from harness.listener import a_kubeconfig_for, an_authority, server_tls
-from winpool.cluster.credentials import load_connection
-from winpool.cluster.first_refusals import FirstRefusals
-from winpool.cluster.request import Request
-from winpool.cluster.transport import MAX_CONNECTIONS
-from winpool.lease.seat import seated
+from winpool.kube.backoff import FirstRefusals
+from winpool.kube.client import MAX_CONNECTIONS
+from winpool.kube.credentials import load_connection
+from winpool.kube.leader_election import seated
+from winpool.kube.request import Request
 
 PATCH = Request(verb="patch", resource="nodes", path="/api/v1/nodes/w1", body=b"{}", guarded=True)
 SECONDS = 60

@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.clock import Seconds
-from winpool.lease import paced
-from winpool.lease.skew import Skew
-from winpool.lease.terms import claim, read_record, renewal, sighted
+from winpool.kube.lease import SKEW_LOG_SECONDS, Skew
+from winpool.kube.lease_rules import claim, read_record, renewal, sighted
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -40,7 +39,7 @@ def test_from_five_seconds_on_a_warning_says_whose_clock_is_ahead_once(
     clock = Seconds()
     skew = Skew(clock=clock)
     for _ in range(3):
-        clock.now += paced.SKEW_SECONDS
+        clock.now += SKEW_LOG_SECONDS
         note(skew, seconds=seconds)
     [line] = caplog.records
     assert line.levelno == logging.WARNING
@@ -51,7 +50,7 @@ def test_it_is_told_again_after_the_clocks_were_together(caplog: pytest.LogCaptu
     clock = Seconds()
     skew = Skew(clock=clock)
     for seconds in (6.0, 0.0, 6.0):
-        clock.now += paced.SKEW_SECONDS
+        clock.now += SKEW_LOG_SECONDS
         note(skew, seconds=seconds)
     assert len(caplog.messages) == 2
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.lease.terms import (
+from winpool.kube.lease_rules import (
     LEASE_SECONDS,
     LONGEST_LEASE_SECONDS,
     RETRY_SECONDS,

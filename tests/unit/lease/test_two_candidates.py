@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.lease import terms
-from winpool.lease.terms import (
+from winpool.kube import lease_rules as terms
+from winpool.kube.lease_rules import (
     RETRY_SECONDS,
     Move,
     Sighting,

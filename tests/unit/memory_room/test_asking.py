@@ -11,10 +11,9 @@ from harness.builders import GUARD, a_node, a_pool, a_spec, edited
 from harness.house import House
 from harness.views import CALM, HARD, JUST_STARTED, STALE, a_view, all_of
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.contract.room import contract
-from winpool.memory.asking import REQUEST
-from winpool.memory.room import memory
-from winpool.objects.pressure import Guard, Level, NodeView
+from winpool.features.contract.feature import contract
+from winpool.features.memory.feature import REQUEST, memory
+from winpool.model.pressure import Guard, Level, NodeView
 
 OUTSIDE: Final = a_view(Level.HARD, guard=Guard.OUTSIDE_SHARE)
 THEIRS: Final = "patch me on Monday"

@@ -20,8 +20,8 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.memory.detector import eviction_begun, eviction_gone, eviction_refused
-from winpool.objects.pressure import Guard, Hold
+from winpool.features.memory.detector import eviction_begun, eviction_gone, eviction_refused
+from winpool.model.pressure import Guard, Hold
 
 HARD = committed(23.5)
 

@@ -18,8 +18,8 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.memory.settings import DetectorSettings, PageFile, PageFilePolicy
-from winpool.objects.pressure import Axis, Level
+from winpool.features.memory.settings import DetectorSettings, PageFile, PageFilePolicy
+from winpool.model.pressure import Axis, Level
 
 UNKNOWN_FILE = PageFile()
 FIXED = PageFile(PageFilePolicy.FIXED, 8 * GIB)

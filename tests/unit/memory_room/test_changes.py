@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from harness.memory import BOTH, KUBELET_ONLY, a_sample, committed
 from harness.memory_histories import History, after, histories, settings
-from winpool.memory.changes import changes_after
-from winpool.memory.detector import step
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.state import NOTHING_KNOWN
-from winpool.memory.view import view_of
+from winpool.features.memory.detector import NO_STATE, changes_after, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.settings import DetectorSettings
 
 ROUNDING = 0.001
 
@@ -31,11 +29,11 @@ def test_until_then_nothing_changes(history: History, settings: DetectorSettings
 
 
 def test_what_is_never_sampled_never_changes() -> None:
-    assert changes_after(NOTHING_KNOWN, now=0) is None
+    assert changes_after(NO_STATE, now=0) is None
 
 
 def test_a_level_is_known_until_its_sample_is_no_longer_fresh() -> None:
-    state = NOTHING_KNOWN
+    state = NO_STATE
     for at in (1000.0, 1060.0):
         state = step(state, a_sample(at, interval=60, **committed(12, pods_commit=None)), KUBELET_ONLY)
     assert changes_after(state, now=1060) == 1180

@@ -8,7 +8,7 @@ import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot
 from winpool.decide import decide
-from winpool.objects.pressure import KnownMemory
+from winpool.model.pressure import KnownMemory
 
 SOURCES = {
     "sources": [{"type": "Kubelet"}, {"type": "Prometheus", "prometheus": {"dataSource": "main"}}],

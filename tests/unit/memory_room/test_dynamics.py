@@ -19,10 +19,9 @@ from harness.memory import (
     available,
     committed,
 )
-from winpool.memory.detector import step
-from winpool.memory.samples import MemorySample
-from winpool.memory.state import NOTHING_KNOWN
-from winpool.objects.pressure import Axis, Hold, Level
+from winpool.features.memory.detector import NO_STATE, step
+from winpool.features.memory.samples import MemorySample
+from winpool.model.pressure import Axis, Hold, Level
 
 SOFT = committed(22.5)
 HARD = committed(23.5)
@@ -355,7 +354,7 @@ def test_a_source_that_is_no_longer_read_is_forgotten() -> None:
 
 
 def test_what_is_not_sampled_is_unknown() -> None:
-    node = Watched(state=NOTHING_KNOWN)
+    node = Watched(state=NO_STATE)
     view = node.view()
     assert (view.level, view.worst, view.is_signalled, view.guard) == (None, None, None, None)
     assert not view.is_hot

@@ -21,15 +21,13 @@ from harness.evicting import (
     step,
     steps,
 )
-from winpool.memory.candidates import Exclusion
-from winpool.memory.intent_text import read
-from winpool.memory.intents import Intents
-from winpool.memory.situation import Aside
-from winpool.memory.steps import Course, Stage, Step
-from winpool.objects.acts import Eviction, Premise
-from winpool.objects.pressure import Axis, Hold, Level
-from winpool.ownership.goals import LEAVE
-from winpool.pods.evicted import Answer
+from winpool.features.memory.eviction import Aside, Course, Stage, Step
+from winpool.features.memory.intents import Intents, read
+from winpool.features.memory.victims import Exclusion
+from winpool.model.node import Eviction, Premise
+from winpool.model.node_pods import Answer
+from winpool.model.pressure import Axis, Hold, Level
+from winpool.ownership.desired import LEAVE
 
 SECOND = timedelta(seconds=1)
 HOG = an_intent("hog")

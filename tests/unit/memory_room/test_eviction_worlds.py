@@ -15,19 +15,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from harness.builders import NOON
 from harness.evicting import a_hot_node, a_pod, a_view, using
-from winpool.api.evictions import EvictionLimits
 from winpool.api.keys import MEMORY_ANNOTATION
-from winpool.memory.breaker import Breaker, Share
-from winpool.memory.intent_text import read
-from winpool.memory.intents import Intents
-from winpool.memory.steps import Course, Pass, Step
-from winpool.memory.turns import steps_of
-from winpool.objects.acts import Eviction
-from winpool.objects.node import Node
-from winpool.objects.pressure import Hold, KnownMemory
-from winpool.ownership.goals import LEAVE
-from winpool.pods.evicted import Answer, Answered, KnownEvictions
-from winpool.pods.node_pods import NodePod, NodePods, VictimLook
+from winpool.api.memory_pressure import EvictionLimits
+from winpool.features.memory.breaker import Breaker, Share
+from winpool.features.memory.eviction import Course, Pass, Step
+from winpool.features.memory.feature import steps_of
+from winpool.features.memory.intents import Intents, read
+from winpool.model.node import Eviction, Node
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod, NodePods, VictimLook
+from winpool.model.pressure import Hold, KnownMemory
+from winpool.ownership.desired import LEAVE
 
 NODES = ("w1", "w2", "w3", "w4")
 PER_NODE, PERIOD, MAX_NODES = 2, 1200, 1

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.memory.intent_text import MAX_BYTES, read, written
-from winpool.memory.intents import (
+from winpool.features.memory.intents import (
+    MAX_BYTES,
     MAX_INTENTS,
     NO_INTENTS,
     Intent,
@@ -22,8 +22,10 @@ from winpool.memory.intents import (
     cleared,
     deadline,
     next_change,
+    read,
     room_left,
     without,
+    written,
 )
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)

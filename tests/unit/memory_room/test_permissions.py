@@ -13,7 +13,7 @@ from harness.views import SOFT, STALE, all_of
 from winpool.api.conditions import ConditionType, Reason
 from winpool.api.keys import MEMORY_PRESSURE_TAINT
 from winpool.decide import ROOMS, decide
-from winpool.objects.pressure import KnownMemory
+from winpool.model.pressure import KnownMemory
 
 RULE: Final = "winpool may not create serviceaccounts/token. Add the rule {…}."
 PROMETHEUS: Final = {"type": "Prometheus", "prometheus": {"dataSource": "main"}}

@@ -27,13 +27,10 @@ from harness.evicting import (
     step,
     steps,
 )
-from winpool.memory.intent_text import read, written
-from winpool.memory.intents import Intent, Intents
-from winpool.memory.situation import situation_of
-from winpool.memory.steps import Stage, Step
-from winpool.objects.pressure import Axis, AxisView, Hold, Level, NodeView
-from winpool.pods.evicted import Answer, Answered, KnownEvictions
-from winpool.pods.node_pods import NodePods
+from winpool.features.memory.eviction import Stage, Step, situation_of
+from winpool.features.memory.intents import Intent, Intents, read, written
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
+from winpool.model.pressure import Axis, AxisView, Hold, Level, NodeView
 
 SECOND: Final = timedelta(seconds=1)
 DAY: Final = 86_400

@@ -26,12 +26,11 @@ from harness.memory_histories import (
     seen,
     settings,
 )
-from winpool.memory.detector import eviction_begun, eviction_gone, step
-from winpool.memory.samples import MemorySample, is_amount
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.state import NOTHING_KNOWN
-from winpool.memory.view import view_of
-from winpool.objects.pressure import Axis, Level, NodeView
+from winpool.features.memory.detector import NO_STATE, eviction_begun, eviction_gone, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample, is_amount
+from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import Axis, Level, NodeView
 
 EVIDENCE_SECONDS: Final = 45
 HOLD_SECONDS: Final = 300
@@ -49,7 +48,7 @@ def evicts_for(axis: Axis) -> Callable[[History], bool]:
 
 
 def lowers_a_level(history: History) -> bool:
-    state, held = NOTHING_KNOWN, Level.NORMAL
+    state, held = NO_STATE, Level.NORMAL
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         before, held = held, state.axes[Axis.COMMIT].held
@@ -59,7 +58,7 @@ def lowers_a_level(history: History) -> bool:
 
 
 def ends_a_signal(history: History) -> bool:
-    state, was_on = NOTHING_KNOWN, False
+    state, was_on = NO_STATE, False
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         was_on = was_on or state.signal.is_on is True
@@ -104,7 +103,7 @@ def test_no_eviction_without_two_fresh_samples(
 ) -> None:
     """The last two of the source whose own time has advanced, both over the line of Soft."""
     samples = history.samples
-    state = NOTHING_KNOWN
+    state = NO_STATE
     for count, latest in enumerate(samples, start=1):
         state = step(state, latest, settings)
         now = latest.arrived_at + later
@@ -212,7 +211,7 @@ def test_without_its_own_time_a_sample_is_no_evidence(
     history: History, settings: DetectorSettings, garbage: float | None
 ) -> None:
     samples = [replace(each, taken_at=garbage) for each in history.samples]
-    assert after(samples, settings) == replace(NOTHING_KNOWN, seen_at=after(samples, settings).seen_at)
+    assert after(samples, settings) == replace(NO_STATE, seen_at=after(samples, settings).seen_at)
 
 
 @given(histories, settings)
@@ -226,7 +225,7 @@ def test_silence_leads_to_unknown_and_removes_no_signal(history: History, settin
 
 @given(histories)
 def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(history: History) -> None:
-    state, held, clear_since = NOTHING_KNOWN, Level.NORMAL, dict.fromkeys(LINES, 0.0)
+    state, held, clear_since = NO_STATE, Level.NORMAL, dict.fromkeys(LINES, 0.0)
     for sample in history.samples:
         state = step(state, sample, KUBELET_ONLY)
         axis = state.axes[Axis.COMMIT]
@@ -244,7 +243,7 @@ def test_a_level_is_lowered_only_after_the_whole_hold_clear_of_its_line(history:
 def test_the_signal_never_flips_faster_than_once_a_minute(
     history: History, settings: DetectorSettings
 ) -> None:
-    state, flips = NOTHING_KNOWN, list[float]()
+    state, flips = NO_STATE, list[float]()
     for sample in history.samples:
         before = state.signal.is_on
         state = step(state, sample, settings)
@@ -283,7 +282,7 @@ any_sample = st.builds(
 def test_no_number_makes_it_raise(
     strange: list[MemorySample], history: History, settings: DetectorSettings, now: int
 ) -> None:
-    state = NOTHING_KNOWN
+    state = NO_STATE
     for number, sample in enumerate([*strange, *history.samples, *strange]):
         state = step(state, sample, settings)
         state = eviction_begun(state, uid=str(number), share=GIB)

@@ -11,11 +11,9 @@ import pytest
 from harness.builders import NOON
 from harness.evicting import READ_AT, a_hot_node, a_pod, a_view, an_intent, listed, steps
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
-from winpool.memory.evicting import VALID_SECONDS
-from winpool.memory.recheck import objection
-from winpool.objects.acts import Eviction
-from winpool.objects.node import Node
-from winpool.objects.pressure import Axis, Hold, Level, NodeView
+from winpool.features.memory.eviction import VALID_SECONDS, objection
+from winpool.model.node import Eviction, Node
+from winpool.model.pressure import Axis, Hold, Level, NodeView
 
 HOG = an_intent("hog", ago=3)
 NODE = a_hot_node("w1", HOG)

@@ -28,12 +28,12 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import POOL_LABEL, PRESSURE_CONDITION, RELEASE_FINALIZER
 from winpool.api.node_keys import NODE_KEYS, PRESSURE_TAINT, SetBy
 from winpool.decide import ROOMS, decide
-from winpool.memory.room import memory
-from winpool.objects.node import NodeCondition, Taint
-from winpool.objects.pressure import NOTHING_KNOWN, Guard, KnownMemory, Level, NodeView
-from winpool.ownership.goals import LEAVE
+from winpool.features.feature import Mandate
+from winpool.features.memory.feature import memory
+from winpool.model.node import NodeCondition, Taint
+from winpool.model.pressure import NOTHING_KNOWN, Guard, KnownMemory, Level, NodeView
+from winpool.ownership.desired import LEAVE
 from winpool.ownership.members import divide
-from winpool.rooms import Mandate
 
 NAMES: Final = ("w1", "w2", "w3")
 TAINT: Final = Taint(*PRESSURE_TAINT)

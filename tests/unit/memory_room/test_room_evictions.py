@@ -26,18 +26,16 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, MEMORY_ANNOTATION
 from winpool.api.node_keys import PRESSURE_TAINT
-from winpool.control.act.aftermath import Aftermath
-from winpool.control.report.announcer import Announcer
+from winpool.controllers.executor import Aftermath
+from winpool.controllers.status import Announcer
 from winpool.decide import ROOMS, Decision
-from winpool.memory.eviction_findings import eviction_findings
-from winpool.memory.intent_text import written
-from winpool.memory.intents import Intents
-from winpool.memory.steps import Stage, Step
-from winpool.objects.node import Taint
-from winpool.objects.pressure import Hold, KnownMemory, Level, NodeView
-from winpool.pods.evicted import Answer, Answered, KnownEvictions
-from winpool.pods.node_pods import NodePod
-from winpool.report.announce import Announcement
+from winpool.features.memory.eviction import Stage, Step
+from winpool.features.memory.findings import eviction_findings
+from winpool.features.memory.intents import Intents, written
+from winpool.model.node import Taint
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod
+from winpool.model.pressure import Hold, KnownMemory, Level, NodeView
+from winpool.status.events import Announcement
 
 UID = "uid-of-w1"
 HOG = a_pod("hog", grace_seconds=30)

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from harness.memory import GIB
-from winpool.memory.detector import step
-from winpool.memory.samples import MemorySample
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.state import NOTHING_KNOWN
-from winpool.memory.view import view_of
+from winpool.features.memory.detector import NO_STATE, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample
+from winpool.features.memory.settings import DetectorSettings
 
 SETTINGS = DetectorSettings()
 EVERY_SECONDS = 2.0
@@ -19,7 +18,7 @@ EVERY_SECONDS = 2.0
 
 @pytest.mark.parametrize("grace", [0.0, 5.0, 29.0, 30.0, 90.0])
 def test_no_eviction_is_right_on_a_node_that_is_not_signalled(grace: float) -> None:
-    settings, state, evictable = replace(SETTINGS, soft_grace_seconds=grace), NOTHING_KNOWN, 0
+    settings, state, evictable = replace(SETTINGS, soft_grace_seconds=grace), NO_STATE, 0
     for number in range(60):
         at = 1000.0 + number * EVERY_SECONDS
         sample = MemorySample(

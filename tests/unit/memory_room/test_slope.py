@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import BOTH, GIB, PROMETHEUS, Watched, committed
-from winpool.memory.slope import Point, seconds_left, slope_of, with_point
-from winpool.objects.pressure import Axis, Level
+from winpool.features.memory.levels import Point, seconds_left, slope_of, with_point
+from winpool.model.pressure import Axis, Level
 
 
 def points_of(*used: float, whole: float = 1000, seconds: float = 10) -> tuple[Point, ...]:

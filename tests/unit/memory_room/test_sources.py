@@ -7,20 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import EXPORTER_ONLY, KUBELET, KUBELET_ONLY, PROMETHEUS, a_sample, available, committed
-from winpool.memory.detector import step
-from winpool.memory.samples import MemorySample
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.sources import fresh_seconds
-from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.view import view_of
-from winpool.objects.pressure import Axis, AxisView
+from winpool.features.memory.detector import NO_STATE, DetectorState, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample, fresh_seconds
+from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import Axis, AxisView
 
 OWN = 1_790_000_000.0
 LONGEST_SECONDS = 120
 
 
 def after(*samples: MemorySample, settings: DetectorSettings) -> DetectorState:
-    state = NOTHING_KNOWN
+    state = NO_STATE
     for each in samples:
         state = step(state, each, settings)
     return state

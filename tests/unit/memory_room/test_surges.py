@@ -19,13 +19,11 @@ from hypothesis import strategies as st
 from harness.builders import NOON
 from harness.evicting import a_hot_node, steps
 from harness.memory import KUBELET_ONLY, a_sample, committed
-from winpool.memory.detector import step
-from winpool.memory.settings import DetectorSettings
-from winpool.memory.situation import Aside
-from winpool.memory.state import NOTHING_KNOWN, DetectorState
-from winpool.memory.steps import Stage
-from winpool.memory.view import view_of
-from winpool.objects.pressure import NodeView
+from winpool.features.memory.detector import NO_STATE, DetectorState, step
+from winpool.features.memory.eviction import Aside, Stage
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.settings import DetectorSettings
+from winpool.model.pressure import NodeView
 
 COLD, HOT = 60, 10
 """Seconds between two polls of a node that is calm, and of one that is not."""
@@ -52,7 +50,7 @@ class Machine:
     over: float = HARD
     before: float = CALM
     settings: DetectorSettings = KUBELET_ONLY
-    state: DetectorState = NOTHING_KNOWN
+    state: DetectorState = NO_STATE
 
     def view(self, now: int, grace: float) -> NodeView:
         return view_of(self.state, now=now, settings=replace(self.settings, soft_grace_seconds=grace))

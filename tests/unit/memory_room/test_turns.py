@@ -17,11 +17,10 @@ from harness.evicting import (
     listed,
     steps,
 )
-from winpool.memory.steps import Stage
-from winpool.memory.turns import earliest
-from winpool.objects.pressure import Axis, Hold, Level, NodeView
-from winpool.pods.evicted import Answer, Answered
-from winpool.pods.node_pods import NodePod
+from winpool.features.memory.eviction import Stage
+from winpool.features.memory.feature import earliest
+from winpool.model.node_pods import Answer, Answered, NodePod
+from winpool.model.pressure import Axis, Hold, Level, NodeView
 
 SECOND = timedelta(seconds=1)
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.memory import GIB, MIB
-from winpool.memory.candidates import Behavior, Candidate, Exclusion, Protection
-from winpool.memory.victims import Basis, Choice, choose
-from winpool.objects.pressure import Axis
+from winpool.features.memory.victims import Basis, Behavior, Candidate, Choice, Exclusion, Protection, choose
+from winpool.model.pressure import Axis
 
 
 def a_pod(name: str, commit: float | None = 2.0, **more: Any) -> Candidate:

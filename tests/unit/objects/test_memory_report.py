@@ -24,8 +24,8 @@ from harness.watched_memory import (
     unknown,
 )
 from harness.watched_memory import committed as committed_view
-from winpool.objects import memory_report
-from winpool.objects.memory_report import (
+from winpool.model import memory_report
+from winpool.model.memory_report import (
     PROBLEM_CHARACTERS,
     MemoryReport,
     NodeReport,
@@ -33,7 +33,7 @@ from winpool.objects.memory_report import (
     report_of,
     worst_first,
 )
-from winpool.objects.pressure import Axis, AxisView, Guard, Hold, Level, NodeView, Reading
+from winpool.model.pressure import Axis, AxisView, Guard, Hold, Level, NodeView, Reading
 
 
 def reported(view: NodeView | None, *, problem: str = "", now: datetime = AT) -> NodeReport:

@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.pods import a_pod
-from winpool.pods import budget_book
-from winpool.pods.budget_book import MOST_COMPARED, BudgetBook
-from winpool.pods.budgets import MOST_TERMS, Budget, Labelled, Requirement
-from winpool.pods.pod import Pod
-from winpool.pods.workloads import Block, BlockedBy
+from winpool.model.budgets import (
+    _SETS_KEPT,
+    MOST_COMPARED,
+    MOST_TERMS,
+    Budget,
+    BudgetBook,
+    Labelled,
+    Requirement,
+)
+from winpool.model.pods import Block, BlockedBy, Pod
 
 WEB = {"app": "web"}
 NONE_LEFT = Budget("shop", "web", labels=WEB, allowed=0)
@@ -180,4 +185,4 @@ def test_few_sets_of_labels_are_remembered() -> None:
     book = BudgetBook([NONE_LEFT])
     for number in range(5000):
         book.block_of(a_pod(labels={**WEB, "n": str(number)}))
-    assert len(book._remembered) == budget_book._SETS_KEPT
+    assert len(book._remembered) == _SETS_KEPT

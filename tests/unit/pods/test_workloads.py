@@ -12,24 +12,24 @@ import pytest
 
 from harness.builders import NOON
 from harness.pods import a_pod, a_question, an_agent, some_work
-from winpool.pods import workload_tally
-from winpool.pods.budgets import Budget
-from winpool.pods.pod import Pod, Toleration
-from winpool.pods.pod_work import Unclear
-from winpool.pods.survey import PoolQuestion, Survey
-from winpool.pods.surveyor import Surveyor, work_nodes
-from winpool.pods.workload_tally import BUILDS_KEPT
-from winpool.pods.workloads import (
+from winpool.model import surveyor as workload_tally
+from winpool.model.budgets import Budget
+from winpool.model.pods import (
     BLOCKS_KEPT,
     NO_WORKLOAD,
     SHAPES_KEPT,
     Block,
     BlockedBy,
     DeclaredBuild,
+    Pod,
     PodShape,
     Requests,
+    Toleration,
+    Unclear,
     Workload,
 )
+from winpool.model.survey import PoolQuestion, Survey
+from winpool.model.surveyor import BUILDS_KEPT, Surveyor, work_nodes
 
 WEB = {"app": "web"}
 NONE_LEFT = Budget("shop", "web", labels=WEB, allowed=0)

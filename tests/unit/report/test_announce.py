@@ -28,17 +28,15 @@ from harness.builders import (
 )
 from harness.strategies import fleets, haunted_nodes, pools
 from harness.writes import acted, relabelled, retainted
-from winpool.api.event_table import EVENTS
-from winpool.api.events import EventReason, Regarding
+from winpool.api.events import EVENTS, EventReason, Regarding
 from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL, RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
-from winpool.cluster.event_record import NOTE_BYTES
 from winpool.decide import Decision, decide
-from winpool.objects.attempts import Attempts
-from winpool.objects.node import Node, NodeMemory
-from winpool.objects.pool import Pool
-from winpool.report.announce import Announcement, on_transition
-from winpool.report.node_events import announced
+from winpool.kube.events import NOTE_BYTES
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pool import Attempts, Pool
+from winpool.status.events import Announcement, on_transition
+from winpool.status.node_findings import announced
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"

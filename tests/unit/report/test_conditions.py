@@ -34,10 +34,10 @@ from winpool.api.keys import HOLD_ANNOTATION as HOLD
 from winpool.api.keys import RELEASE_FINALIZER
 from winpool.api.v1alpha1 import Condition, Mode
 from winpool.decide import decide
-from winpool.objects.node import Node, NodeMemory, NodeVersions
-from winpool.objects.pool import Pool
-from winpool.pods.survey import Readiness
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node, NodeMemory, NodeVersions
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import Readiness
 
 LABELS = {"team": "a"}
 HARSH = "os=windows:NoExecute"

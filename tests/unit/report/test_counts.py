@@ -24,10 +24,10 @@ from harness.strategies import fleets, pools
 from harness.writes import acted, relabelled, settled
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.report.tally import NAMES_SHOWN, count_nodes, enumerate_names, is_available, is_ready, tally
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.status.assessment import NAMES_SHOWN, count_nodes, enumerate_names, is_available, is_ready, tally
 
 LABELS = {"team": "a"}
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from harness.builders import a_node, a_pool, a_snapshot, deleted, with_status
-from winpool.api.crd_fields import FieldPath
+from winpool.api.crd import FieldPath
 from winpool.api.v1alpha1 import Issue
 from winpool.decide import decide
-from winpool.objects.pool import Pool
+from winpool.model.pool import Pool
 
 LACKING = (("spec", "labels"), ("spec", "taints"), ("status", "issues", "[]", "fix"), ("status", "plan"))
 

@@ -10,8 +10,8 @@ from harness.builders import Nodes, a_node, a_pool, a_snapshot, a_spec, a_survey
 from harness.writes import acted
 from winpool.api.events import EventReason
 from winpool.decide import Decision, decide
-from winpool.objects.pool import Pool
-from winpool.snapshot import Snapshot
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
 
 TAINT = "os=windows:NoExecute"
 GENTLE = "os=windows:NoSchedule"

@@ -21,7 +21,7 @@ from unit.report.test_conditions import (
     without_permission,
 )
 from winpool.decide import decide
-from winpool.snapshot import Snapshot
+from winpool.model.snapshot import Snapshot
 
 PASSES = {"up to date", "paused", "dry run", "no nodes", "another release", "behind"}
 """A person's turn keeps no gate waiting where the operator itself has nothing to do."""

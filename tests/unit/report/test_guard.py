@@ -22,7 +22,7 @@ from harness.builders import (
 )
 from winpool.api.v1alpha1 import MAX_ISSUES, Issue
 from winpool.decide import Decision, decide
-from winpool.objects.pool import Pool
+from winpool.model.pool import Pool
 
 GONE = "there is no ValidatingAdmissionPolicy winpool-guard"
 REASONS = ("GuardNotInForce", "SelectorOpenToKubelets")

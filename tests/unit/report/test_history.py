@@ -22,12 +22,12 @@ from harness.upgrade_views import (
     reported,
     upgrading,
 )
-from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
+from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
-from winpool.objects.pool import Pool
-from winpool.report.history import history
-from winpool.upgrade.records import UpgradeOverview
+from winpool.features.upgrade.records import UpgradeOverview
+from winpool.model.pool import Pool
+from winpool.status.status import history
 
 Told = tuple[str, int, int | None, int, str, tuple[str, ...]]
 """Target, minutes of start and end, nodes, result, overrides."""

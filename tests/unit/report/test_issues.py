@@ -32,11 +32,11 @@ from winpool.api.issues import IssueReason
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue, WindowsNodePoolStatus, read_status
 from winpool.decide import ROOMS, Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.report.node_findings import REFUSAL_LENGTH
-from winpool.rooms import Finding, RoomResult
-from winpool.snapshot import Snapshot
+from winpool.features.feature import Finding, RoomResult
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.status.node_findings import REFUSAL_LENGTH
 
 SHARED = {"example.com/shared": "yes"}
 RIVAL = a_pool("rival", selector={"matchLabels": SHARED})

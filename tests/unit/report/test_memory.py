@@ -16,7 +16,7 @@ from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import Issue
 from winpool.decide import Decision, decide
-from winpool.objects.pressure import (
+from winpool.model.pressure import (
     NOTHING_KNOWN,
     Capabilities,
     Capability,
@@ -25,8 +25,8 @@ from winpool.objects.pressure import (
     Level,
     NodeView,
 )
-from winpool.report.announce import Announcement
-from winpool.snapshot import Snapshot
+from winpool.model.snapshot import Snapshot
+from winpool.status.events import Announcement
 
 MEMORY_EVENTS: Final = (
     EventReason.MEMORY_PRESSURE_DETECTED,

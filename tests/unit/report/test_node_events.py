@@ -13,11 +13,11 @@ from harness.builders import NOON, a_node, a_pool, by_name, with_status
 from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
-from winpool.contract.room import NOTHING_FOUND
-from winpool.ownership.membership import Claim
-from winpool.report.announce import Announcement
-from winpool.report.assessment import Assessment
-from winpool.report.node_events import Cause, NodeEvent, announced, of_issues, shared_by_many
+from winpool.features.contract.feature import NOTHING_FOUND
+from winpool.ownership.members import Claim
+from winpool.status.assessment import Assessment
+from winpool.status.events import Announcement
+from winpool.status.node_findings import Cause, NodeEvent, announced, of_issues, shared_by_many
 
 NAMES = [f"w{number:02d}" for number in range(12)]
 LABEL = "somebody removed label team on {nodes}; see kubectl label node {node} team-"

@@ -22,9 +22,9 @@ from winpool.api.v1alpha1 import (
     read_status,
 )
 from winpool.decide import decide
-from winpool.objects.issues import KnownIssue
-from winpool.objects.node import Node
-from winpool.report.os_support import UNKNOWN_BUILD
+from winpool.model.node import Node
+from winpool.model.pool import KnownIssue
+from winpool.status.os_support import UNKNOWN_BUILD
 from winpool.support.rows import Row
 from winpool.support.servicing import NOTICE_DAYS, WARNING_DAYS
 

@@ -9,10 +9,10 @@ import pytest
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, deleted, with_status
 from winpool.api.v1alpha1 import Issue
-from winpool.control.reconcile.other_reports import KEPT_SECONDS, OtherReports
-from winpool.control.relist.pools import Pools
+from winpool.controllers.pool import KEPT_SECONDS, OtherReports
+from winpool.controllers.pools import Pools
 from winpool.decide import Decision, decide
-from winpool.objects.pool import Pool
+from winpool.model.pool import Pool
 
 HOLDER = "winpool-5b7_0a1b2c3d"
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from harness.builders import NOON, a_node, a_pool, a_record, a_snapshot, with_guard, with_status
 from winpool.decide import decide
-from winpool.objects.node import Node
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node
+from winpool.model.snapshot import Snapshot
 
 SOON = NOON + timedelta(seconds=302)
 

@@ -15,8 +15,8 @@ from harness.views import CALM, HARD, STALE, all_of
 from harness.writes import acted, relabelled
 from winpool.api.v1alpha1 import MAX_CHANGES, MAX_PLAN_STEPS, Mode, Plan
 from winpool.decide import ROOMS, decide
-from winpool.objects.node import Node, NodeMemory
-from winpool.objects.pool import Pool
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pool import Pool
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"

@@ -12,11 +12,11 @@ from harness.writes import acted, retainted, settled
 from winpool.api.conditions import ConditionType, referred_by
 from winpool.api.v1alpha1 import Condition, read_status
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.known import LookProblem
-from winpool.report.pods import FAILING_SECONDS
-from winpool.snapshot import Snapshot
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import LookProblem
+from winpool.status.pods import FAILING_SECONDS
 
 HARSH = "os=windows:NoExecute"
 STARTUP = {"startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}

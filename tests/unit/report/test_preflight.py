@@ -12,11 +12,11 @@ from harness.writes import patched
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import WindowsNodePoolStatus, read_status
 from winpool.decide import ROOMS, Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.survey import IntolerantPods, Misplaced, Survey, taint_key
-from winpool.rooms import Finding, RoomResult
-from winpool.snapshot import Snapshot
+from winpool.features.feature import Finding, RoomResult
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import IntolerantPods, Misplaced, Survey, taint_key
 
 GENTLE = "os=windows:NoSchedule"
 HARSH = "os=windows:NoExecute"

@@ -11,8 +11,8 @@ import pytest
 from harness.builders import a_node, a_pool, a_snapshot, deleted, with_status
 from harness.writes import patched
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node, NodeMemory
-from winpool.objects.pool import Pool
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pool import Pool
 
 GIB = 1024**3
 TAINT = "winpool.dev/reserved-memory-mismatch"

@@ -34,9 +34,9 @@ from harness.views import CALM, HARD, told
 from harness.writes import relabelled, settled
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.decide import decide
-from winpool.objects.node import Node, NodeMemory
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import NOTHING_KNOWN, KnownMemory
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pool import Pool
+from winpool.model.pressure import NOTHING_KNOWN, KnownMemory
 
 ORDER: Final = (
     "Deleting",

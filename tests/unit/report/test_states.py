@@ -16,12 +16,11 @@ from harness.strategies import fleets
 from harness.writes import settled
 from unit.report.test_conditions import WHY, WORLDS, reported
 from unit.report.test_gates import read
-from winpool.api.conditions import Reason
-from winpool.api.states import STATES
+from winpool.api.conditions import STATES, Reason
 from winpool.api.v1alpha1 import Mode
-from winpool.ownership.membership import Claim
-from winpool.report.view import STATE_OF, Told, worst
-from winpool.snapshot import Snapshot
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.members import Claim
+from winpool.status.view import STATE_OF, Told, worst
 
 SHOWN: Final = {
     "Deleting": ("releasing", Status.TERMINATING),

@@ -36,9 +36,9 @@ from harness.writes import settled
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.objects.node import NodeVersions
-from winpool.objects.pool import Pool
-from winpool.snapshot import Snapshot
+from winpool.model.node import NodeVersions
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
 
 SHOWN: Final = 3
 MAX_ISSUES: Final = 10

@@ -10,8 +10,8 @@ from harness.builders import a_node, a_pool, a_record, a_snapshot, a_taint, dele
 from winpool.api.keys import POOL_LABEL
 from winpool.api.v1alpha1 import Issue
 from winpool.decide import decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
+from winpool.model.node import Node
+from winpool.model.pool import Pool
 from winpool.ownership.record import Owned
 
 TAINT = a_taint("os=windows:NoSchedule")

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.builders import a_pool, a_snapshot
 from winpool.decide import decide
-from winpool.objects.pool import Pool
+from winpool.model.pool import Pool
 
 
 def template(pool: Pool) -> dict[str, Any]:

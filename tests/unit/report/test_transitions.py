@@ -26,7 +26,7 @@ from harness.writes import acted
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import Mode, WindowsNodePoolStatus
 from winpool.decide import decide
-from winpool.snapshot import Snapshot
+from winpool.model.snapshot import Snapshot
 
 LABELS = {"team": "a"}
 

@@ -18,11 +18,11 @@ from winpool.api.events import EventReason
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import Issue, NodeSelector
 from winpool.decide import decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.membership import selects
-from winpool.report import unselected
-from winpool.report.unselected import CLIPPED, COMPARED, nearest
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.members import selects
+from winpool.status import pool_findings as unselected
+from winpool.status.pool_findings import CLIPPED, COMPARED, nearest
 
 
 def matching(**labels: str) -> dict[str, Any]:

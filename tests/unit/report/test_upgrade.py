@@ -35,16 +35,16 @@ from harness.upgrade_views import (
     upgrading,
 )
 from harness.writes import settled
-from winpool.api.control_plane import ControlPlaneSeen
 from winpool.api.issues import IssueReason
+from winpool.api.status import ControlPlaneSeen
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.api.v1alpha1 import Condition
 from winpool.decide import Decision, decide
-from winpool.objects.node import NodeMemory
-from winpool.report.upgrade import LONGEST_MESSAGE, OF_GATES
-from winpool.rooms import Finding
-from winpool.snapshot import Snapshot
-from winpool.upgrade.records import GateFinding, Stand, Stop, UpgradeOverview
+from winpool.features.feature import Finding
+from winpool.features.upgrade.records import GateFinding, Stand, Stop, UpgradeOverview
+from winpool.model.node import NodeMemory
+from winpool.model.snapshot import Snapshot
+from winpool.status.upgrade import LONGEST_MESSAGE, OF_GATES
 
 DAY: Final = timedelta(days=1)
 

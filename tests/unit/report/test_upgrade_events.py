@@ -24,9 +24,9 @@ from winpool.api.events import EventReason, Regarding
 from winpool.api.issues import IssueReason
 from winpool.api.upgrade import Gate
 from winpool.decide import decide
-from winpool.report.announce import Announcement
-from winpool.rooms import Finding
-from winpool.upgrade.records import UpgradeOverview
+from winpool.features.feature import Finding
+from winpool.features.upgrade.records import UpgradeOverview
+from winpool.status.events import Announcement
 
 Found = tuple[UpgradeOverview, tuple[Finding, ...]]
 

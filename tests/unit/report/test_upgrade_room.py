@@ -14,12 +14,12 @@ from harness.upgrade_room import HOUR, settled_nodes, upgrade_pool, upgrade_snap
 from harness.writes import settled
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.decide import Decision, decide
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.pods.workloads import Block, BlockedBy, Workload
-from winpool.report.upgrade import OF_GATES
-from winpool.snapshot import Snapshot
-from winpool.upgrade.gates.table import POOL_GATES
+from winpool.features.upgrade.gates.table import POOL_GATES
+from winpool.model.node import Node
+from winpool.model.pods import Block, BlockedBy, Workload
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.status.upgrade import OF_GATES
 
 WINDOW: Final = {"schedule": "0 22 * * 6", "durationSeconds": 14400, "timeZone": "Europe/Berlin"}
 BLOCKED: Final = Workload(

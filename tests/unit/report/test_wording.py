@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.report.wording import NODE, nameless, sentence
+from winpool.status.events import NODE, nameless, sentence
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from harness.clock import Seconds
 from harness.served import HOST, connected, serving, until
-from winpool.cluster import reviews
-from winpool.serve import access, http
+from winpool.kube.reviews import Verdict
+from winpool.serve import http
 from winpool.serve.access import (
     MOST_PERMITTED,
     MOST_REFUSED,
@@ -59,7 +59,7 @@ class Scene:
 
 def test_both_sides_speak_of_the_same_results() -> None:
     """serve/ and cluster/ do not import each other."""
-    assert get_args(Result) == get_args(reviews.Verdict)
+    assert get_args(Result) == get_args(Verdict)
 
 
 # What is answered
@@ -314,4 +314,4 @@ async def test_a_huge_authorization_header_is_refused_before_it_is_read_as_a_tok
 
 def test_a_refusal_shows_within_seconds_and_a_removed_right_within_a_minute() -> None:
     """Both are promised in docs/operator.md."""
-    assert (access.REFUSED_SECONDS, access.PERMITTED_SECONDS) == (10, 60)
+    assert (REFUSED_SECONDS, PERMITTED_SECONDS) == (10, 60)

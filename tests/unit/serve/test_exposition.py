@@ -17,11 +17,10 @@ from harness.clock import Seconds
 from harness.served import GUARD_SECONDS, serving, until
 from winpool.api.conditions import ConditionType
 from winpool.api.v1alpha1 import Condition, WindowsNodePoolStatus
-from winpool.objects.pool import Pool
-from winpool.report.figures import Figures
-from winpool.serve import metrics
-from winpool.serve.definition import Definition, Labels
-from winpool.serve.exposition import exposition
+from winpool.model.pool import Pool
+from winpool.serve.definitions import Definition, Labels
+from winpool.serve.metrics import WinpoolMetrics, exposition
+from winpool.status.status import Figures
 
 POOLS = 1000
 """Rendering them takes some hundred milliseconds of CPU."""
@@ -94,7 +93,7 @@ class Loop:
 class Watched(Collector):
     """Notes at which turns of the loop a rendering began and ended."""
 
-    inner: metrics.WinpoolMetrics
+    inner: WinpoolMetrics
     loop: Loop
     began: int = 0
     ended: int = 0
@@ -112,7 +111,7 @@ class Watched(Collector):
 async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_rendered() -> None:
     """The watches and the renewal of the Lease are in this loop."""
     loop = Loop()
-    watched = Watched(metrics.WinpoolMetrics(Known(), is_ready=lambda: True), loop)
+    watched = Watched(WinpoolMetrics(Known(), is_ready=lambda: True), loop)
     async with serving(watched) as served, loop.turning():
         status, text, _ = await served.answer()
     assert status == 200
@@ -122,7 +121,7 @@ async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_render
 
 async def test_what_changes_while_a_page_is_rendered_is_not_in_it_and_does_not_break_it() -> None:
     known = Known(found={f"pool-{number}": Figures(overlapping=1) for number in range(POOLS)})
-    snapshot = metrics.WinpoolMetrics(known, is_ready=lambda: True).snapshot()
+    snapshot = WinpoolMetrics(known, is_ready=lambda: True).snapshot()
     families = snapshot.collect()
     first = next(iter(families))
     known.known.clear()

@@ -15,13 +15,13 @@ from aiohttp import web
 from harness.clock import Seconds
 from harness.served import serving
 from harness.watched_memory import Known, healthy
-from winpool.cluster.transport import Transport
-from winpool.lease.seat import Seat
-from winpool.objects.memory_report import VERSION, MemoryReport
+from winpool.app import make_memory, no_memory_here
+from winpool.kube.client import Transport
+from winpool.kube.leader_election import Seat
+from winpool.model.memory_report import VERSION, MemoryReport
 from winpool.serve import memory
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import MOST_PLAIN_BYTES, Memory, MemorySource
-from winpool.serving import make_memory, no_memory_here
 from winpool.settings import Settings
 
 GOOD = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJwZXJzb24ifQ.c2lnbmF0dXJl"

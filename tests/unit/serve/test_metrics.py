@@ -12,34 +12,34 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gen.metrics_reference import render
 from harness.builders import NOON, a_node, a_pool, a_snapshot, unreadable, with_status
 from harness.memory_worlds import watching
 from harness.upgrade_views import ONE_DUE
 from harness.views import HARD, a_view
 from winpool.api.conditions import ConditionType
-from winpool.api.history import MAX_HISTORY, HistoryEntry, HistoryResult
+from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
 from winpool.api.v1alpha1 import MAX_BUILDS, Build, Condition, Mode, Verdict, WindowsNodePoolStatus
-from winpool.control.stats import ControlStats
+from winpool.controllers.services import ControlStats
 from winpool.decide import decide
-from winpool.objects.node import Node, NodeVersions
-from winpool.objects.pool import Pool
-from winpool.objects.pressure import Axis, Level
-from winpool.report.figures import Figures
-from winpool.report.upgrade_figures import upgrade_figures
-from winpool.serve import (
-    definitions,
-    memory_definitions,
-    metrics,
-    sample_definitions,
-    upgrade_definitions,
+from winpool.features.upgrade.records import UpgradeResult
+from winpool.model.node import Node, NodeVersions
+from winpool.model.pool import Pool
+from winpool.model.pressure import Axis, Level
+from winpool.serve import definitions
+from winpool.serve import definitions as memory_definitions
+from winpool.serve import definitions as sample_definitions
+from winpool.serve import definitions as upgrade_definitions
+from winpool.serve.definitions import (
+    DEFINITIONS,
+    MEMORY_DEFINITIONS,
+    SAMPLE_DEFINITIONS,
+    UPGRADE_DEFINITIONS,
+    Definition,
+    Labels,
 )
-from winpool.serve.definition import Definition, Labels
-from winpool.serve.definitions import DEFINITIONS
-from winpool.serve.memory_definitions import MEMORY_DEFINITIONS
-from winpool.serve.reference import render
-from winpool.serve.sample_definitions import SAMPLE_DEFINITIONS
-from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
-from winpool.upgrade.records import UpgradeResult
+from winpool.serve.metrics import BUILDS_SHOWN, MAX_SERIES_PER_POOL, WinpoolMetrics
+from winpool.status.status import Figures, upgrade_figures
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -66,7 +66,7 @@ class _Sources:
 def _scrape(*pools: Pool, stats: ControlStats | None = None) -> Served:
     registry = CollectorRegistry()
     sources = _Sources(*pools, stats=stats or ControlStats())
-    registry.register(metrics.WinpoolMetrics(sources, is_ready=lambda: True).snapshot())
+    registry.register(WinpoolMetrics(sources, is_ready=lambda: True).snapshot())
     return {
         family.name: {
             tuple(sample.labels[label] for label in _LABELS[family.name]): sample.value
@@ -211,7 +211,7 @@ def test_nodes_are_counted_by_build_and_the_rest_together() -> None:
     assert series["win", "10.0.20348", "2022"] == 40
     assert series["win", "Unknown", ""] == 30
     assert series["win", "other", ""] == 6
-    assert len(series) == metrics.BUILDS_SHOWN + 1
+    assert len(series) == BUILDS_SHOWN + 1
     assert sum(series.values()) == 84
 
 
@@ -274,7 +274,7 @@ def test_a_pool_adds_as_many_series_as_the_page_says_and_never_more() -> None:
     stats = ControlStats()
     stats.note_figures("worst", WATCHED)
     added = _series(_scrape(the_worst("worst"), stats=stats)) - _series(_scrape())
-    assert added == metrics.MAX_SERIES_PER_POOL
+    assert added == MAX_SERIES_PER_POOL
     assert f" {added} series " in PAGE.read_text()
 
 
@@ -341,5 +341,5 @@ def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:
 def test_nodes_that_run_a_build_each_do_not_make_a_series_each() -> None:
     builds = tuple(f"10.0.{number}.1" for number in range(5000))
     pool = reported("odd", nodes_in_trouble(5000, builds=builds))
-    assert len(_scrape(pool)["winpool_nodes_by_build"]) == metrics.BUILDS_SHOWN + 1
-    assert _series(_scrape(pool)) - _series(_scrape()) <= metrics.MAX_SERIES_PER_POOL
+    assert len(_scrape(pool)["winpool_nodes_by_build"]) == BUILDS_SHOWN + 1
+    assert _series(_scrape(pool)) - _series(_scrape()) <= MAX_SERIES_PER_POOL

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from harness.clock import Seconds
-from winpool.cluster.transport import Transport
+from winpool.app import log_who_may_read, make_access, make_tls
+from winpool.kube.client import Transport
 from winpool.serve.access import Access
 from winpool.serve.tls import TlsFilesError
-from winpool.serving import log_who_may_read, make_access, make_tls
 from winpool.settings import Settings
 
 PAIR: dict[str, Any] = {"tls_cert_file": Path("/no/tls.crt"), "tls_key_file": Path("/no/tls.key")}

@@ -9,15 +9,37 @@ from typing import Any, cast
 
 import pytest
 
-from winpool.cluster.lister import ReflectorStats
-from winpool.cluster.pool_kind import NOT_INSTALLED
-from winpool.cluster.stats import RequestStats
-from winpool.control.pod_survey.pod_pass import PodPassStats
-from winpool.control.stats import ControlStats
-from winpool.control.upgrades.sights import UpgradeStats
-from winpool.objects.upgrades import SurpriseKind
-from winpool.serve import definitions, upgrade_definitions
+from winpool.controllers.machines import UpgradeStats
+from winpool.controllers.pod_pass import PodPassStats
+from winpool.controllers.services import ControlStats
+from winpool.kube.pools import NOT_INSTALLED
+from winpool.kube.request import RequestStats
+from winpool.kube.watch import ReflectorStats
+from winpool.model.pool import SurpriseKind
 from winpool.serve.access import Access
+from winpool.serve.definitions import (
+    ACCESS_REVIEWS,
+    API_IN_FLIGHT,
+    API_REQUESTS,
+    API_RETRIES,
+    CRD_LACKING_FIELDS,
+    LAST_POD_PASS,
+    LEADER,
+    LEASE_SKEW,
+    NODE_EVENTS,
+    NODE_LISTS,
+    NODE_STALE,
+    NODE_UNREADABLE,
+    NODE_WATCH_EXPIRED,
+    NODE_WATCHES,
+    POD_PASS_SECONDS,
+    POD_PASSES,
+    PODS_SEEN,
+    SECOND_OPERATOR,
+    SURPRISES,
+    TLS_EXPIRY,
+    TLS_RELOAD_ERRORS,
+)
 from winpool.telemetry import (
     Telemetry,
     of_access,
@@ -67,29 +89,29 @@ def test_passes_over_pods_are_served_as_they_count_themselves() -> None:
         Counter({"success": 3, "error": 1}), seconds=2.5, pods=150_000, finished=1767323045.5
     )
     assert of_pod_passes(stats) == {
-        definitions.POD_PASSES: {("success",): 3, ("error",): 1},
-        definitions.POD_PASS_SECONDS: {(): 2.5},
-        definitions.PODS_SEEN: {(): 150_000},
-        definitions.LAST_POD_PASS: {(): 1767323045.5},
+        POD_PASSES: {("success",): 3, ("error",): 1},
+        POD_PASS_SECONDS: {(): 2.5},
+        PODS_SEEN: {(): 150_000},
+        LAST_POD_PASS: {(): 1767323045.5},
     }
 
 
 def test_both_results_are_served_from_the_start() -> None:
-    assert of_pod_passes(PodPassStats())[definitions.POD_PASSES] == {("success",): 0, ("error",): 0}
+    assert of_pod_passes(PodPassStats())[POD_PASSES] == {("success",): 0, ("error",): 0}
 
 
 def test_surprises_are_served_by_their_kind_and_both_kinds_from_the_start() -> None:
     stats = UpgradeStats()
     stats.surprises[SurpriseKind.REBOOT] += 2
     served = {("SurpriseReboot",): 2, ("SurpriseOSChange",): 0}
-    assert of_upgrades(stats) == {upgrade_definitions.SURPRISES: served}
+    assert of_upgrades(stats) == {SURPRISES: served}
 
 
 async def test_reviews_of_tokens_are_served_as_they_are_counted_and_all_results_from_the_start() -> None:
     access = Access(cast("Any", None), path="/metrics", role="winpool-metrics-reader", monotonic=lambda: 0.0)
     access.results.update(["permitted", "permitted", "invalid"])
     counts = {"permitted": 2, "forbidden": 0, "invalid": 1, "failed": 0, "rate_limited": 0}
-    assert of_access(access) == {definitions.ACCESS_REVIEWS: {(result,): n for result, n in counts.items()}}
+    assert of_access(access) == {ACCESS_REVIEWS: {(result,): n for result, n in counts.items()}}
     assert of_access(None) == {}
 
 
@@ -98,7 +120,7 @@ def test_the_end_of_the_certificate_is_served_where_it_is_known(
     expires: float | None, served: dict[Any, float]
 ) -> None:
     tls: Any = SimpleNamespace(expires=expires, errors=3)
-    assert of_tls(tls) == {definitions.TLS_EXPIRY: served, definitions.TLS_RELOAD_ERRORS: {(): 3}}
+    assert of_tls(tls) == {TLS_EXPIRY: served, TLS_RELOAD_ERRORS: {(): 3}}
     assert of_tls(None) == {}
 
 
@@ -107,33 +129,33 @@ def test_the_lease_is_served_and_the_difference_of_clocks_where_one_was_seen(lea
     part: Any = SimpleNamespace
     seat = part(leads=leads, other=None if leads else "a", skew=part(seconds=None))
     assert of_lease(seat) == {
-        definitions.LEADER: {(): leads},
-        definitions.LEASE_SKEW: {},
-        definitions.SECOND_OPERATOR: {(): not leads},
+        LEADER: {(): leads},
+        LEASE_SKEW: {},
+        SECOND_OPERATOR: {(): not leads},
     }
     seat.skew.seconds = -7.5
-    assert of_lease(seat)[definitions.LEASE_SKEW] == {(): -7.5}
+    assert of_lease(seat)[LEASE_SKEW] == {(): -7.5}
 
 
 def test_requests_are_served_as_they_are_counted() -> None:
     stats = RequestStats(in_flight=3, retries=2)
     stats.count(verb="list", resource="nodes", code="200")
     assert of_requests(stats) == {
-        definitions.API_REQUESTS: {("list", "nodes", "200"): 1},
-        definitions.API_RETRIES: {(): 2},
-        definitions.API_IN_FLIGHT: {(): 3},
+        API_REQUESTS: {("list", "nodes", "200"): 1},
+        API_RETRIES: {(): 2},
+        API_IN_FLIGHT: {(): 3},
     }
 
 
 def test_the_list_and_the_watch_of_nodes_are_served_as_they_are_counted() -> None:
     stats = ReflectorStats(lists=1, watches=2, restarts=3, expired=4, events=5, dropped=6, undecodable=7)
     assert of_nodes(stats) == {
-        definitions.NODE_LISTS: {(): 1},
-        definitions.NODE_WATCHES: {(): 2},
-        definitions.NODE_WATCH_EXPIRED: {(): 4},
-        definitions.NODE_EVENTS: {(): 5},
-        definitions.NODE_STALE: {(): 6},
-        definitions.NODE_UNREADABLE: {(): 7},
+        NODE_LISTS: {(): 1},
+        NODE_WATCHES: {(): 2},
+        NODE_WATCH_EXPIRED: {(): 4},
+        NODE_EVENTS: {(): 5},
+        NODE_STALE: {(): 6},
+        NODE_UNREADABLE: {(): 7},
     }
 
 
@@ -173,6 +195,6 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         pod_passes=made[PodPassStats],
         seat=part(leads=True, other="", skew=part(seconds=None)),
     ).numbers()
-    assert numbers[definitions.CRD_LACKING_FIELDS] == {(): 2}
+    assert numbers[CRD_LACKING_FIELDS] == {(): 2}
     served = {value for samples in numbers.values() for value in samples.values()}
     assert {name for name, mark in marks.items() if mark not in served} == set()

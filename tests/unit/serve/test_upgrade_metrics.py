@@ -21,13 +21,12 @@ from harness.upgrade_views import (
 from winpool.api.issues import IssueReason
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.decide import decide
-from winpool.report.figures import figures_of
-from winpool.report.upgrade_figures import upgrade_figures
-from winpool.rooms import Finding
+from winpool.features.feature import Finding
+from winpool.features.upgrade.records import UpgradeOverview, UpgradeResult
+from winpool.model.snapshot import Snapshot
+from winpool.serve.definitions import UPGRADE_DEFINITIONS
 from winpool.serve.metrics import of_pools
-from winpool.serve.upgrade_definitions import UPGRADE_DEFINITIONS
-from winpool.snapshot import Snapshot
-from winpool.upgrade.records import UpgradeOverview, UpgradeResult
+from winpool.status.status import figures_of, upgrade_figures
 
 Served = dict[str, dict[tuple[str, ...], float]]
 

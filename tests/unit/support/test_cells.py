@@ -7,11 +7,11 @@ from datetime import date
 
 import pytest
 
-from winpool.api.verdicts import Verdict
-from winpool.support.classes import class_reason
+from winpool.api.matrix import Verdict
 from winpool.support.judge import judge_node
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import layered
+from winpool.support.servicing import class_reason
 from winpool.support.versions import Minor
 
 # D documented, L documented later, R release notes only, V vendor only, C documented with caution,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.api.verdicts import Verdict
+from winpool.api.matrix import Verdict
 from winpool.support.compat import Compatibility, Isolation, compatible
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.verdicts import worst

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from winpool.support.data import DataError
 from winpool.support.matrix import FILE, built_in, parse
-from winpool.support.text import DataError
 from winpool.support.versions import Minor
 
 ROOT = Path(__file__).parents[3]

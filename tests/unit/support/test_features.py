@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from winpool.cli import matrix as command
-from winpool.support.features import features_in
-from winpool.support.matrix import built_in
+from winpool.cli.matrix import render_features
+from winpool.support.matrix import built_in, features_in
 from winpool.support.versions import Minor
 
 # Of each feature the minors in which its stage changes, and the stage from there on.
@@ -50,7 +49,7 @@ def test_of_a_minor_that_is_not_in_the_data_nothing_is_known(minor: Minor) -> No
 
 
 def test_the_command_prints_a_stage_and_since_when() -> None:
-    head, *rows = command.render_features("table", kubernetes=Minor(1, 33)).splitlines()
+    head, *rows = render_features("table", kubernetes=Minor(1, 33)).splitlines()
     assert head.split() == ["FEATURE", "IN", "1.33", "SINCE", "NOTE"]
     assert [row.split()[:4] for row in rows if row.startswith("graceful")] == [
         ["graceful", "shutdown", "alpha", "1.32"]
@@ -59,13 +58,13 @@ def test_the_command_prints_a_stage_and_since_when() -> None:
 
 
 def test_without_a_minor_all_stages_are_printed() -> None:
-    rows = {row[:22].strip(): row[22:].split() for row in command.render_features("table").splitlines()}
+    rows = {row[:22].strip(): row[22:].split() for row in render_features("table").splitlines()}
     assert rows["HostProcess containers"][:4] == ["1.22", "1.23", "1.26", "-"]
     assert rows["Hyper-V isolation"][:4] == ["1.10", "-", "-", "1.21"]
 
 
 def test_a_program_gets_the_sources_too() -> None:
-    found = json.loads(command.render_features("json", kubernetes=Minor(1, 36)))
+    found = json.loads(render_features("json", kubernetes=Minor(1, 36)))
     by_name = {each["name"]: each for each in found["features"]}
     assert by_name["CSI"]["stages"] == {"alpha": "1.18", "beta": "1.19", "stable": "1.22"}
     assert by_name["CSI"]["stage"] == "stable"
@@ -73,5 +72,5 @@ def test_a_program_gets_the_sources_too() -> None:
 
 
 def test_the_page_has_every_feature() -> None:
-    text = command.render_features("markdown")
+    text = render_features("markdown")
     assert [name for name in STAGES if f"| {name} |" not in text] == []

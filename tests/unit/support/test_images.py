@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.support.images import guess_version
+from winpool.support.compat import guess_version
 from winpool.support.matrix import built_in
 from winpool.support.versions import WindowsVersion
 

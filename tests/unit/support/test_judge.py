@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.api.verdicts import RowVerdict, Verdict
+from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.judge import Judgement, judge_node
 from winpool.support.matrix import Matrix, built_in
 from winpool.support.rows import Row, layered

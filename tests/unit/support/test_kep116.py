@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from winpool.support.kep116 import disagreement, disagreements, first_minor, is_promised
 from winpool.support.matrix import built_in
+from winpool.support.servicing import disagreement, disagreements, first_minor, is_promised
 from winpool.support.versions import Minor
 
 FIRST = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from winpool.cli import matrix as command
-from winpool.support import reference
+from gen.matrix_reference import COMMAND, FILE, render_markdown
+from winpool.cli.matrix import add_to, render
 from winpool.support.matrix import built_in
 from winpool.support.table import entries
 from winpool.support.versions import Minor
@@ -24,21 +24,19 @@ TODAY = date(2026, 11, 21)
 
 
 def test_the_page_is_what_the_data_says() -> None:
-    stored = (ROOT / reference.FILE).read_text()
-    assert stored == reference.render_markdown(built_in()), (
-        f"{reference.FILE} is old; run: {reference.COMMAND}"
-    )
+    stored = (ROOT / FILE).read_text()
+    assert stored == render_markdown(built_in()), f"{FILE} is old; run: {COMMAND}"
 
 
 def test_the_page_names_every_source() -> None:
-    text = reference.render_markdown(built_in())
+    text = render_markdown(built_in())
     assert [
         each for each, source in built_in().sources.items() if f"| {each} | <{source.url}> |" not in text
     ] == []
 
 
 def test_the_page_has_the_rules() -> None:
-    text = reference.render_markdown(built_in())
+    text = render_markdown(built_in())
     images = "| 2025 (26100) |  |  |  |  |  |  |  |  | runs | runs | runs |"
     for said in (
         "Where sources disagree, the first of these that holds is the status",
@@ -56,7 +54,7 @@ def test_the_page_has_the_rules() -> None:
 
 def parsed(*arguments: str) -> argparse.Namespace:
     top = argparse.ArgumentParser(prog="kubectl winpool")
-    command.add_to(top.add_subparsers(required=True))
+    add_to(top.add_subparsers(required=True))
     return top.parse_args(["matrix", *arguments])
 
 
@@ -85,7 +83,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_minor_as_a_table() -> None:
-    head, *rows, _, note, _, age = command.render("table", today=TODAY, kubernetes=Minor(1, 35)).splitlines()
+    head, *rows, _, note, _, age = render("table", today=TODAY, kubernetes=Minor(1, 35)).splitlines()
     assert " ".join(head.split()) == (
         "KUBERNETES END-OF-LIFE OS BUILD STATUS TODAY END-OF-SUPPORT KEP-116 AS-OF SOURCES"
     )
@@ -112,13 +110,13 @@ def test_a_minor_as_a_table() -> None:
     ],
 )
 def test_the_end_of_life_of_the_minor_is_told(minor: int, told: str) -> None:
-    text = command.render("table", today=TODAY, kubernetes=Minor(1, minor), release="2022")
+    text = render("table", today=TODAY, kubernetes=Minor(1, minor), release="2022")
     assert told in text.splitlines()
 
 
 def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
     def told(release: str) -> str:
-        return command.render("table", today=TODAY, kubernetes=Minor(1, 36), release=release)
+        return render("table", today=TODAY, kubernetes=Minor(1, 36), release=release)
 
     assert "Windows Server 2022: mainstream support ended on 2026-10-13, extended support ends" in told(
         "2022"
@@ -128,7 +126,7 @@ def test_mainstream_support_and_what_can_be_bought_after_it_are_told() -> None:
 
 
 def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None:
-    text = command.render("table", today=TODAY, kubernetes=Minor(1, 36), release="2019")
+    text = render("table", today=TODAY, kubernetes=Minor(1, 36), release="2019")
     assert "Note: upstream dropped it in 1.35; OpenShift's Windows operator" in text
     sources = [line.removeprefix("Source: ") for line in text.splitlines() if line.startswith("Source: ")]
     assert sources == [built_in().sources[each].url for each in ("WEB-MAIN", "WMCO", "WMCO-10.21", "EKS-AMI")]
@@ -142,7 +140,7 @@ def test_a_cell_that_stands_alone_has_its_note_and_its_sources_as_urls() -> None
     ],
 )
 def test_what_aks_offers_with_1_37_is_told(release: str, told: str) -> None:
-    text = command.render("table", today=TODAY, kubernetes=Minor(1, 37), release=release)
+    text = render("table", today=TODAY, kubernetes=Minor(1, 37), release=release)
     [note] = [line for line in text.splitlines() if line.startswith("Note: ")]
     assert told in note
     assert built_in().sources["AKS-5904"].url in text
@@ -179,7 +177,7 @@ def test_what_names_no_release_is_refused(text: str, capsys: pytest.CaptureFixtu
 
 
 def test_a_cell_as_a_table_tells_every_reason() -> None:
-    text = command.render("table", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
+    text = render("table", today=TODAY, kubernetes=Minor(1, 33), release="23H2")
     row, _, *reasons = text.splitlines()[1:]
     assert " ".join(row.split()) == (
         "1.33 2026-06-28 23H2 25398 vendorOnly Unsupported 2026-05-12 not promised 2026-08-21"
@@ -189,7 +187,7 @@ def test_a_cell_as_a_table_tells_every_reason() -> None:
 
 
 def test_a_cell_that_is_not_listed_is_told_where_it_is_asked_for() -> None:
-    text = command.render("table", today=TODAY, kubernetes=Minor(1, 36), release="1903")
+    text = render("table", today=TODAY, kubernetes=Minor(1, 36), release="1903")
     row = ["1.36", "2027-06-28", "1903", "18362", "notListed", "Unsupported"]
     assert text.splitlines()[1].split()[:6] == row
     assert "NotListed: Kubernetes 1.36 does not list Windows Server 1903" in text
@@ -203,16 +201,12 @@ def test_of_a_minor_that_is_not_in_the_data_all_is_unknown() -> None:
 
 
 def test_a_release_that_no_minor_lists_makes_an_empty_table() -> None:
-    assert command.render("table", today=TODAY, release="2016").startswith(
-        "The matrix has no entry for this."
-    )
+    assert render("table", today=TODAY, release="2016").startswith("The matrix has no entry for this.")
 
 
 def test_the_verdict_is_that_of_the_day() -> None:
     def verdict(today: date) -> str:
-        rows = json.loads(command.render("json", today=today, kubernetes=Minor(1, 36), release="2022"))[
-            "rows"
-        ]
+        rows = json.loads(render("json", today=today, kubernetes=Minor(1, 36), release="2022"))["rows"]
         return str(rows[0]["verdict"])
 
     assert verdict(date(2031, 10, 14)) == "Supported"
@@ -220,7 +214,7 @@ def test_the_verdict_is_that_of_the_day() -> None:
 
 
 def test_all_rows_are_there_the_newest_first() -> None:
-    found = json.loads(command.render("json", today=TODAY))
+    found = json.loads(render("json", today=TODAY))
     assert len(found["rows"]) == len(built_in().cells)
     assert found["rows"][0]["kubernetesVersion"] == "1.37"
     assert found["rows"][-1]["kubernetesVersion"] == "1.14"
@@ -235,12 +229,12 @@ def test_all_rows_are_there_the_newest_first() -> None:
 
 
 def test_yaml_says_what_json_says() -> None:
-    as_json = json.loads(command.render("json", today=TODAY))
-    assert yaml.safe_load(command.render("yaml", today=TODAY)) == as_json
+    as_json = json.loads(render("json", today=TODAY))
+    assert yaml.safe_load(render("yaml", today=TODAY)) == as_json
 
 
 def test_markdown_links_the_sources() -> None:
-    text = command.render("markdown", today=TODAY, kubernetes=Minor(1, 32), release="2025")
+    text = render("markdown", today=TODAY, kubernetes=Minor(1, 32), release="2025")
     assert text.splitlines()[2].startswith(
         "| 1.32 | 2026-02-28 | 2025 | 26100 | vendorOnly | Warned | 2034-11-14 | not promised "
         "| AKS supports it from this minor on | 2026-08-21 | [AKS-UPG](https://"

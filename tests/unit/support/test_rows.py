@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.api.verdicts import RowVerdict, Verdict
-from winpool.support.classes import class_reason
-from winpool.support.contradictions import contradictions
+from winpool.api.matrix import RowVerdict, Verdict
+from winpool.support.data import DataError
 from winpool.support.matrix import Matrix, built_in
-from winpool.support.rowfile import read_rows
-from winpool.support.rows import Override, Row, layered, read_date
-from winpool.support.text import DataError
+from winpool.support.rows import Override, Row, contradictions, layered, read_date, read_rows
+from winpool.support.servicing import class_reason
 from winpool.support.verdicts import Layer
 from winpool.support.versions import Minor, WindowsVersion
 

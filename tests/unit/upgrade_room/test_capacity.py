@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from harness.builders import a_node
 from winpool.api.quantity import GIB
-from winpool.objects.node import Allocatable, Node, NodeMemory
-from winpool.pods.pod import Toleration, tolerates
-from winpool.pods.workloads import PodShape, Requests, Workload
-from winpool.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit
-from winpool.upgrade.spots import is_available
+from winpool.features.upgrade.capacity import FITS, NOT_KNOWN, CapacityJudge, Fit
+from winpool.features.upgrade.eligible import is_available
+from winpool.model.node import Allocatable, Node, NodeMemory
+from winpool.model.pods import PodShape, Requests, Toleration, Workload, tolerates
 
 BUILD: Final = "10.0.20348"
 POD: Final = PodShape(Requests(cpu_milli=1000, memory=2 * GIB, pods=1))

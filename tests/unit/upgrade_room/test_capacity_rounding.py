@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders import a_node
-from winpool.objects.node import Allocatable, NodeMemory
-from winpool.pods.workloads import PodShape, Requests, Workload
-from winpool.upgrade import rounding
-from winpool.upgrade.audiences import Audience
-from winpool.upgrade.capacity import CapacityJudge, Fit
-from winpool.upgrade.rounding import EXACT, GRIDS, grid_of, rounded_down, rounded_up
-from winpool.upgrade.spots import Spot
+from winpool.features.upgrade import eligible as rounding
+from winpool.features.upgrade.capacity import CapacityJudge, Fit
+from winpool.features.upgrade.eligible import EXACT, GRIDS, Audience, Spot, grid_of, rounded_down, rounded_up
+from winpool.model.node import Allocatable, NodeMemory
+from winpool.model.pods import PodShape, Requests, Workload
 
 amounts = st.integers(0, 2**64)
 NODES: Final = 30

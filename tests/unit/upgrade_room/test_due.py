@@ -25,9 +25,9 @@ from harness.upgrade_room import (
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
 from winpool.api.quantity import GIB
 from winpool.api.upgrade import Gate, Trigger
-from winpool.objects.node import Node, NodeMemory
-from winpool.snapshot import Snapshot
-from winpool.upgrade.shown import SHOWN_LENGTH
+from winpool.features.upgrade.records import SHOWN_LENGTH
+from winpool.model.node import Node, NodeMemory
+from winpool.model.snapshot import Snapshot
 
 ALL = tuple(Trigger)
 PLAIN = {"version": "2022"}

@@ -24,10 +24,10 @@ from harness.upgrade_room import (
     upgrade_snapshot,
 )
 from winpool.api.upgrade import Gate
-from winpool.objects.node import Node
-from winpool.pods.workloads import Block, BlockedBy, Workload
-from winpool.upgrade.gates.health import max_unavailable
-from winpool.upgrade.records import GateFinding, Stand
+from winpool.features.upgrade.gates.pool import max_unavailable
+from winpool.features.upgrade.records import GateFinding, Stand
+from winpool.model.node import Node
+from winpool.model.pods import Block, BlockedBy, Workload
 
 MINUTE = timedelta(minutes=1)
 NEWER = {"version": "2025"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
-from winpool.upgrade.gates.table import (
+from winpool.features.upgrade.gates.table import (
     GATES,
     NODE_GATES,
     POOL_GATES,

@@ -10,10 +10,10 @@ import pytest
 from harness.builders import NOON
 from harness.gate_scenes import SCENES, GateScenes
 from harness.upgrade_room import HOUR, gates_of, overview_of, wishes
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Override
-from winpool.snapshot import Snapshot
-from winpool.upgrade.records import OPEN_WHEN_UNKNOWN, Stand
+from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand
+from winpool.model.snapshot import Snapshot
 
 BY_GATE: Final = [pytest.param(each, id=each.gate) for each in SCENES]
 

@@ -16,13 +16,19 @@ from hypothesis import strategies as st
 from harness.builders import NOON, a_node, a_spec
 from harness.due import CLOSED, DUE, HELD, due, due_nodes, moving
 from winpool.api.upgrade import Gate, Method, Override
-from winpool.objects.node import Node
-from winpool.pods.workloads import Block, BlockedBy
-from winpool.upgrade.capacity import Fit
-from winpool.upgrade.duration import EVICTION_SECONDS, MACHINE_SECONDS, SETTLE_SECONDS
-from winpool.upgrade.gates.health import is_unavailable
-from winpool.upgrade.plan import PlannedAction, UpgradePlan, upgrade_plan
-from winpool.upgrade.records import GateFinding, NodeUpgrade, Stand, Stop, UpgradeOverview
+from winpool.features.upgrade.capacity import Fit
+from winpool.features.upgrade.gates.pool import is_unavailable
+from winpool.features.upgrade.plan import (
+    EVICTION_SECONDS,
+    MACHINE_SECONDS,
+    SETTLE_SECONDS,
+    PlannedAction,
+    UpgradePlan,
+    upgrade_plan,
+)
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stand, Stop, UpgradeOverview
+from winpool.model.node import Node
+from winpool.model.pods import Block, BlockedBy
 
 OPEN: Final = GateFinding(Gate.SUPPORT_MATRIX, Stand.OPEN, "The target is supported.")
 WINDOW: Final = GateFinding(

@@ -24,14 +24,14 @@ from harness.upgrade_room import (
 )
 from winpool.api.issues import IssueReason
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.upgrade import UpgradeState
-from winpool.objects.node import Node
-from winpool.objects.pool import Pool
-from winpool.ownership.goals import LEAVE
-from winpool.pods.workloads import BlockedBy
-from winpool.rooms import Mandate
-from winpool.upgrade.records import NO_UPGRADES
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.records import NO_UPGRADES
+from winpool.model.node import Node
+from winpool.model.pods import BlockedBy
+from winpool.model.pool import Pool
+from winpool.ownership.desired import LEAVE
 
 SECOND = timedelta(seconds=1)
 AS_ASKED = {"version": "2022"}

@@ -10,9 +10,9 @@ import pytest
 from harness.builders import NOON, taints_of
 from harness.upgrade_room import W2019, W2022, W2025, settled_node
 from winpool.api.keys import OS_VERSION_LABEL, UPGRADE_REQUESTED_ANNOTATION
-from winpool.objects.node import Node, NodeVersions
-from winpool.objects.upgrades import Surprise, SurpriseKind
-from winpool.upgrade.surprises import DELETED_BY_AUTOSCALER, surprise_of
+from winpool.features.upgrade.due import DELETED_BY_AUTOSCALER, surprise_of
+from winpool.model.node import Node, NodeVersions
+from winpool.model.pool import Surprise, SurpriseKind
 
 
 def node(*, boot: str = "1", uid: str = "uid", kernel: str = W2022, **more: Any) -> Node:

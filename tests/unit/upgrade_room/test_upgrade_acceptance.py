@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from harness.builders import NOON, a_spec
-from winpool.judging.judge import rows_of
+from winpool.features.judge import rows_of
+from winpool.features.upgrade.feature import refused
 from winpool.support.matrix import built_in
 from winpool.support.rows import layered
-from winpool.upgrade.acceptance import refused
 
 NIGHTLY = {"schedule": "0 22 * * *", "durationSeconds": 3600}
 FOREVER = {"start": "2000-01-01T00:00:00Z", "end": "2999-12-31T00:00:00Z"}

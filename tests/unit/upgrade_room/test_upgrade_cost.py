@@ -12,14 +12,14 @@ import pytest
 from harness.gate_scenes import REPLACE, declares
 from harness.upgrade_room import settled_node, upgrade_pool, upgrade_snapshot
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.objects.node import Node
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.feature import upgrade
+from winpool.features.upgrade.findings import CAUSES_KEPT
+from winpool.features.upgrade.records import UpgradeResult
+from winpool.model.node import Node
+from winpool.model.pods import NO_WORKLOAD, Workload
+from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import divide
-from winpool.pods.workloads import NO_WORKLOAD, Workload
-from winpool.rooms import Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.findings import CAUSES_KEPT
-from winpool.upgrade.records import UpgradeResult
-from winpool.upgrade.room import upgrade
 
 NODES: Final = 5000
 SECONDS: Final = 0.3

@@ -12,12 +12,12 @@ from harness.gate_scenes import REPLACE, blocked, declares
 from harness.upgrade_room import HOUR, passed, settled_node, settled_nodes, upgrade_pool, upgrade_snapshot
 from winpool.api.issues import IssueReason
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.api.moments import written_moment
-from winpool.objects.upgrades import SURPRISE_SECONDS, Surprise, SurpriseKind
-from winpool.pods.workloads import BlockedBy
-from winpool.rooms import Finding, Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.findings import CAUSES_KEPT
+from winpool.api.text import written_moment
+from winpool.features.feature import Finding, Mandate
+from winpool.features.upgrade.findings import CAUSES_KEPT
+from winpool.model.pods import BlockedBy
+from winpool.model.pool import SURPRISE_SECONDS, Surprise, SurpriseKind
+from winpool.model.snapshot import Snapshot
 
 AS_ASKED = {"version": "2022"}
 

@@ -29,15 +29,15 @@ from harness.upgrade_room import (
     wishes,
 )
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.api.moments import written_moment
+from winpool.api.text import written_moment
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate, Trigger, UpgradeState
-from winpool.objects.node import Node, NodeMemory
-from winpool.ownership.goals import LEAVE
-from winpool.pods.workloads import NO_WORKLOAD, BlockedBy, Workload
-from winpool.rooms import Mandate
-from winpool.snapshot import Snapshot
-from winpool.upgrade.gates.health import is_unavailable
-from winpool.upgrade.records import OPEN_WHEN_UNKNOWN, Stand, UpgradeOverview
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.gates.pool import is_unavailable
+from winpool.features.upgrade.records import OPEN_WHEN_UNKNOWN, Stand, UpgradeOverview
+from winpool.model.node import Node, NodeMemory
+from winpool.model.pods import NO_WORKLOAD, BlockedBy, Workload
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import LEAVE
 
 NAMES: Final = tuple(f"w{place}" for place in range(6))
 MINUTE: Final = timedelta(minutes=1)

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winpool.upgrade.opening import Exclusion, Opening, opening
-from winpool.upgrade.windows import UnusableWindowError, window_of
+from winpool.features.upgrade.windows import Exclusion, Opening, UnusableWindowError, opening, window_of
 
 MINUTE: Final = timedelta(minutes=1)
 HOUR: Final = timedelta(hours=1)

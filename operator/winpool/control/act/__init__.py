@@ -1,1 +1,0 @@
-"""What a pass does to the cluster, a lane for each kind of act."""

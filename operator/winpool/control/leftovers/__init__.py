@@ -1,1 +1,0 @@
-"""Removes from nodes what no pool removes any more."""

@@ -1,1 +1,0 @@
-"""One pass of one pool: observe, decide, act, report."""

@@ -1,1 +1,0 @@
-"""Which pools exist: from the watch, confirmed by lists."""

@@ -1,1 +1,0 @@
-"""What a pass reports: the status of its pool, and events."""

@@ -1,1 +1,0 @@
-"""What this process sees of machines and of the control plane, for pools with upgrades."""

@@ -1,0 +1,327 @@
+"""What this process has seen of machines and of the control plane, for pools with upgrades.
+
+What this process has seen of machines: what surprised it, and when the label of an upgrade changed.
+
+Nothing of it is in the cluster: a node does not show what was there before a reboot. So a process knows only
+what has happened while it ran. An operator that waits to lead sees the same as the one that leads.
+
+Reads the version of the API server every few minutes, while a pool has upgrades.
+
+An upgrade does not begin while the control plane changes. Where several API servers answer in turn, and some
+have been upgraded, the reads show both versions. While no pool has upgrades, nothing is read (P2).
+
+Assembles what passes know for upgrades beside the objects in the cluster (``objects.upgrades``).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.controllers.pools import Pools
+from winpool.controllers.services import Clock, Wake
+from winpool.features.upgrade.due import surprise_of
+from winpool.kube.control_plane import STALE_SECONDS, ControlPlane
+from winpool.model.node import Node
+from winpool.model.pool import (
+    LABELLED_SECONDS,
+    NOTHING_SEEN_OF_UPGRADES,
+    SURPRISE_SECONDS,
+    KnownUpgrades,
+    Pool,
+    Surprise,
+    SurpriseKind,
+)
+from winpool.ownership.members import is_asked_for
+
+
+class SurpriseOf(Protocol):
+    """The rule: what has happened between two states of a node."""
+
+    def __call__(self, before: Node, after: Node, *, now: datetime) -> Surprise | None:
+        """Return what has happened; None for nothing that surprises."""
+
+
+log = logging.getLogger(__name__)
+
+GONE_KEPT: Final = 1024
+"""Nodes that are remembered after they are gone, some kB each. A machine that is installed again joins under
+the name that it had; where more nodes than that are deleted, only the last are compared."""
+
+GONE_SECONDS: Final = 3600.0
+"""How long they are remembered: to install Windows takes less. Later the name may be that of any machine."""
+
+
+class SeenMachines:
+    """Gets every change of a node. What it keeps is about nodes that exist, and a few that are gone."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        rule: SurpriseOf = surprise_of,
+    ) -> None:
+        self._now = now
+        self._monotonic = monotonic
+        self._rule = rule
+        self._gone: OrderedDict[str, tuple[Node, float]] = OrderedDict()
+        self._surprises: dict[str, dict[SurpriseKind, Surprise]] = {}
+        """By the UIDs of nodes: of each kind the last."""
+        self._labelled: dict[str, datetime] = {}
+        """By the UIDs of nodes, the one that changed last at the end."""
+        self._is_faulty = False
+
+    def note(self, old: Node | None, new: Node | None) -> None:
+        """Note a change. None: the node did not exist before, or is gone."""
+        if new is None:
+            if old is not None:
+                self._forget(old)
+            return
+        self._note_surprise(self._before(new) if old is None else old, new)
+        if old is not None and _state(old) != _state(new):
+            self._labelled.pop(new.uid, None)
+            self._labelled[new.uid] = self._now()
+            self._forget_labels()
+
+    def surprises(self) -> tuple[Surprise, ...]:
+        """Return those of the last SURPRISE_SECONDS, the newest first."""
+        now, least = self._now(), timedelta(seconds=SURPRISE_SECONDS)
+        for uid, kinds in tuple(self._surprises.items()):
+            kept = {kind: each for kind, each in kinds.items() if now - each.at < least}
+            if kept:
+                self._surprises[uid] = kept
+            else:
+                del self._surprises[uid]
+        found = [each for kinds in self._surprises.values() for each in kinds.values()]
+        return tuple(sorted(sorted(found, key=_name_of), key=_time_of, reverse=True))
+
+    def labelled_at(self) -> Mapping[str, datetime]:
+        """Return when labels changed in the last LABELLED_SECONDS, by the UIDs of nodes.
+
+        None of these is in the future, also where a clock was set back.
+        """
+        self._forget_labels()
+        now = self._now()
+        return {uid: min(at, now) for uid, at in self._labelled.items()}
+
+    def _note_surprise(self, before: Node, after: Node) -> None:
+        try:
+            found = self._rule(before, after, now=self._now())
+        except Exception as error:
+            # A bug of ours must not end the watch of all nodes.
+            if not self._is_faulty:
+                self._is_faulty = True
+                said = "winpool cannot say whether a machine restarted (%s: %s); this is a bug of winpool"
+                log.error(said, type(error).__name__, error)  # noqa: TRY400 - the traceback is at debug
+            log.debug("node %s: the rule of surprises failed", after.name, exc_info=True)
+            return
+        if found is not None:
+            known = self._surprises.setdefault(after.uid, {})
+            # A kubelet that reports another boot ID every second must not fill the log.
+            level = logging.DEBUG if found.kind in known else logging.INFO
+            log.log(level, "node %s: %s No one had announced it.", after.name, found.said)
+            known[found.kind] = found
+
+    def _before(self, new: Node) -> Node:
+        """Return the last state of a node of this name that is gone; ``new`` itself where there is none."""
+        gone, since = self._gone.pop(new.name, (new, self._monotonic()))
+        return gone if self._monotonic() - since <= GONE_SECONDS else new
+
+    def _forget(self, node: Node) -> None:
+        self._surprises.pop(node.uid, None)
+        self._labelled.pop(node.uid, None)
+        self._gone.pop(node.name, None)
+        now = self._monotonic()
+        self._gone[node.name] = (_without_texts(node), now)
+        while len(self._gone) > GONE_KEPT or next(iter(self._gone.values()))[1] < now - GONE_SECONDS:
+            self._gone.popitem(last=False)
+
+    def _forget_labels(self) -> None:
+        oldest = self._now() - timedelta(seconds=LABELLED_SECONDS)
+        while self._labelled and next(iter(self._labelled.values())) < oldest:
+            del self._labelled[next(iter(self._labelled))]
+
+
+def _state(node: Node) -> str | None:
+    return node.labels.get(UPGRADE_STATE_LABEL)
+
+
+def _without_texts(node: Node) -> Node:
+    """Return what matters of a node that is gone: of its annotations, which may be long, only the keys."""
+    return replace(node, annotations=dict.fromkeys(node.annotations, ""), conditions=())
+
+
+def _name_of(each: Surprise) -> tuple[str, str]:
+    return each.node, each.kind
+
+
+def _time_of(each: Surprise) -> datetime:
+    return each.at
+
+
+PERIOD_SECONDS: Final = 300.0
+"""Between two reads: three of them are in the 15 minutes for which the version has to be unchanged."""
+
+LEAST_SECONDS: Final = 1.0
+"""The least time until it is looked whether to read: times are sums of floats, which may be a hair early."""
+
+JITTER: Final = 0.1
+"""The period is longer by up to this share, never shorter, so that operators do not read in step. The wait of
+LEAST_SECONDS after one that ended a hair early is a part of it."""
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class VersionReads:
+    """Reads until cancelled.
+
+    ``is_wanted`` says whether a pool has upgrades now; call ``check`` when that may have changed.
+    ``on_change`` is called when it has become known, or unknown, since when the version is unchanged.
+    """
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        *,
+        is_wanted: Callable[[], bool],
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._control_plane = control_plane
+        self._is_wanted = is_wanted
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._is_reading = False
+        self._due_at = float("-inf")
+        self._was_known = False
+        self._wake = Wake()
+
+    def check(self) -> None:
+        """Begin to read, or end, if that has become necessary."""
+        if self._is_wanted() != self._is_reading:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Read when it is due until cancelled."""
+        while True:
+            await self._wake.wait(seconds=self._seconds_to_next())
+            self._begin_or_end()
+            if self._is_reading:
+                await self._read_if_due()
+                self._report()
+
+    def _begin_or_end(self) -> None:
+        is_wanted = self._is_wanted()
+        if is_wanted != self._is_reading:
+            self._is_reading = is_wanted
+            self._control_plane.read_regularly(is_on=is_wanted)
+            self._was_known = self._is_known
+
+    async def _read_if_due(self) -> None:
+        if self._monotonic() < self._due_at:
+            return
+        if self._control_plane.age_seconds >= PERIOD_SECONDS:
+            await self._control_plane.ask()
+        latest = PERIOD_SECONDS * (1 + JITTER) - LEAST_SECONDS
+        self._due_at = self._monotonic() + _uniform(PERIOD_SECONDS, latest)
+
+    def _report(self) -> None:
+        if self._is_known != self._was_known:
+            self._was_known = self._is_known
+            self._on_change()
+
+    @property
+    def _is_known(self) -> bool:
+        return self._control_plane.unchanged_since is not None
+
+    def _seconds_to_next(self) -> float | None:
+        """Return when to read again, or when the version is no longer known to be unchanged."""
+        if not self._is_reading:
+            return None
+        seconds = self._due_at - self._monotonic()
+        if self._was_known:
+            seconds = min(seconds, STALE_SECONDS - self._control_plane.age_seconds)
+        return max(LEAST_SECONDS, seconds)
+
+
+@dataclass(slots=True)
+class UpgradeStats:
+    """Surprises by their kind, each of a node of a pool with upgrades, as a pass first knew of it."""
+
+    surprises: Counter[SurpriseKind] = field(default_factory=Counter)
+
+
+class UpgradeSights:
+    """``nodes`` are those that are known, by name. ``on_change`` wakes all pools."""
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        nodes: Mapping[str, Node],
+        control_plane: ControlPlane,
+        on_change: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._pools = pools
+        self._nodes = nodes
+        self._control_plane = control_plane
+        self._machines = SeenMachines(now=clock.now, monotonic=clock.monotonic)
+        self._version = VersionReads(
+            control_plane,
+            is_wanted=lambda: any(has_upgrades(pool) for pool in pools.all()),
+            on_change=on_change,
+            monotonic=clock.monotonic,
+        )
+        self._counted: dict[str, dict[SurpriseKind, Surprise]] = {}
+        self.stats = UpgradeStats()
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Note a change of a node. None: it did not exist before, or is gone."""
+        self._machines.note(old, new)
+        if old is not None and new is None:
+            self._counted.pop(old.uid, None)
+
+    def pool_changed(self) -> None:
+        """Note that a pool was added, has changed or is gone."""
+        self._version.check()
+
+    def known(self, pool: Pool) -> KnownUpgrades:
+        """Return what is known for a pass of ``pool``; nothing for a pool without upgrades."""
+        if not has_upgrades(pool):
+            return NOTHING_SEEN_OF_UPGRADES
+        surprises = tuple(each for each in self._machines.surprises() if self._is_of(each, pool))
+        self._count(surprises)
+        return KnownUpgrades(
+            control_plane_since=self._control_plane.unchanged_since,
+            control_plane_is_first=self._control_plane.is_first,
+            labelled_at=self._machines.labelled_at(),
+            surprises=surprises,
+        )
+
+    async def run(self) -> None:
+        """Read the version of the API server while a pool has upgrades, until cancelled."""
+        await self._version.run()
+
+    def _is_of(self, surprise: Surprise, pool: Pool) -> bool:
+        node = self._nodes.get(surprise.node)
+        return node is not None and node.uid == surprise.node_uid and is_asked_for(node, by=pool)
+
+    def _count(self, surprises: tuple[Surprise, ...]) -> None:
+        for each in surprises:
+            counted = self._counted.setdefault(each.node_uid, {})
+            if counted.get(each.kind) != each:
+                counted[each.kind] = each
+                self.stats.surprises[each.kind] += 1
+
+
+def has_upgrades(pool: Pool) -> bool:
+    """Whether the pool says anything of upgrades, and stays."""
+    return pool.spec is not None and pool.spec.upgrade is not None and not pool.deleting

@@ -1,0 +1,466 @@
+"""One pass of one pool: observe, decide, write, and report what is true afterwards.
+
+Our finalizer on a pool: added before the first node is written, removed when nothing is left.
+
+When a pool has its next pass although nothing has changed: the one place that decides it.
+
+A rule that names a moment can be wrong about it (a moment that has passed already, and does not move). So no
+moment is used as it is: passes that come from time alone are at least LEAST_SECONDS apart, and one follows
+another at once only where that one has made progress.
+
+Who is asked for what a decision has to know before the next one.
+
+What another operator has reported of two operators, where this one cannot know it by itself.
+
+One pass of one pool: observe, decide, act, and report what is true afterwards.
+
+The order within a pass makes it safe to be killed at any point:
+
+1. our finalizer is on the pool before the first node is written, so that no deletion can complete
+   while something of ours is on a node; and the status has what people must know beforehand;
+2. each node patch has labels, taints and the record of them together;
+3. the status is computed from a new snapshot, never from what the pass intended to do;
+4. the finalizer is removed only when no known node has anything of ours, and then the API server,
+   asked once more, knows no node with our label either: after that nothing checks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from winpool.api.issues import IssueReason
+from winpool.api.keys import RELEASE_FINALIZER
+from winpool.controllers.backoff import Overtaken, Patience, Pauses
+from winpool.controllers.executor import Actor, Aftermath, Lanes
+from winpool.controllers.observe import Observer
+from winpool.controllers.pools import Pools, Relister
+from winpool.controllers.services import Clock
+from winpool.controllers.status import Announcer, StatusWriter
+from winpool.decide import ROOMS, Decision, decide
+from winpool.features.feature import Room
+from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
+from winpool.kube.events import EventRecorder
+from winpool.kube.writer import Writer
+from winpool.model.node import Node
+from winpool.model.node_pods import VictimLook
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.diff import release
+from winpool.ownership.members import rights_of
+from winpool.status.status import Figures
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_SECONDS: Final = 30.0
+"""Between two restorations of the finalizer. A client that removes it again and again must not make the
+operator write as fast as itself; the nodes of the pool wait meanwhile."""
+
+
+class Finalizers:
+    """Writes the finalizers of one pool.
+
+    ``list_labelled`` asks the API server which Windows nodes have the label of that pool. Where someone has
+    removed the finalizer, it is restored at once; where they remove it again, after longer and longer pauses.
+    """
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        pools: Pools,
+        announcer: Announcer,
+        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._writer = writer
+        self._pools = pools
+        self._announcer = announcer
+        self._list_labelled = list_labelled
+        self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_PAUSE_SECONDS)
+
+    def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
+        """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
+        if not decision.promise.puts_back or not self._pauses.has_to_wait(pool.uid):
+            return None
+        return self._pauses.seconds_to_next((pool.uid,))
+
+    async def is_left_anywhere(self, snapshot: Snapshot) -> bool:
+        """Whether the API server knows a node with something of the pool: the watch may be behind."""
+        pool, rights = snapshot.pool, rights_of(snapshot)
+        labelled = await self._list_labelled(pool.name)
+        return any(
+            release(node, pool_uid=pool.uid, pool_name=pool.name, rights=rights).patch for node in labelled
+        )
+
+    async def write(self, pool: Pool, decision: Decision) -> None:
+        """Write the finalizers as ``decision`` has them; raises ApiErrors."""
+        assert decision.finalizers is not None
+        body = await self._writer.patch_pool_finalizers(
+            name=pool.name, resource_version=pool.resource_version, finalizers=decision.finalizers
+        )
+        if decision.promise.puts_back:
+            self._pauses.note(pool.uid)
+            log.warning(
+                "pool %s: someone removed the finalizer %s while nodes have labels or taints of the pool; "
+                "the operator restored it",
+                pool.name,
+                RELEASE_FINALIZER,
+            )
+        if decision.releases_pool:
+            log.info("pool %s: all nodes are released, so the operator removed its finalizer", pool.name)
+            self._announcer.announce(decision.pool_events)
+        if decision.releases_pool and not decision.finalizers:
+            version = body["metadata"]["resourceVersion"]  # the last version that this pool had
+            self._pools.forget(name=pool.name, uid=pool.uid, version=version)
+        else:
+            self._pools.accept(body)
+
+
+LEAST_SECONDS: Final = 1.0
+"""Between two passes where nothing has changed but the time. Nothing that time alone decides is more
+urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextLook:
+    """What a pass leaves to be done.
+
+    ``is_unfinished``: something is left that could be written now. ``paced``: in how many seconds something
+    may be written, where the cause of the wait makes sure that such waits end (the second between two
+    statuses, a backoff). ``time``: in how many seconds time alone may lead to another decision. None: never.
+    """
+
+    is_unfinished: bool = False
+    paced: float | None = None
+    time: float | None = None
+
+    def seconds(self, *, has_progressed: bool) -> float | None:
+        """Return in how many seconds the next pass comes; None for not before something changes.
+
+        ``has_progressed`` says that the pass has tried to write nodes, each of which has pauses of its own,
+        or that the pool has changed: what is left may then be done at once.
+        """
+        return soonest(
+            (0.0 if has_progressed else LEAST_SECONDS) if self.is_unfinished else None,
+            self.paced,
+            None if self.time is None else max(LEAST_SECONDS, self.time),
+        )
+
+
+NOTHING_LEFT: Final = NextLook()
+UNFINISHED: Final = NextLook(is_unfinished=True)
+
+
+def soonest(*waits: float | None) -> float | None:
+    """Return the shortest of these waits in seconds; None is one that does not end by itself."""
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What can be asked for.
+
+    ``nodes`` asks for a new list of all nodes, where the watch has missed a change; ``pods`` for a list of
+    all pods, ``looks`` for those of exactly these nodes, ``samples`` for the memory of exactly these nodes,
+    again and again; None where no source of samples is set. ``victims`` asks for exactly these lists of pods
+    for evictions.
+    """
+
+    nodes: Callable[[], None]
+    pods: Callable[[], None]
+    looks: Callable[[Pool, Sequence[Node]], None]
+    samples: Callable[[Pool, Sequence[Node]], None] | None = None
+    victims: Callable[[Pool, Sequence[VictimLook]], None] | None = None
+
+    def follow(self, pool: Pool, decision: Decision) -> None:
+        """Ask for what ``decision`` needs, and no longer for what it does not."""
+        if decision.needs_pods:
+            self.pods()
+        self.looks(pool, decision.looks)
+        if self.samples is not None:
+            self.samples(pool, decision.sampled)
+        if self.victims is not None:
+            self.victims(pool, decision.victim_looks)
+
+
+KEPT_SECONDS: Final = 600.0
+"""How long the issue of another operator stays, from when this process has first seen it. If each removed at
+once what the other adds, both would write every status once a second. If it stayed for ever, no one would
+remove it when the operator that has added it is gone. After this time the list of pools, every five minutes,
+makes the pass that removes it, and an operator that still runs adds it once more."""
+
+
+class OtherReports:
+    """Until when the issue about a second operator stays in the status of each pool."""
+
+    def __init__(
+        self, other: Callable[[], str | None], *, pools: Pools, monotonic: Callable[[], float]
+    ) -> None:
+        """Make it; ``other`` is ``Seat.other``."""
+        self._other = other
+        self._pools = pools
+        self._monotonic = monotonic
+        self._seen: dict[str, float] = {}
+
+    def other(self, pool: Pool) -> str | None:
+        """Return what to say of another operator: its identity, "" for none, None: what stands is to stay."""
+        stands = any(issue.reason == IssueReason.SECOND_OPERATOR for issue in pool.status.issues)
+        if (other := self._other()) is not None or not stands:
+            self._seen.pop(pool.uid, None)
+            return other or ""
+        if pool.uid not in self._seen:
+            there = {each.uid for each in self._pools.all()}
+            self._seen = {uid: moment for uid, moment in self._seen.items() if uid in there}
+        seen = self._seen.setdefault(pool.uid, self._monotonic())
+        return None if self._monotonic() - seen < KEPT_SECONDS else ""
+
+
+STILL_LABELLED_SECONDS: Final = 2.0
+"""The API server lists a node with our label that is not in the store: the watch is behind and will bring
+it."""
+
+HALTED_SECONDS: Final = 5.0
+"""The pause after a pass with only internal errors. A change ends it early: it may be the fix."""
+
+
+class Reconciler:
+    """Runs the passes of one pool, one at a time."""
+
+    def __init__(
+        self,
+        pool_name: str,
+        *,
+        observer: Observer,
+        pools: Pools,
+        lanes: Lanes,
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        wake: Callable[[str], None],
+        writer: Writer,
+        recorder: EventRecorder,
+        relister: Relister,
+        list_labelled: Callable[[str], Awaitable[Sequence[Node]]],
+        asking: Asking,
+        note_figures: Callable[[str, Figures], None],
+        clock: Clock,
+        rooms: Sequence[Room] = ROOMS,
+    ) -> None:
+        """Make the reconciler of one pool.
+
+        ``list_labelled`` asks the API server which Windows nodes have the label of that pool.
+        ``asking`` has who is asked for what a pass has to know.
+        ``create_task`` starts a task beside the passes, and ``wake`` asks for another pass.
+        ``note_figures`` gets what each pass has counted. ``rooms`` say what nodes must have.
+        """
+        self._pool_name = pool_name
+        self._observer = observer
+        self._pools = pools
+        self._announcer = Announcer(recorder, pool_name=pool_name)
+        self._actor = Actor(
+            pool_name,
+            lanes=lanes,
+            aftermath=Aftermath(pool_name, announcer=self._announcer, ask_for_nodes=asking.nodes),
+            create_task=create_task,
+            wake=lambda: wake(pool_name),
+        )
+        self._relister = relister
+        self._conflicts = Overtaken(ask_for_pools=relister.ask, monotonic=clock.monotonic)
+        self._status = StatusWriter(
+            writer=writer,
+            pools=pools,
+            announcer=self._announcer,
+            conflicts=self._conflicts,
+            monotonic=clock.monotonic,
+        )
+        self._finalizers = Finalizers(
+            writer=writer,
+            pools=pools,
+            announcer=self._announcer,
+            list_labelled=list_labelled,
+            monotonic=clock.monotonic,
+        )
+        self._asking = asking
+        self._note_figures = note_figures
+        self._clock = clock
+        self._rooms = rooms
+        self._patience = Patience(monotonic=clock.monotonic)
+        self._intent = ("", 0)
+        self._is_deleting = False
+        self._written_generation = 0
+        self._missing_permission = ""
+        self._status_problem = ""
+        self._has_tried_nodes = False
+
+    def close(self) -> None:
+        """Emit the events that still wait. Call it when no pass runs any more."""
+        self._announcer.flush()
+
+    async def run(self) -> float | None:
+        """Do one pass; return in how many seconds the next comes, None for not before something changes.
+
+        Raises ApiError where the API server fails or refuses: the caller waits and tries again.
+        """
+        pool = self._pools.get(self._pool_name)
+        if pool is None:
+            return None
+        self._begin_anew_with(pool)
+        snapshot = self._look()
+        assert snapshot is not None, "nothing was awaited since the pool was there"
+        left = await self._perform(snapshot)
+        held = self._pools.get(self._pool_name)
+        has_news = held is not None and held.resource_version != pool.resource_version
+        return left.seconds(has_progressed=has_news or self._has_tried_nodes)
+
+    async def _perform(self, snapshot: Snapshot) -> NextLook:
+        try:
+            return await self._act(snapshot, self._decide(snapshot))
+        except Conflict:  # on the pool itself
+            return NextLook(paced=self._conflicts.note(snapshot.pool))
+        except NotFound:
+            self._relister.ask()
+            return NOTHING_LEFT
+        except Forbidden as error:
+            self._missing_permission = explain(error)
+            with self._before_raising():
+                await self._report(snapshot.pool, even_at_the_end=True)
+            raise
+
+    async def _act(self, snapshot: Snapshot, decision: Decision) -> NextLook:
+        pool = snapshot.pool
+        if error := self._actor.take_eviction_error():
+            raise error
+        self._announcer.warn(decision.deletions)
+        if not decision.acts and decision.finalizers is None and not snapshot.missing_permission:
+            # Nothing is written to nodes, so nothing is awaited: the snapshot is still up to date (P9).
+            return self._left(decision, reported=await self._status.write(snapshot, decision))
+        if (wait := self._finalizers.seconds_to_next(pool, decision)) is not None:
+            return NextLook(paced=soonest(wait, await self._status.write(snapshot, decision)))
+        if decision.finalizers is not None:
+            if decision.releases_pool:
+                return await self._let_go(snapshot, decision)
+            await self._finalizers.write(pool, decision)
+        if decision.reports_first:
+            # The next snapshot has what was just written to the pool, and the status is written over that.
+            return (
+                UNFINISHED
+                if decision.finalizers is not None
+                else await self._report_first(snapshot, decision)
+            )
+        outcome = await self._actor.perform(
+            decision, patience=self._patience, is_wanted=lambda: self._is_latest(pool)
+        )
+        self._has_tried_nodes = outcome.has_tried
+        if outcome.patches.done:
+            self._written_generation = pool.generation
+        if outcome.error is not None:
+            if not isinstance(outcome.error, Forbidden):  # that is reported with the rule that is missing
+                with self._before_raising():
+                    await self._report(pool)  # a fault that lasts must not leave people with an old status
+            raise outcome.error
+        self._missing_permission = ""
+        left = await self._report(pool)
+        return NextLook(paced=HALTED_SECONDS) if outcome.is_halted else left
+
+    async def _report_first(self, snapshot: Snapshot, decision: Decision) -> NextLook:
+        """Write the status before any node, and end this pass: the next one writes nodes."""
+        early = await self._status.write(snapshot, decision)
+        if decision.keeps_status:
+            return NOTHING_LEFT  # the list of all pods that it waits for wakes the pool
+        return UNFINISHED if early is None else NextLook(paced=early)
+
+    @contextmanager
+    def _before_raising(self) -> Iterator[None]:
+        """Log an ApiError of the block, so that it does not replace the error that is about to be raised.
+
+        The latter says how long to wait, and what the problem is.
+        """
+        try:
+            yield
+        except ApiError as error:
+            log.debug("pool %s: its status cannot be written after an error: %s", self._pool_name, error)
+
+    def _left(self, decision: Decision, *, reported: float | None) -> NextLook:
+        """Return what ``decision``, the latest, leaves; its status can be written in ``reported`` seconds."""
+        is_due = (
+            bool(decision.patches)
+            or decision.finalizers is not None
+            or self._actor.has_due_conditions(decision.acts)
+        )
+        awaits_status = decision.reports_first and (decision.keeps_status or reported is not None)
+        return NextLook(
+            is_unfinished=is_due and not awaits_status,
+            paced=soonest(reported, self._patience.seconds_to_newer_state()),
+            time=soonest(
+                self._patience.seconds_to_next(),
+                self._actor.seconds_to_next(decision.acts),
+                self._clock.seconds_to(decision.look_again),
+            ),
+        )
+
+    def _decide(self, snapshot: Snapshot) -> Decision:
+        decision = decide(snapshot, self._rooms)
+        self._asking.follow(snapshot.pool, decision)
+        self._actor.follow(decision)
+        self._note_figures(self._pool_name, decision.figures)
+        return decision
+
+    async def _let_go(self, snapshot: Snapshot, decision: Decision) -> NextLook:
+        """Remove our finalizer if the API server knows nothing that is left; report what prevents it."""
+        pool = snapshot.pool
+        try:
+            if not await self._finalizers.is_left_anywhere(snapshot):
+                await self._finalizers.write(pool, decision)
+                return NOTHING_LEFT
+        except (Conflict, NotFound, Forbidden):
+            raise
+        except ApiError:
+            with self._before_raising():
+                await self._status.write(snapshot, decision, even_at_the_end=True)
+            raise
+        self._asking.nodes()
+        await self._status.write(snapshot, decision, even_at_the_end=True)
+        return NextLook(paced=STILL_LABELLED_SECONDS)
+
+    def _is_latest(self, pool: Pool) -> bool:
+        held = self._pools.get(pool.name)
+        return held is not None and (held.uid, held.generation) == (pool.uid, pool.generation)
+
+    def _begin_anew_with(self, pool: Pool) -> None:
+        """Forget all pauses for a changed spec or a deletion: they lie between writes of the same goal."""
+        self._has_tried_nodes = False
+        if pool.status_problem and not self._status_problem:
+            said = "pool %s: its status cannot be read: %s; it is replaced before any node is written"
+            log.warning(said, pool.name, pool.status_problem)
+        self._status_problem = pool.status_problem
+        if (pool.uid, pool.generation) != self._intent:
+            was_there = self._intent[0] == pool.uid and not self._is_deleting
+            self._intent, self._is_deleting = (pool.uid, pool.generation), pool.deleting
+            self._written_generation = 0
+            self._patience = Patience(monotonic=self._clock.monotonic, is_from_start=was_there)
+
+    def _look(self) -> Snapshot | None:
+        return self._observer.snapshot(
+            self._pool_name,
+            patience=self._patience,
+            written_generation=self._written_generation,
+            missing_permission=self._missing_permission,
+            known_issues=self._status.known_issues,
+        )
+
+    async def _report(self, pool: Pool, *, even_at_the_end: bool = False) -> NextLook:
+        """Observe again, since the pass has written, and write the status that is true now.
+
+        Not for a generation that came meanwhile: nothing was done for it yet, and its pass is next (P9).
+        """
+        snapshot = self._look()
+        if snapshot is None:
+            return NOTHING_LEFT
+        if not self._is_latest(pool):
+            return UNFINISHED
+        decision = self._decide(snapshot)
+        written = await self._status.write(snapshot, decision, even_at_the_end=even_at_the_end)
+        return self._left(decision, reported=written)

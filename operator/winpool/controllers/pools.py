@@ -1,0 +1,472 @@
+"""Which pools exist: from the feed of events, confirmed by complete lists.
+
+Which pools certainly do not exist: those that two complete lists of pools lack, a grace period apart (P4).
+
+Lists count from the first question about a UID or name: a pool that was never seen before may be younger than
+any list so far. The first list is due at once, the second after the grace period, so that the answer comes
+then, and not after two of the regular lists. Nothing is due for a UID or name without further questions.
+
+The pools that exist, kept up to date by the Kopf feed, our own lists, and our own writes.
+
+Three sources bring the same object, each at its own time: the newest resourceVersion wins. A pool
+is forgotten when the feed says DELETED, or when a complete list does not have it (Kopf never reports
+a deletion that happened while its watch was down). A late event about it does not add it again.
+
+The complete list of pools: at start, and every five minutes to drop what the feed never reported.
+
+P2 allows one such list in five minutes, which is the default of the setting. In addition, all pools are
+listed when a part of the operator asks for it, when it has to find out whether an unknown owner exists
+(``absences``), and when the CRD was created or deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from winpool.api.keys import PLURAL
+from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.controllers.services import Clock, Faults, Wake
+from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.errors import ApiError, NotFound, explained
+from winpool.kube.lists import Rewind
+from winpool.kube.pools import NOT_INSTALLED
+from winpool.kube.wire import is_older, newer_of
+from winpool.kube.writer import Writer
+from winpool.model.node import Keys
+from winpool.model.pool import Pool, PoolName, read_pool
+from winpool.ownership.trust import keys_of
+
+KEPT: Final = 10_000
+"""UIDs and names that are asked about and do not exist: more than nodes with leftovers. A kubelet can invent
+new ones all day. If one is forgotten, its lists are counted again from the start, so nothing counts as gone
+too early."""
+
+UNASKED_LISTS: Final = 4
+"""After so many lists without a question about it, a UID or name is forgotten."""
+
+BURST: Final = 6
+PACE_SECONDS: Final = 30.0
+"""BURST lists are made as soon as they are due, and then one in this time. Pools are seldom deleted by force,
+and a kubelet that invents UIDs must not make the operator list all day."""
+
+SLACK: Final = timedelta(seconds=2)
+"""The reported moment is later than planned by this much: lists are at least a second apart."""
+
+TIMER_SECONDS: Final = 0.001
+"""A timer of the event loop may be early by this much."""
+
+
+def _nobody() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A UID or name that no known pool has; ``asked_at`` is the time of the first question about it.
+
+    ``missed_at`` is when the first list began that lacked it, ``told`` the reported moment of the decision.
+    ``unasked`` are the lists since the last question.
+    """
+
+    asked_at: float
+    told: datetime
+    missed_at: float | None = None
+    is_confirmed: bool = False
+    unasked: int = 0
+
+
+class Absences:
+    """UIDs and names that are asked about and that no known pool has.
+
+    ``on_doubt`` is called when a list has become due, or is due sooner than it was. It must not block.
+    """
+
+    def __init__(
+        self, *, grace_seconds: float, clock: Clock | None = None, on_doubt: Callable[[], None] = _nobody
+    ) -> None:
+        clock = clock or Clock()
+        self._grace_seconds = grace_seconds
+        self._now, self._monotonic = clock.now, clock.monotonic
+        self._on_doubt = on_doubt
+        # The last asked about is last: the ones without a question for longest are removed first.
+        self._absences: dict[str | PoolName, _Absence] = {}
+        # When BURST lists may be made at once again.
+        self._whole_at = float("-inf")
+
+    def ask(self, identity: str | PoolName) -> bool:
+        """Whether it is certain that no pool has that UID or name. Lists count only after this question."""
+        known = self._absences.pop(identity, None)
+        absence = self._absences[identity] = known or self._begin()
+        if len(self._absences) > KEPT:
+            del self._absences[next(iter(self._absences))]
+        is_news = known is None or (known.unasked > 0 and not known.is_confirmed)
+        absence.unasked = 0
+        if is_news:
+            self._on_doubt()
+        return absence.is_confirmed
+
+    def forget(self, identity: str | PoolName) -> None:
+        """Note that there is a pool with that UID or name."""
+        self._absences.pop(identity, None)
+
+    def is_missed(self, identity: str | PoolName) -> bool:
+        """Whether a complete list lacked that UID or name after the first question about it."""
+        absence = self._absences.get(identity)
+        return absence is not None and absence.missed_at is not None
+
+    def decided_at(self, identity: str | PoolName) -> datetime | None:
+        """Return when the list comes that decides about that UID or name, in full seconds; None for none.
+
+        It stays the same from the first question on, unless lists fail.
+        """
+        absence = self._absences.get(identity)
+        return None if absence is None or absence.is_confirmed else absence.told
+
+    def next_list_at(self) -> float | None:
+        """Return the monotonic time at which a list of all pools is due; None where none is."""
+        wanted = (
+            each.asked_at if each.missed_at is None else each.missed_at + self._grace_seconds
+            for each in self._absences.values()
+            if not each.unasked and not each.is_confirmed
+        )
+        soonest = min(wanted, default=None)
+        return None if soonest is None else max(soonest, self._permitted_at)
+
+    def note_list(self, listed: Collection[str | PoolName], *, began: float) -> None:
+        """Note a complete list with the UIDs and names ``listed``, requested at ``began``."""
+        due = self.next_list_at()
+        if due is not None and began >= due - TIMER_SECONDS:
+            self._whole_at = max(self._whole_at, began) + PACE_SECONDS
+        for identity, absence in tuple(self._absences.items()):
+            if identity in listed or absence.unasked >= UNASKED_LISTS:
+                del self._absences[identity]
+            else:
+                absence.unasked += 1
+                self._note_missed(absence, began)
+
+    @property
+    def _permitted_at(self) -> float:
+        """When the next list may be made for these questions."""
+        return self._whole_at - (BURST - 1) * PACE_SECONDS
+
+    def _begin(self) -> _Absence:
+        now = self._monotonic()
+        return _Absence(asked_at=now, told=self._told(max(now, self._permitted_at)))
+
+    def _note_missed(self, absence: _Absence, began: float) -> None:
+        if began < absence.asked_at:
+            return  # the list may be older than the pool
+        if absence.missed_at is None:
+            absence.missed_at = began
+            planned = self._told(began, slack=timedelta())
+            if planned > absence.told:
+                absence.told = planned
+        elif began >= absence.missed_at + self._grace_seconds - TIMER_SECONDS:
+            absence.is_confirmed = True
+
+    def _told(self, first: float, *, slack: timedelta = SLACK) -> datetime:
+        """Return when the second list is due if the first begins at ``first``, as it is reported."""
+        seconds = first - self._monotonic() + self._grace_seconds
+        moment = self._now() + timedelta(seconds=seconds) + slack
+        whole = moment.replace(microsecond=0)
+        return whole if whole == moment else whole + timedelta(seconds=1)
+
+
+log = logging.getLogger(__name__)
+
+_GONE_KEPT: Final = 1000
+"""Pools that are gone and remembered. Events are late by seconds, and no one deletes so many pools in that
+time."""
+
+
+def _unread(body: Mapping[str, Any], error: Exception) -> Pool:
+    """Return the pool that a bug of ours keeps from being read: one with a refusal, which keeps its nodes."""
+    metadata, problem = body["metadata"], f"the operator cannot read it: {type(error).__name__}"
+    return Pool(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        created=None,
+        deleting=metadata.get("deletionTimestamp") is not None,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        spec=None,
+        refusal=problem,
+        status=WindowsNodePoolStatus(),
+        status_problem=problem,
+        written_status=body.get("status", {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """Which pool is gone, at which version, what it had set, and whether its deletion was seen before."""
+
+    name: str
+    version: str
+    keys: Keys
+    was_deleting: bool
+
+
+class ChangeHandler(Protocol):
+    """What is called for a change."""
+
+    def __call__(self, name: str, *, for_rivals: bool) -> None:
+        """Note that the pool changed, appeared or is gone."""
+
+
+class Pools:
+    """All known pools by name.
+
+    ``on_change`` is called with the name of each that changed, and whether the change concerns other pools:
+    the specs of all pools decide together which pool has a node. ``absences`` get each list.
+    """
+
+    def __init__(self, *, on_change: ChangeHandler, absences: Absences) -> None:
+        self.absences = absences
+        self._pools: dict[str, Pool] = {}
+        self._on_change = on_change
+        self._synced = False
+        self._newest = ""
+        self._faults = Faults("reading it", logger=log)
+        # The UIDs of pools that are gone, the latest last.
+        self._gone: dict[str, _Gone] = {}
+
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list has been seen: before that, it is not known which pools share a node."""
+        return self._synced
+
+    @property
+    def newest_version(self) -> str:
+        """The newest resourceVersion that was seen; empty before any."""
+        return self._newest
+
+    def get(self, name: str) -> Pool | None:
+        """Return the pool of that name, or None."""
+        return self._pools.get(name)
+
+    def all(self) -> tuple[Pool, ...]:
+        """Return all pools, in no particular order."""
+        return tuple(self._pools.values())
+
+    def keys_of(self, uid: str) -> Keys | None:
+        """Return the keys that the pool with this UID has set; None where no such pool was ever seen.
+
+        Also of pools that are gone, of which the last _GONE_KEPT are remembered.
+        """
+        if gone := self._gone.get(uid):
+            return gone.keys
+        return next((keys_of(pool) for pool in self._pools.values() if pool.uid == uid), None)
+
+    def name_of(self, uid: str) -> str | None:
+        """Return the name of the pool with this UID, gone or not; None where no such pool was ever seen."""
+        if gone := self._gone.get(uid):
+            return gone.name
+        return next((pool.name for pool in self._pools.values() if pool.uid == uid), None)
+
+    def is_vanished(self, identity: str | PoolName) -> bool:
+        """Whether it is certain that no pool has that UID or name: see ``absences``."""
+        if any(identity in _identities(pool.uid, pool.name) for pool in self._pools.values()):
+            self.absences.forget(identity)
+            return False
+        return self.absences.ask(identity)
+
+    def is_deleted(self, uid: str | PoolName) -> bool:
+        """Whether someone is known to have deleted the pool with this UID; never certain of a name."""
+        if isinstance(uid, str) and (gone := self._gone.get(uid)):
+            return gone.was_deleting
+        return any(pool.deleting for pool in self._pools.values() if pool.uid == uid)
+
+    def accept(self, body: Mapping[str, Any], *, even_older: bool = False) -> None:
+        """Store an object that was read, watched, or returned by a write of ours.
+
+        ``even_older`` is for a server that was restored to an earlier state.
+        """
+        pool = self._read(body)
+        held = self._pools.get(pool.name)
+        if pool.uid in self._gone:
+            return
+        if held and not even_older and not _is_news(pool.resource_version, held.resource_version):
+            return
+        self._pools[pool.name] = pool
+        self._newest = newer_of(pool.resource_version, self._newest)
+        self._on_change(pool.name, for_rivals=held is None or _claims(held) != _claims(pool))
+
+    def _read(self, body: Mapping[str, Any]) -> Pool:
+        try:
+            pool = read_pool(body)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not keep all other pools from being listed
+            self._faults.failed(body["metadata"]["name"], error)
+            return _unread(body, error)
+        self._faults.ended(pool.name)
+        return pool
+
+    def forget(self, *, name: str, uid: str, version: str) -> None:
+        """Drop the pool, gone at ``version``, unless another of the same name has taken its place."""
+        held = self._pools.get(name)
+        known = self._gone.pop(uid, None)
+        keys = keys_of(held) if held and held.uid == uid else known.keys if known else Keys()
+        was_deleting = held.deleting if held and held.uid == uid else bool(known and known.was_deleting)
+        self._gone[uid] = _Gone(name, version, keys, was_deleting)
+        if len(self._gone) > _GONE_KEPT:
+            del self._gone[next(iter(self._gone))]
+        if held and held.uid == uid:
+            del self._pools[name]
+            self._on_change(name, for_rivals=True)
+
+    def replace(
+        self,
+        bodies: Iterable[Mapping[str, Any]],
+        *,
+        resource_version: str,
+        began: float,
+        rewound: bool = False,
+    ) -> None:
+        """Store a complete list, made at ``resource_version``: a pool that is not on it is gone.
+
+        A pool that is known from a later moment than the list stays. ``began`` is the monotonic time at
+        which the list was requested; ``rewound`` says that the server was restored to an earlier state, so
+        that the list is right in any case.
+        """
+        self._newest = resource_version if rewound else newer_of(resource_version, self._newest)
+        listed: set[str | PoolName] = set()
+        for body in bodies:
+            uid = body["metadata"]["uid"]
+            listed |= _identities(uid, body["metadata"]["name"])
+            gone = self._gone.get(uid)
+            if gone and (rewound or not is_older(resource_version, than=gone.version)):
+                del self._gone[uid]  # it exists again
+            self.accept(body, even_older=rewound)
+        for pool in self.all():
+            known_later = is_older(resource_version, than=pool.resource_version) and not rewound
+            if pool.uid not in listed and not known_later:
+                log.info("pool %s is gone: it is not on the list of all pools", pool.name)
+                self.forget(name=pool.name, uid=pool.uid, version=resource_version)
+        self._synced = True
+        self.absences.note_list(listed, began=began)
+
+
+def _identities(uid: str, name: str) -> set[str | PoolName]:
+    return {uid, PoolName(name)}
+
+
+def _claims(pool: Pool) -> tuple[str, int, bool]:
+    """Return what decides which pool has a node. A deletion usually raises the generation too."""
+    return (pool.uid, pool.generation, pool.deleting)
+
+
+def _is_news(version: str, held: str) -> bool:
+    return version != held and not is_older(version, than=held)
+
+
+JITTER: Final = 0.1
+"""The period is longer by up to this share, never shorter, so that operators do not list in step."""
+
+LEAST_SECONDS: Final = 1.0
+"""Between two lists, however many ask for one."""
+
+AGAIN_SECONDS: Final = 2.0
+"""After the CRD was created or deleted, all pools are listed twice: the API server may still serve them for a
+moment after it has reported the deletion."""
+
+_uniform: Final = random.SystemRandom().uniform
+
+
+class Relister:
+    """Lists all pools into the store. ``problem`` says why the last list failed, empty where it did not."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        pools: Pools,
+        period_seconds: float,
+        after: Callable[[], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._period_seconds = period_seconds
+        self._rewind = Rewind(PLURAL, monotonic=monotonic)
+        self._writer = writer
+        self._pools = pools
+        self._after = after
+        self._monotonic = monotonic
+        self._news, self._pause = Wake(), Wake()
+        self._is_asked = False
+        self._again_at = float("inf")
+        self._outage = Outage("pools", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
+        self.problem = "not listed yet"
+
+    def ask(self) -> None:
+        """Ask for a list soon: the answer about a known pool was a 404, or the feed watches no pools.
+
+        A 404 alone does not mean that the pool is gone. An API server that has just started answers the
+        same while it does not serve the CRD yet.
+        """
+        self._is_asked = True
+        self._news.set()
+
+    def doubted(self) -> None:
+        """Note that a list has become due, or is due sooner, for a question to ``absences``."""
+        self._news.set()
+
+    def kind_changed(self) -> None:
+        """Note that the CRD was created or deleted: list now, in spite of any pause, and once more soon."""
+        self._again_at = self._monotonic() + AGAIN_SECONDS
+        self._pause.set()
+        self.ask()
+
+    async def run(self) -> None:
+        """List until cancelled."""
+        backoff = Backoff()
+        while True:
+            self._is_asked = False  # this list serves all that asked until now
+            try:
+                await self._list()
+            except ApiError as error:
+                explained = _explained(error)
+                self.problem = explained.message
+                self._outage.failed(explained)
+                if await self._pause.wait(seconds=backoff.next(asked=error.retry_after)):
+                    backoff.reset()
+                continue
+            self.problem = ""
+            backoff.reset()
+            self._pause.clear()
+            self._outage.ended()
+            self._after()
+            await asyncio.sleep(LEAST_SECONDS)
+            await self._until_due()
+
+    async def _until_due(self) -> None:
+        regular = self._monotonic() + self._period_seconds * _uniform(1, 1 + JITTER)
+        while not self._is_asked:
+            wanted = self._pools.absences.next_list_at()
+            due = min(regular, self._again_at, regular if wanted is None else wanted)
+            seconds = due - self._monotonic()
+            if seconds <= TIMER_SECONDS:
+                break
+            await self._news.wait(seconds=seconds)
+        if self._monotonic() >= self._again_at - TIMER_SECONDS:
+            self._again_at = float("inf")
+
+    async def _list(self) -> None:
+        began = self._monotonic()
+        seen = self._pools.newest_version  # from before: what comes during the request may be newer
+        listed = await self._writer.list_pools()
+        version = listed.resource_version
+        rewound = self._rewind.check(version, seen=seen)
+        self._pools.replace(listed.items, resource_version=version, began=began, rewound=rewound)
+        self._rewind.done()
+
+
+def _explained(error: ApiError) -> ApiError:
+    if isinstance(error, NotFound):
+        return NotFound(NOT_INSTALLED, status=error.status)
+    return explained(error)

@@ -1,0 +1,170 @@
+"""The queue of pools: which pools a change concerns, and the task of each that runs its passes one at a time.
+
+From a change to the pools that need another pass.
+
+One task per pool: waits until something changed, runs a pass, and waits again.
+
+Passes of one pool never overlap, so applying and releasing cannot either. A failure of the API
+server ends a pass, not the loop: the loop repeats the pass after a growing pause. A change does
+not shorten the pause. Otherwise an API server that comes back would get all requests at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+from winpool.controllers.observe import Observer
+from winpool.controllers.pool import Reconciler
+from winpool.controllers.pools import Pools
+from winpool.controllers.services import ControlStats, Faults, Wake
+from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.errors import ApiError
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.ownership.members import concerns
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Wakes pools. ``wake`` may be called for a pool that does not exist."""
+
+    def __init__(self, *, pools: Pools, wake: Callable[[str], None]) -> None:
+        self._pools = pools
+        self._wake = wake
+        self._faults = Faults("whether a node concerns it", logger=log)
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Wake each pool that the node concerns, or did."""
+        seen = [node for node in (old, new) if node is not None]
+        for pool in self._pools.all():
+            if self._is_concerned(pool, seen):
+                self._wake(pool.name)
+
+    def _is_concerned(self, pool: Pool, seen: Iterable[Node]) -> bool:
+        try:
+            is_concerned = any(concerns(node, pool) for node in seen)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the watch of all nodes
+            self._faults.failed(pool.name, error)
+            return True
+        self._faults.ended(pool.name)
+        return is_concerned
+
+    def pool_changed(self, name: str, *, for_rivals: bool) -> None:
+        """Wake the pool; and all others where the owner of a node may have changed."""
+        self._wake(name)
+        if for_rivals:
+            for pool in self._pools.all():
+                self._wake(pool.name)
+
+
+NOT_YET_SECONDS: Final = 0.2
+"""How often a loop checks whether everything has been listed once. Before that, it does not begin."""
+
+GATHER_SECONDS: Final = 0.05
+"""Changes come in bursts (nodes that join, events of our own writes): one pass serves them all. Far
+below the second within which a repair is promised."""
+
+
+class PoolLoops:
+    """Starts a loop for each pool that appears, and ends it when the pool is gone."""
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        observer: Observer,
+        make_reconciler: Callable[[str], Reconciler],
+        create_task: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        stats: ControlStats,
+        stands_by: bool = False,
+    ) -> None:
+        """Make the loops; with ``stands_by``, none starts before ``begin``."""
+        self._stands_by = stands_by
+        self._pools = pools
+        self._observer = observer
+        self._make_reconciler = make_reconciler
+        self._create_task = create_task
+        self._stats = stats
+        self._wakes: dict[str, Wake] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Start the loops of all pools, if this operator has stood by until now."""
+        self._stands_by = False
+        self.wake_all()
+
+    def wake(self, name: str) -> None:
+        """Ask for a pass of that pool; while this operator stands by, nothing happens."""
+        if self._stands_by:
+            return
+        if wake := self._wakes.get(name):
+            wake.set()
+        elif self._pools.get(name):
+            self._wakes[name] = wake = Wake()
+            wake.set()
+            task = self._create_task(self._run(name, wake), f"pool {name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def wake_all(self) -> None:
+        """Ask for a pass of every pool."""
+        for pool in self._pools.all():
+            self.wake(pool.name)
+
+    async def stop(self) -> None:
+        """End all loops, wherever they are: a pass may end at any point."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, name: str, wake: Wake) -> None:
+        reconciler, backoff = self._make_reconciler(name), Backoff()
+        outage = Outage(
+            f"pool {name}",
+            logger=log,
+            monotonic=time.monotonic,
+            meanwhile="the operator repeats the pass after a pause",
+        )
+        seconds: float | None = None
+        try:
+            while self._pools.get(name):
+                await wake.wait(seconds=seconds)
+                if not self._observer.complete:
+                    seconds = NOT_YET_SECONDS
+                    continue
+                await asyncio.sleep(GATHER_SECONDS)
+                wake.clear()  # the pass takes its snapshot before it awaits anything, so no change is missed
+                seconds = await self._pass(name, reconciler, backoff, outage)
+        finally:
+            reconciler.close()
+            del self._wakes[name]
+            self._stats.forget_pool(name)
+
+    async def _pass(
+        self, name: str, reconciler: Reconciler, backoff: Backoff, outage: Outage
+    ) -> float | None:
+        try:
+            with self._stats.timed():
+                seconds = await reconciler.run()
+        except ApiError as error:
+            outage.failed(error)
+            await asyncio.sleep(backoff.next(asked=error.retry_after))
+            return 0
+        except Exception:
+            # A bug of ours must not end the loop of this pool, nor that of any other.
+            log.exception(
+                "pool %s: a pass failed; this is a bug of winpool, please report it; the operator repeats "
+                "the pass after a pause",
+                name,
+            )
+            await asyncio.sleep(backoff.next())
+            return 0
+        backoff.reset()
+        outage.ended()
+        return seconds

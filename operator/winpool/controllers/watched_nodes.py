@@ -1,0 +1,525 @@
+"""The nodes whose memory is watched: what pools want to know of each, its detector, and its sources.
+
+Why a source gives no sample of a node, as it is reported: once, and in words that do not change.
+
+What a pool wants to know of the memory of its nodes: the settings of the detector, and the sources.
+
+A watched node: what its detector knows, what is reported of it, and what is wrong with its sources.
+
+The nodes that are watched, by the pools that ask for it.
+
+A node is of one pool at a time, the one that asked last. What is known of a node is by its UID: another
+machine of the same name begins with nothing, and nodes and pools that are gone leave nothing behind (P7).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from winpool.api.memory_pressure import MemoryMode
+from winpool.controllers.memory_sources import NO_PODS, PodHistory, Probe
+from winpool.controllers.services import Faults
+from winpool.features.memory.detector import NO_STATE, DetectorState, changes_after, step
+from winpool.features.memory.overview import view_of
+from winpool.features.memory.samples import MemorySample, fresh_seconds
+from winpool.features.memory.settings import FRESH_SECONDS, DetectorSettings, settings_of
+from winpool.kubelet.outcome import KUBELET_SENTENCES, PROMETHEUS_SENTENCES, Outcome
+from winpool.kubelet.schedule import Waiting
+from winpool.model.node import Node
+from winpool.model.pool import Pool
+from winpool.model.pressure import HOT_ETA_SECONDS, NOTHING_KNOWN, KnownMemory, Level, NodeView
+
+
+@dataclass(slots=True)
+class Silence:
+    """How long a source has been silent about a node.
+
+    ``since`` is when its last fresh sample was measured, or when watching began, on the operator's clock.
+    ``seconds`` is for how long that is no problem: as long as that sample is fresh.
+    """
+
+    since: float
+    seconds: float
+    outcome: Outcome | None = None
+    _other: Outcome | None = None
+
+    def ended(self, *, since: float, seconds: float) -> None:
+        """Note a fresh sample."""
+        self.since, self.seconds, self.outcome, self._other = since, seconds, None, None
+
+    def failed(self, outcome: Outcome) -> None:
+        """Note how a poll has failed.
+
+        Another outcome counts once it came twice in a row: of two that alternate, the first stays, so that no
+        report changes with every poll.
+        """
+        if self.outcome is None or outcome is self._other:
+            self.outcome, self._other = outcome, None
+        else:
+            self._other = None if outcome is self.outcome else outcome
+
+    @property
+    def problem_from(self) -> float | None:
+        """After which time it is a problem; None where nothing has failed since the last sample."""
+        return None if self.outcome is None else self.since + self.seconds
+
+    def problem(self, *, now: float) -> Outcome | None:
+        """Return what the problem is ``now``; None where there is none."""
+        return self.outcome if self.problem_from is not None and now > self.problem_from else None
+
+
+class Series(NamedTuple):
+    """The series of a data source, and the label that has the name of the node."""
+
+    data_source: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pool wants, at one generation of its spec.
+
+    ``evicts``: the pool evicts pods, so those of hot nodes are of interest. ``sources`` has the series of
+    each by its name, the preferred first, and None for the kubelets.
+    """
+
+    pool: str
+    pool_uid: str
+    generation: int
+    settings: DetectorSettings
+    evicts: bool
+    sources: Mapping[str, Series | None]
+
+    @property
+    def kubelet(self) -> str | None:
+        """The name of the source that is the kubelets, None where the pool reads none."""
+        return next((name for name, series in self.sources.items() if series is None), None)
+
+    def is_of(self, pool: Pool) -> bool:
+        """Whether it is what ``pool`` wants."""
+        return (self.pool_uid, self.generation) == (pool.uid, pool.generation)
+
+
+def wanted_by(pool: Pool) -> Wanted | None:
+    """Return what ``pool`` wants; None where it has no ``memoryPressure``, or its spec cannot be read."""
+    pressure = None if pool.spec is None else pool.spec.memory_pressure
+    if pressure is None:
+        return None
+    return Wanted(
+        pool=pool.name,
+        pool_uid=pool.uid,
+        generation=pool.generation,
+        settings=settings_of(pressure),
+        evicts=pressure.mode is MemoryMode.EVICT,
+        sources={
+            each.name: None
+            if each.prometheus is None
+            else Series(each.prometheus.data_source, each.prometheus.node_label)
+            for each in pressure.sources
+        },
+    )
+
+
+NEVER: Final = float("inf")
+
+
+class News(Enum):
+    """What has changed for those who read it."""
+
+    NONE = 0
+    CALM = 1
+    """That nothing is to be signalled, which takes five minutes of samples after a start to be known."""
+    KNOWN = 2
+    """Whether something is known, or why it is not."""
+    PRESSURE = 3
+    """How bad it is, what is to be signalled, or that an eviction is right."""
+
+
+@dataclass(slots=True)
+class WatchedNode:
+    """``wanted`` is what its pool asks for. ``told`` is what was known when something last changed.
+
+    ``heat`` is how near it is to the end of its memory. ``probe`` is what its kubelet has said of its own
+    evictions. ``has_commit_limit`` and ``has_pods_commit`` say whether the last answer of the kubelet that
+    could have them did, None where there was no such answer.
+    """
+
+    node: Node
+    wanted: Wanted
+    began: float
+    state: DetectorState = NO_STATE
+    pods: PodHistory = NO_PODS
+    view: NodeView = field(init=False)
+    heat: float = field(init=False)
+    told: NodeView = field(init=False)
+    problem: str = ""
+    probe: Probe | None = None
+    has_commit_limit: bool | None = None
+    has_pods_commit: bool | None = None
+    _view_until: float = field(init=False)
+    _looked_at: float = field(init=False)
+    _silences: dict[str, Silence] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing known."""
+        self._compute(self.began)
+        self.told = self.view
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether it is to be polled often."""
+        return self.heat > 0
+
+    @property
+    def ready_since(self) -> float:
+        """Since when an eviction is right, for the axis that came last; minus infinity where none is."""
+        times = (each.ready_since for each in self.view.evictable if each.ready_since is not None)
+        return max(times, default=-NEVER)
+
+    def was_sampled_before(self, moment: float) -> bool:
+        """Whether it is known, by a sample that was measured before that ``moment``."""
+        times = [each.sampled_at for each in self.view.axes.values() if each.sampled_at is not None]
+        return any(at < moment for at in times)
+
+    @property
+    def changes_at(self) -> float:
+        """After which time alone something about it changes; infinity for never."""
+        problems = (each.problem_from for each in self._silences.values())
+        ahead = (moment for moment in problems if moment is not None and moment >= self._looked_at)
+        return min(self._view_until, *ahead, NEVER)
+
+    def view_at(self, now: float) -> NodeView:
+        """Return what is known of it ``now``."""
+        if now < self._view_until:
+            return self.view
+        return view_of(self.state, now=now, settings=self.wanted.settings)
+
+    def want(self, node: Node, wanted: Wanted) -> None:
+        """Note the node as it is now, and what its pool asks for now."""
+        self.node = node
+        if wanted is not self.wanted:
+            self.wanted = wanted
+            self._silences = {name: each for name, each in self._silences.items() if name in wanted.sources}
+
+    def took(self, sample: MemorySample, *, cold_interval: float | None = None) -> Outcome:
+        """Step the detector, and return what the sample was worth.
+
+        ``cold_interval`` is the interval of the source for a node that is not hot: a sample that ends the
+        heat has to be fresh until the next one comes.
+        """
+        before, was_hot = self.state, self.is_hot
+        settings = self.wanted.settings
+        self.state = step(before, sample, settings)
+        if was_hot and cold_interval is not None and sample.interval_seconds < cold_interval:
+            view = view_of(self.state, now=sample.arrived_at, settings=settings)
+            if not view.is_hot:
+                self.state = step(before, replace(sample, interval_seconds=cold_interval), settings)
+        outcome = self._worth(sample)
+        silence = self._silence(sample.source)
+        last = self.state.sources.get(sample.source)
+        if outcome is not Outcome.SAMPLED:
+            silence.failed(outcome)
+        elif last is not None and last.sample is not None:
+            silence.ended(since=last.measured_at, seconds=fresh_seconds(last.sample))
+        return outcome
+
+    def failed(self, source: str, outcome: Outcome) -> None:
+        """Note that a source gave no sample."""
+        self._silence(source).failed(outcome)
+
+    def look(self, now: float) -> News:
+        """Compute what is known ``now``, keep it as ``told`` if it has changed, and return the change."""
+        was_evictable = bool(self.view.evictable)
+        self._compute(now)
+        problem = self._problem(now)
+        is_other_problem, self.problem = problem != self.problem, problem
+        news = _difference(self.told, self.view)
+        if news is not News.NONE:
+            self.told = self.view
+        if self.wanted.evicts and self.view.evictable and not was_evictable:
+            return News.PRESSURE
+        return News.KNOWN if is_other_problem and news in (News.NONE, News.CALM) else news
+
+    def _compute(self, now: float) -> None:
+        self.view = view_of(self.state, now=now, settings=self.wanted.settings)
+        self.heat = heat_of(self.view)
+        self._looked_at = now
+        until = changes_after(self.state, now=now)
+        self._view_until = NEVER if until is None else until
+
+    def _silence(self, source: str) -> Silence:
+        return self._silences.setdefault(source, Silence(self.began, FRESH_SECONDS))
+
+    def _worth(self, sample: MemorySample) -> Outcome:
+        """Return SAMPLED where the source has a current number, or this is its first sample."""
+        last = self.state.sources.get(sample.source)
+        if last is None or sample.taken_at is None or not _has_numbers(sample):
+            return Outcome.NO_NUMBERS
+        if last.sample is None:
+            return Outcome.SAMPLED if last.arrived_at == sample.arrived_at else Outcome.NO_NUMBERS
+        is_fresh = sample.arrived_at - last.measured_at <= fresh_seconds(last.sample)
+        return Outcome.SAMPLED if is_fresh else Outcome.NO_NUMBERS
+
+    def _problem(self, now: float) -> str:
+        """Return the sentence about the first source, in the order of preference, that gives nothing."""
+        for source in self.wanted.sources:
+            silence = self._silences.get(source)
+            outcome = None if silence is None else silence.problem(now=now)
+            if outcome is not None:
+                return _sentences(self.wanted, source)[outcome]
+        return ""
+
+
+def heat_of(view: NodeView) -> float:
+    """Return how near a node is to the end of its memory, from 0 (not hot) to 1: by level, then by trend."""
+    if not view.is_hot:
+        return 0.0
+    axes = view.axes.values()
+    left = min((each.seconds_left for each in axes if each.seconds_left is not None), default=NEVER)
+    return (max(each.held for each in axes) + max(0.0, 1 - left / HOT_ETA_SECONDS)) / len(Level)
+
+
+def _has_numbers(sample: MemorySample) -> bool:
+    numbers = (sample.commit_total, sample.physical_available, sample.proxy_available)
+    return any(each is not None for each in numbers)
+
+
+def _sentences(wanted: Wanted, source: str) -> Mapping[Outcome, str]:
+    return KUBELET_SENTENCES if wanted.sources[source] is None else PROMETHEUS_SENTENCES
+
+
+def _difference(told: NodeView, view: NodeView) -> News:
+    """Return what has changed from ``told`` to ``view`` that a report or a decision depends on."""
+    known = News.NONE
+    for axis, now in view.axes.items():
+        before = told.axes[axis]
+        if before.held is not now.held:
+            return News.PRESSURE
+        if before.level is not now.level:
+            known = News.KNOWN
+            if before.level is not None and now.level is not None:
+                return News.PRESSURE
+    if told.guard is not view.guard:
+        return News.PRESSURE
+    if told.is_signalled is not view.is_signalled:
+        if told.is_signalled or view.is_signalled:
+            return News.PRESSURE
+        return News.CALM if known is News.NONE else known
+    return known
+
+
+log = logging.getLogger(__name__)
+
+ROUNDING_SECONDS: Final = 0.001
+"""A sample is fresh until a moment and at it, so what is known is looked at this much later."""
+
+
+AWAITED_SECONDS: Final = 60.0
+"""For so long samples of the other nodes are taken sooner after an eviction became right. After that each was
+polled in its turn, and one whose kubelet gives old numbers only is no reason to poll it often for ever."""
+
+
+class WatchedNodes:
+    """The watched nodes, what is known of each, and who has to know.
+
+    ``on_news`` is called with the name of a pool where something has changed that it has to know.
+    ``on_change`` is called when other nodes are watched than before, and ``on_heat`` when the heat of one has
+    changed. ``on_awaited`` is called with nodes for whose samples an eviction in their pool waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_news: Callable[[str, News], None],
+        on_change: Callable[[], None],
+        on_heat: Callable[[WatchedNode], None],
+        on_awaited: Callable[[Iterable[WatchedNode]], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._on_news = on_news
+        self._on_change = on_change
+        self._on_heat = on_heat
+        self._on_awaited = on_awaited
+        self._monotonic = monotonic
+        self._wanted: dict[str, Wanted] = {}
+        self._of_pool: dict[str, dict[str, WatchedNode]] = {}
+        """By the names of pools, then by the UIDs of nodes."""
+        self._by_name: dict[str, WatchedNode] = {}
+        self._ready_since: dict[str, float] = {}
+        """Since when the eviction of a pool is right that became so last, by the names of pools."""
+        self._changing = Waiting()
+        """UIDs of nodes, by when time alone changes something about them."""
+        self._by_uid: dict[str, WatchedNode] = {}
+        self._faults = Faults("the watch of the memory of a node", logger=log)
+
+    def __len__(self) -> int:
+        """Return how many nodes are watched."""
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[WatchedNode]:
+        """Return all nodes that are watched."""
+        return iter(tuple(self._by_uid.values()))
+
+    def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
+        """Watch exactly these nodes for ``pool``."""
+        wanted = self._wanted.get(pool.name)
+        if wanted is None or not wanted.is_of(pool):
+            wanted = wanted_by(pool)
+        if wanted is None or not nodes:
+            self.forget(pool.name)
+            return
+        is_other = wanted is not self._wanted.get(pool.name)
+        self._wanted[pool.name] = wanted
+        mine = self._of_pool.setdefault(pool.name, {})
+        has_changed = is_other
+        for gone in mine.keys() - {node.uid for node in nodes}:
+            self._drop(mine[gone])
+            has_changed = True
+        for node in nodes:
+            has_changed |= self._watch(node, wanted, mine)
+        if has_changed:
+            self._on_change()
+
+    def forget(self, pool_name: str) -> None:
+        """Watch no node for the pool of that name."""
+        if self._wanted.pop(pool_name, None) is None:
+            return
+        for watched in tuple(self._of_pool[pool_name].values()):
+            self._drop(watched)
+        del self._of_pool[pool_name]
+        self._ready_since.pop(pool_name, None)
+        self._faults.ended(pool_name)
+        self._on_change()
+
+    def of_kubelets(self) -> dict[str, WatchedNode]:
+        """Return the nodes whose kubelets are polled, by their names."""
+        return {name: each for name, each in self._by_name.items() if each.wanted.kubelet is not None}
+
+    def series(self) -> dict[Series, str]:
+        """Return all series that pools read, with the names of their sources."""
+        return {
+            series: name
+            for wanted in self._wanted.values()
+            for name, series in wanted.sources.items()
+            if series is not None
+        }
+
+    def of_series(self, series: Series) -> list[WatchedNode]:
+        """Return the nodes that are read from ``series``."""
+        return [each for each in self._by_uid.values() if series in each.wanted.sources.values()]
+
+    def named(self, name: str) -> WatchedNode | None:
+        """Return the watched node of that name."""
+        return self._by_name.get(name)
+
+    def with_uid(self, uid: str) -> WatchedNode | None:
+        """Return the watched node with that UID."""
+        return self._by_uid.get(uid)
+
+    def beside(self, uid: str) -> Iterable[WatchedNode]:
+        """Return the watched node with that UID and all others of its pool; none where it is not watched."""
+        watched = self._by_uid.get(uid)
+        return () if watched is None else self._of_pool[watched.wanted.pool].values()
+
+    def of_pool(self, pool_name: str) -> Collection[WatchedNode]:
+        """Return the watched nodes of the pool of that name."""
+        return self._of_pool.get(pool_name, {}).values()
+
+    def has(self, watched: WatchedNode) -> bool:
+        """Whether it is watched still, and no other machine of its name instead."""
+        return self._by_uid.get(watched.node.uid) is watched
+
+    def note(self, watched: WatchedNode) -> None:
+        """Look at a node after something has come of it, and tell its pool what has changed."""
+        self._look(watched, self._monotonic())
+
+    def readers_of(self, series: Series) -> str:
+        """Return the names of the pools that read ``series``."""
+        return ", ".join(name for name, wanted in self._wanted.items() if series in wanted.sources.values())
+
+    def fault(self, pool: str, error: Exception) -> None:
+        """Log a bug of ours that a node of that pool has brought out, once."""
+        self._faults.failed(pool, error)
+
+    def seconds_to_change(self) -> float | None:
+        """Return in how many seconds time alone changes something; None for never."""
+        first = self._changing.first()
+        return None if first is None else max(0.0, first + ROUNDING_SECONDS - self._monotonic())
+
+    def expire(self) -> None:
+        """Look at each node about which time alone has changed something."""
+        now = self._monotonic()
+        for uid in tuple(self._changing.until(now - ROUNDING_SECONDS)):
+            watched = self._by_uid[uid]
+            try:
+                self._look(watched, now)
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not end the watch of other nodes
+                self.fault(watched.wanted.pool, error)
+
+    def known(self, pool_name: str) -> KnownMemory:
+        """Return what is known of the nodes of that pool now."""
+        mine, now = self._of_pool.get(pool_name), self._monotonic()
+        if not mine:
+            return NOTHING_KNOWN
+        return KnownMemory(
+            told={uid: each.told for uid, each in mine.items()},
+            views={uid: each.view_at(now) for uid, each in mine.items()},
+            problems={uid: each.problem for uid, each in mine.items() if each.problem},
+            pods={uid: usage for uid, each in mine.items() if (usage := each.pods.usage(now=now))},
+            read_at=now,
+        )
+
+    def _watch(self, node: Node, wanted: Wanted, mine: dict[str, WatchedNode]) -> bool:
+        """Watch a node; return whether that is new."""
+        watched = self._by_uid.get(node.uid)
+        if watched is not None and watched.wanted.pool_uid == wanted.pool_uid:
+            is_other = watched.wanted is not wanted
+            watched.want(node, wanted)
+            if is_other:
+                self.note(watched)
+            return False
+        for other in (watched, self._by_name.get(node.name)):
+            if other is not None and self.has(other):
+                self._drop(other)
+        watched = WatchedNode(node, wanted, self._monotonic())
+        mine[node.uid] = self._by_uid[node.uid] = self._by_name[node.name] = watched
+        return True
+
+    def _drop(self, watched: WatchedNode) -> None:
+        uid, name = watched.node.uid, watched.node.name
+        self._of_pool.get(watched.wanted.pool, {}).pop(uid, None)
+        self._by_uid.pop(uid, None)
+        self._changing.remove(uid)
+        if self._by_name.get(name) is watched:
+            del self._by_name[name]
+
+    def _look(self, watched: WatchedNode, now: float) -> None:
+        heat, ready_since = watched.heat, watched.ready_since
+        news = watched.look(now)
+        if watched.heat != heat:
+            self._on_heat(watched)
+        self._await(watched, is_ready=watched.ready_since > ready_since, now=now)
+        if watched.changes_at < NEVER:
+            self._changing.add(watched.node.uid, watched.changes_at)
+        else:
+            self._changing.remove(watched.node.uid)
+        if news is not News.NONE:
+            self._on_news(watched.wanted.pool, news)
+
+    def _await(self, watched: WatchedNode, *, is_ready: bool, now: float) -> None:
+        """Have samples of the nodes of a pool taken soon that an eviction waits for.
+
+        It waits for samples that were measured after it became right (docs/adr/0032-most-of-a-pool.md).
+        """
+        pool = watched.wanted.pool
+        if is_ready and watched.wanted.evicts:
+            self._ready_since[pool] = watched.ready_since
+            self._on_awaited(self._of_pool[pool].values())
+            return
+        since = self._ready_since.get(pool)
+        if since is not None and now - since < AWAITED_SECONDS and watched.was_sampled_before(since):
+            self._on_awaited((watched,))

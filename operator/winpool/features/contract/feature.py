@@ -1,0 +1,335 @@
+"""The node contract: the labels and taints of the spec, the labels for its Windows, and when they may be set.
+
+The stages of the nodes of a pool that do not have all that its spec asks for yet.
+
+Whether the operator can act on a spec, by rules that CEL cannot check.
+
+The room of the node contract: the labels and taints of the spec, the labels for its Windows, and when.
+
+What the spec asks for is wanted on every node of the pool. When a taint has to wait: ``brake``. Which taints
+a node that joins has until it has passed validation: ``validate``. The verdicts of the support matrix and of
+the declared memory on each node: ``judge``, ``reserved_judge``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from winpool.api.conditions import Reason
+from winpool.api.keys import WINDOWS_BUILD_LABEL
+from winpool.api.node_keys import MISMATCH_TAINT
+from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.features.contract.taints import NOTHING_HELD, Brake, Held
+from winpool.features.contract.validation import NO_STARTUP, Startup, Validator
+from winpool.features.feature import Mandate, Progress, RoomResult, Stage
+from winpool.features.judge import (
+    AS_ASKED,
+    Judge,
+    Judged,
+    Release,
+    contradictory_rows,
+    release_findings,
+    release_progress,
+)
+from winpool.features.reserved_memory import (
+    Reserved,
+    ReservedMemoryJudge,
+    is_too_large_everywhere,
+    too_large_everywhere_message,
+)
+from winpool.model.evidence import Evidence, current_survey
+from winpool.model.node import Node
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import LEAVE, LEAVE_ALL, NONE, Goals, Wish
+from winpool.ownership.members import Member, Members
+from winpool.ownership.record import MAX_BYTES, Record, TaintIdentity, fits
+from winpool.ownership.trust import Rights
+from winpool.support.judge import Judgement
+
+
+def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Iterator[Progress]:
+    """Yield the stages of the nodes that lack what the spec asks for, or are still being validated."""
+    held: list[str] = []
+    waiting: list[str] = []
+    timed_out: list[str] = []
+    validating: list[str] = []
+    for member, each in unsettled:
+        name = member.node.name
+        if each.held.intolerant:
+            held.append(name)
+        if each.held.waiting:
+            waiting.append(name)
+        if each.startup.timed_out:
+            timed_out.append(name)
+        elif each.startup.waits_for:
+            validating.append(name)
+    said = (
+        Progress(
+            Stage.WAITING,
+            waiting,
+            Reason.ROLLOUT_IN_PROGRESS,
+            "The operator writes to {nodes} once it has listed the pods.",
+        ),
+        Progress(
+            Stage.HELD,
+            held,
+            Reason.TAINTS_HELD,
+            "The operator does not add a NoExecute taint to {nodes}, because it would delete pods there. See "
+            "the issue IntolerantPods.",
+        ),
+        Progress(
+            Stage.TIMED_OUT,
+            timed_out,
+            Reason.VALIDATION_TIMED_OUT,
+            "Validation timed out on {nodes}. See the issue ValidationTimedOut.",
+        ),
+        Progress(
+            Stage.VALIDATING,
+            validating,
+            Reason.VALIDATING_NODES,
+            "Startup taints stay on {nodes} until validation passes.",
+        ),
+    )
+    yield from (each for each in said if each.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a spec cannot be acted on, with the fix; the message is empty where it can."""
+
+    message: str = ""
+    reason: Reason = Reason.SPEC_REJECTED
+
+    def __bool__(self) -> bool:
+        """Whether the spec is refused."""
+        return bool(self.message)
+
+
+ACCEPTABLE: Final = Refusal()
+
+
+def contract_refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
+    """Say why the spec cannot be acted on, with the fix."""
+    spec = snapshot.pool.spec
+    if spec is None:
+        return Refusal(snapshot.pool.refusal)
+    taints = {each.identity: each.value for each in (*spec.taints, *spec.startup_taints)}
+    if not fits(labels=spec.labels, taints=taints):
+        return Refusal(
+            "spec.labels, spec.taints and spec.startupTaints: the ownership record could exceed "
+            f"{MAX_BYTES} bytes on a node. Use fewer or shorter keys."
+        )
+    if wrong := contradictory_rows(
+        spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows
+    ):
+        return Refusal(" ".join(f"{each}." for each in wrong))
+    if unknown := _unknown_data_sources(spec, snapshot.memory.data_sources):
+        return Refusal(unknown)
+    return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
+
+
+def _unknown_data_sources(spec: WindowsNodePoolSpec, known: frozenset[str] | None) -> str:
+    """Say which data sources the operator's settings lack; nothing where the settings are unknown."""
+    if spec.memory_pressure is None or known is None:
+        return ""
+    named = [each.prometheus.data_source for each in spec.memory_pressure.sources if each.prometheus]
+    missing = [name for name in named if name not in known]
+    if not missing:
+        return ""
+    fix = f"They have {', '.join(sorted(known))}. Use one of those, or add it to" if known else "Add it to"
+    return (
+        f"spec.memoryPressure.sources: the operator's settings have no data source {', '.join(missing)}. "
+        f"{fix} the file of --data-sources-file."
+    )
+
+
+def _too_large(spec: WindowsNodePoolSpec, members: Members) -> Refusal:
+    """Refuse a spec that declares more than half of every node of the pool: this is always a mistake."""
+    if spec.reserved_memory is None:
+        return ACCEPTABLE
+    judge = ReservedMemoryJudge(spec.reserved_memory)
+    judged = [found for each in members.ours if (found := judge.judge(each.node)) is not None]
+    if not is_too_large_everywhere(judged):
+        return ACCEPTABLE
+    said = too_large_everywhere_message(judged, spec.reserved_memory)
+    return Refusal(f"{said} Declare less, or use larger machines.", Reason.RESERVED_MEMORY_TOO_LARGE)
+
+
+class NodeContract(msgspec.Struct, frozen=True):
+    """What the contract finds of one node of the pool.
+
+    ``held`` are the taints that the brake holds, ``startup`` is the state of the startup taints;
+    ``lacks_taints`` says that a taint of the spec is missing. ``judgement`` is that of the support matrix,
+    ``reserved`` compares the reserved memory, ``release`` the Windows release. Nodes that are alike share
+    one.
+    """
+
+    held: Held = NOTHING_HELD
+    startup: Startup = NO_STARTUP
+    lacks_taints: bool = False
+    judgement: Judgement | None = None
+    reserved: Reserved | None = None
+    release: Release = AS_ASKED
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the node has the taints of the spec, and is not being validated."""
+        return not self.lacks_taints and self.held is NOTHING_HELD and self.startup is NO_STARTUP
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether its pods have to be listed first."""
+        return self.held.asks or self.startup.needs_pods
+
+
+NOTHING_FOUND: Final = NodeContract()
+
+
+@dataclass(frozen=True, slots=True)
+class ContractResult(RoomResult):
+    """What the contract wants and finds; ``nodes`` by the UIDs of the pool's nodes."""
+
+    nodes: Mapping[str, NodeContract] = field(default_factory=lambda: NONE)
+
+
+def contract(snapshot: Snapshot, members: Members, mandate: Mandate) -> ContractResult:
+    """Return what the spec asks for on the nodes of the pool, and which of it they have."""
+    spec = snapshot.pool.spec
+    if mandate is Mandate.RELEASE or spec is None:
+        return ContractResult()
+    judge = _NodeJudge(snapshot, spec, members.rights)
+    goals: dict[str, Goals] = {}
+    found: dict[str, NodeContract] = {}
+    unsettled: list[tuple[Member, NodeContract]] = []
+    others: dict[int, tuple[Release, list[str]]] = {}
+    for member in members.ours:
+        uid = member.node.uid
+        goals[uid], each = judge.judge(member)
+        found[uid] = each
+        if not each.is_settled:
+            unsettled.append((member, each))
+        if each.release is not AS_ASKED:
+            others.setdefault(id(each.release), (each.release, []))[1].append(member.node.name)
+    return ContractResult(
+        goals=goals,
+        findings=tuple(release_findings(others.values(), spec.os, layers=judge.layers)),
+        progress=(*contract_progress(unsettled), *release_progress(others.values())),
+        looks=tuple(
+            [member.node for member, each in unsettled if each.needs_pods or each.held.wants_own_look]
+        ),
+        needs_all_pods=current_survey(snapshot) is None,
+        requeue_at=min(
+            (
+                moment
+                for _, each in unsettled
+                if (moment := each.startup.look_again) and moment > snapshot.now
+            ),
+            default=None,
+        ),
+        nodes=found,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """What is the same of nodes that report the same; ``plain`` is for those that lack nothing."""
+
+    judged: Judged
+    mismatch: bool | None
+    plain: tuple[Goals, NodeContract]
+
+
+class _NodeJudge:
+    """Says for each node what is wanted there, for one pass."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec, rights: Rights) -> None:
+        self._pool_uid = snapshot.pool.uid
+        self._rights = rights
+        self._labels = spec.labels
+        self._taints = {each.identity: each.value for each in spec.taints}
+        self._judge = Judge(snapshot, spec)
+        self._reserved = ReservedMemoryJudge(spec.reserved_memory)
+        evidence = Evidence(snapshot)
+        self._brake = Brake(snapshot, spec, evidence)
+        self._validator = Validator(snapshot, spec, evidence)
+        self._validates = bool(spec.startup_taints)
+        self.layers = self._judge.layers
+        self._wanted_taints = self._taints.items()
+        # One object for all nodes that are alike, by the identities of its parts. The versions and the memory
+        # that nodes report are kept once for all nodes (``cluster.node_texts``).
+        self._goals: dict[tuple[object, ...], Goals] = {}
+        self._alike: dict[tuple[int, str | None, int], _Alike] = {}
+
+    def judge(self, member: Member) -> tuple[Goals, NodeContract]:
+        """Return what is wanted on the node, and what is found of it."""
+        node, standing = member.node, member.taints
+        key = (id(node.versions), node.labels.get(WINDOWS_BUILD_LABEL), id(node.memory))
+        alike = self._alike.get(key)
+        if alike is None:
+            alike = self._alike[key] = self._judged(node)
+        lacks_taints = not self._wanted_taints <= standing.items()
+        lacks_mismatch = alike.mismatch is True and MISMATCH_TAINT not in standing
+        if not (lacks_taints or lacks_mismatch or self._validates):
+            return alike.plain
+        return self._unlike(member, alike, lacks_taints=lacks_taints, lacks_mismatch=lacks_mismatch)
+
+    def _judged(self, node: Node) -> _Alike:
+        judged, reserved = self._judge.judge(node), self._reserved.judge(node)
+        mismatch = self._reserved.taint(reserved)
+        found = NodeContract(judgement=judged.judgement, reserved=reserved, release=judged.release)
+        return _Alike(judged, mismatch, (self._made(judged, mismatch=mismatch), found))
+
+    def _unlike(
+        self, member: Member, alike: _Alike, *, lacks_taints: bool, lacks_mismatch: bool
+    ) -> tuple[Goals, NodeContract]:
+        """Judge a node that lacks a taint or may be validated, for which the quick check is not enough."""
+        node, found, mismatch = member.node, member.record, alike.mismatch
+        is_known = isinstance(found, Record) and found.pool_uid == self._pool_uid
+        record = self._rights.believed(found) if isinstance(found, Record) and is_known else None
+        held = self._brake.hold(node, record) if lacks_taints else NOTHING_HELD
+        if lacks_mismatch:
+            held = self._brake.hold_mismatch(held, node)
+            mismatch = None if MISMATCH_TAINT in held.waiting else mismatch
+        startup = self._validator.startup(node, record, is_newcomer=found is None)
+        if held is NOTHING_HELD and startup is NO_STARTUP and not lacks_taints:
+            if mismatch is alike.mismatch:
+                return alike.plain
+            return self._made(alike.judged, mismatch=mismatch), alike.plain[1]
+        goals = (
+            self._made(alike.judged, mismatch=mismatch, held=held.all, startup=startup.taints)
+            if startup.joins or not held.holds_all
+            else LEAVE_ALL
+        )
+        plain = alike.plain[1]
+        return goals, NodeContract(
+            held, startup, lacks_taints, plain.judgement, plain.reserved, plain.release
+        )
+
+    def _made(
+        self,
+        judged: Judged,
+        *,
+        mismatch: bool | None,
+        held: frozenset[TaintIdentity] = frozenset(),
+        startup: Mapping[TaintIdentity, str] = NONE,
+    ) -> Goals:
+        """Return the goals; the same object for the same arguments."""
+        key = (id(judged), mismatch, held, tuple(startup.items()))
+        goals = self._goals.get(key)
+        if goals is None:
+            taints: dict[TaintIdentity, Wish] = {**self._taints, **dict.fromkeys(held, LEAVE), **startup}
+            if mismatch:
+                taints[MISMATCH_TAINT] = ""
+            elif mismatch is None:
+                taints[MISMATCH_TAINT] = LEAVE
+            goals = self._goals[key] = Goals(
+                labels={**self._labels, **judged.labels},
+                taints=taints,
+                withheld={each: self._taints[each] for each in held if each in self._taints},
+                timed=frozenset(startup),
+            )
+        return goals

@@ -1,0 +1,251 @@
+"""The verdict of the support matrix on each node, and whether it runs the Windows that the spec asks for.
+
+Whether a node runs the Windows that its pool asks for: the release, and the revision that is the target.
+
+The operator itself does not change the release or revision of a node, so a node that runs another one waits
+for a person or a program that replaces or patches machines. What cannot be read is unknown: neither up to
+date nor due (P4).
+
+The verdicts of the support matrix on the nodes of a pool, and the labels that report them on the nodes.
+
+Thousands of nodes run a handful of combinations of versions, so a pass judges each combination once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from winpool.api.conditions import Reason
+from winpool.api.issues import IssueReason
+from winpool.api.keys import OS_REVISION_LABEL, OS_VERSION_LABEL, WINDOWS_BUILD_LABEL
+from winpool.api.v1alpha1 import MatrixRow, OperatingSystem, WindowsNodePoolSpec
+from winpool.features.feature import Finding, Progress, Stage
+from winpool.model.node import Node, NodeVersions
+from winpool.model.snapshot import Snapshot
+from winpool.support.judge import Judgement, judge_node
+from winpool.support.matrix import Matrix
+from winpool.support.rows import Layered, Row, contradictions, layered
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How the Windows of a node compares with what its pool asks for.
+
+    ``stage`` is None where it is as asked, DUE where it differs, and UNKNOWN where it is not known.
+    ``reason`` is that of the issue, None where the support matrix reports the same already. The rest is as
+    in a ``Finding``.
+    """
+
+    stage: Stage | None = None
+    reason: IssueReason | None = None
+    cause: str = ""
+    message: str = ""
+    fix: str = ""
+
+
+AS_ASKED: Final = Release()
+
+_NOT_KNOWN: Final = Release(Stage.UNKNOWN)
+"""The release itself is not known: the issue BuildUnknown says why."""
+
+_SAID: Final = {
+    Stage.DUE: (
+        Reason.WAITING_FOR_ACTOR,
+        "The release or revision of Windows on {nodes} is not what spec.os asks for. A person has to replace "
+        "or patch the machines.",
+    ),
+    Stage.UNKNOWN: (
+        Reason.BUILD_UNKNOWN,
+        "The release or revision of Windows on {nodes} is not known.",
+    ),
+}
+
+
+def release_of(judgement: Judgement, asked: OperatingSystem, *, layers: Layered) -> Release:
+    """Compare what a node runs, according to its judgement, with what its pool asks for."""
+    found, wanted = judgement.os_version, layers.matrix.judged_as(asked.version)
+    if not found:
+        return _NOT_KNOWN
+    if found != wanted:
+        return Release(
+            Stage.DUE,
+            IssueReason.OS_VERSION_MISMATCH,
+            found,
+            f"Windows Server {found} runs on these nodes, but spec.os.version asks for {asked.version}.",
+            f"Replace the nodes with machines that run Windows Server {asked.version}, or change "
+            f'spec.os.version to "{found}".',
+        )
+    target = asked.target_revision
+    if target is None or (judgement.revision is not None and judgement.revision >= target):
+        return AS_ASKED
+    if judgement.revision is None:
+        return Release(
+            Stage.UNKNOWN,
+            IssueReason.BUILD_UNKNOWN,
+            "no revision",
+            f"nodeInfo.kernelVersion has no revision, but spec.os.targetRevision asks for {target} or later.",
+            "Check the kubelet and its nodeInfo.kernelVersion.",
+        )
+    return Release(
+        Stage.DUE,
+        IssueReason.OS_REVISION_BEHIND,
+        str(target),
+        f"The revision of Windows Server {found} on these nodes is below {target}, which "
+        "spec.os.targetRevision asks for.",
+        f"Install the Windows update with revision {target} or a later one, replace the machines with "
+        "patched ones, or lower spec.os.targetRevision.",
+    )
+
+
+def release_progress(others: Collection[tuple[Release, Sequence[str]]]) -> Iterator[Progress]:
+    """Yield the stages of nodes that do not run what is asked for, by their names."""
+    for stage, (reason, said) in _SAID.items():
+        names = sorted(name for release, nodes in others if release.stage is stage for name in nodes)
+        if names:
+            yield Progress(stage, names, reason, f"{said} {_see(stage, others)}")
+
+
+def _see(stage: Stage, others: Collection[tuple[Release, Sequence[str]]]) -> str:
+    """Refer to the issues that say more of the nodes at ``stage``."""
+    reasons = {release.reason or IssueReason.BUILD_UNKNOWN for release, _ in others if release.stage is stage}
+    return " ".join(f"See the issue {reason}." for reason in sorted(reasons))
+
+
+def release_findings(
+    others: Collection[tuple[Release, Sequence[str]]], asked: OperatingSystem, *, layers: Layered
+) -> Iterator[Finding]:
+    """Yield what is wrong with the release that the pool asks for, and one finding for each cause."""
+    if unknown := unknown_release(asked, layers=layers):
+        yield unknown
+    for release, nodes in others:
+        if release.reason is not None:
+            yield Finding(release.reason, nodes, release.message, release.fix, release.cause)
+
+
+def unknown_release(asked: OperatingSystem, *, layers: Layered) -> Finding | None:
+    """Report a release that neither the support matrix nor any row knows: no node can ever run it."""
+    if layers.build_of(asked.version) is not None:
+        return None
+    known = ", ".join(layers.matrix.releases)
+    return Finding(
+        IssueReason.OS_VERSION_UNKNOWN,
+        (),
+        f"spec.os.version is {asked.version}, but the support matrix has no such release of Windows Server.",
+        f"Correct spec.os.version to one of {known}. If the release is newer than this data, add a row with "
+        "its osVersion and build to spec.supportMatrix.",
+        asked.version,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The judgement of a node, and the values of its labels of ``TOLD_BY_THE_NODE``, without unknown ones.
+
+    ``release`` says how its Windows compares with what the pool asks for.
+    """
+
+    judgement: Judgement
+    labels: Mapping[str, str]
+    release: Release
+
+
+class Judge:
+    """Judges the nodes of one pool, for one pass."""
+
+    def __init__(self, snapshot: Snapshot, spec: WindowsNodePoolSpec) -> None:
+        self._spec = spec
+        self.layers = layers_of(snapshot, spec)
+        self._control_plane = snapshot.support.control_plane or None
+        self._today = snapshot.now.date()
+        self._found: dict[tuple[NodeVersions, str | None], Judged] = {}
+        self._releases: dict[Release, Release] = {}
+
+    def judge(self, node: Node) -> Judged:
+        """Return the judgement of ``node``, by what it reports and nothing else."""
+        key = (node.versions, node.labels.get(WINDOWS_BUILD_LABEL))
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._judge(*key)
+        return found
+
+    def _judge(self, versions: NodeVersions, windows_build: str | None) -> Judged:
+        judgement = judge_node(
+            control_plane=self._control_plane,
+            kubelet=versions.kubelet,
+            host=versions.kernel,
+            runtime=versions.runtime,
+            layers=self.layers,
+            today=self._today,
+            windows_build=windows_build or "",
+            os_version=self._spec.os.version,
+            min_revision=self._spec.os.min_revision,
+        )
+        labels: dict[str, str] = {}
+        if judgement.os_version:
+            labels[OS_VERSION_LABEL] = judgement.os_version
+        if judgement.revision is not None:
+            labels[OS_REVISION_LABEL] = str(judgement.revision)
+        release = release_of(judgement, self._spec.os, layers=self.layers)
+        return Judged(judgement, labels, self._releases.setdefault(release, release))
+
+
+def layers_of(snapshot: Snapshot, spec: WindowsNodePoolSpec) -> Layered:
+    """Return the support matrix for the pool: with the rows of the cluster, and its own."""
+    basis = snapshot.support
+    return layered(basis.matrix, basis.cluster_rows, rows_of(spec.support_matrix))
+
+
+def rows_of(rows: Iterable[MatrixRow]) -> tuple[Row, ...]:
+    """Return the rows of a spec in the form that the support matrix uses."""
+    return tuple(
+        Row(
+            os_version=row.os_version,
+            min_kubernetes=(row.kubernetes_versions and row.kubernetes_versions.min) or "",
+            max_kubernetes=(row.kubernetes_versions and row.kubernetes_versions.max) or "",
+            min_revision=row.min_revision,
+            end_of_support=row.end_of_support or "",
+            verdict=row.verdict,
+            reason=row.reason,
+            build=row.build or "",
+        )
+        for row in rows
+    )
+
+
+def contradictory_rows(
+    spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...] = ()
+) -> tuple[str, ...]:
+    """Return what is wrong with the pool's rows and target, by rules that CEL cannot check.
+
+    Each are sentences that begin with the field, without the last full stop.
+    """
+    return (*_wrong_rows(spec, matrix, cluster_rows), *_unreachable_target(spec, matrix, cluster_rows))
+
+
+def _unreachable_target(
+    spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]
+) -> Iterator[str]:
+    """Say that a floor of the layers below is above the pool's target; CEL checks its own rows."""
+    floor = layered(matrix, cluster_rows).override(matrix.judged_as(spec.os.version)).min_revision
+    target = spec.os.target_revision
+    if floor and target is not None and floor[0] > target:
+        yield (
+            f"spec.os.targetRevision: {target} is below revision {floor[0]}, the lowest that {floor[1].rows} "
+            "allows. Nodes that reach the target would still be unsupported. Raise the target"
+        )
+
+
+def _wrong_rows(spec: WindowsNodePoolSpec, matrix: Matrix, cluster_rows: tuple[Row, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"spec.supportMatrix: {said}"
+        for row in rows_of(spec.support_matrix)
+        for said in contradictions(
+            row,
+            matrix=matrix,
+            os_version=matrix.judged_as(spec.os.version),
+            target_revision=spec.os.target_revision,
+            below=cluster_rows,
+        )
+    )

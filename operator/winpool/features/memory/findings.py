@@ -1,0 +1,340 @@
+"""What is found of the memory of a pool's nodes, as issues: one for each cause, with the worst numbers.
+
+The numbers are those of the moment when the level of a node last changed, so that an issue changes on
+transitions only.
+
+What is found about the evictions of a pool's nodes, as issues: one for each cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from typing import Final
+
+from winpool.api.fields import DNS_SUBDOMAIN_PATTERN
+from winpool.api.issues import IssueReason
+from winpool.api.keys import MEMORY_ANNOTATION, MEMORY_PRESSURE_TAINT
+from winpool.api.memory_pressure import MemoryMode
+from winpool.features.feature import Finding
+from winpool.features.memory.eviction import Stage, Step
+from winpool.features.memory.intents import Intent
+from winpool.features.memory.overview import Overview, Tally, numbers_of, worst_axis
+from winpool.features.memory.victims import Exclusion
+from winpool.model.node_pods import KnownEvictions
+from winpool.model.pressure import Axis, AxisView, Guard, Level, NodeView
+
+_PODS_NAMED: Final = 3
+"""Pods that a message names, as many as an issue names nodes. Each name has at most 317 characters."""
+
+SLOW_LIST_SECONDS: Final = 10.0
+"""How long a list may take, in seconds. A node whose memory is short is sampled as often, by default."""
+
+_POD: Final = re.compile(f"{DNS_SUBDOMAIN_PATTERN}/{DNS_SUBDOMAIN_PATTERN}", re.ASCII)
+
+_BY_A_BUDGET: Final = (
+    "These nodes are short of memory, and no pod of them may be evicted now. PodDisruptionBudgets permit no "
+    "eviction of the pods that could be.",
+    "Make the missing replicas Ready, add replicas, or let the PodDisruptionBudgets permit one more "
+    "disruption.",
+)
+_BY_SILENCE: Final = (
+    "These nodes are short of memory, and it is not known how much memory each of their pods uses. The "
+    "operator evicts no pod of unknown memory. Only kubelets report the memory of pods.",
+    "Add the source Kubelet to spec.memoryPressure.sources if it is missing. If it is there, correct what "
+    "the pool reports about the samples of these nodes.",
+)
+_BY_RULE: Final = (
+    "These nodes are short of memory, and no pod of them may be evicted: they are node agents, have no "
+    "controller, are protected, are too young, or use too little.",
+    "Find the pods there that use the most memory, and lower their memory or move them. If a rule in "
+    "spec.memoryPressure.eviction.rules protects too many pods, change it.",
+)
+
+_BLOCKS: Final = (
+    (Exclusion.BUDGET, _BY_A_BUDGET, "budget"),
+    (Exclusion.UNKNOWN_USAGE, _BY_SILENCE, "usage"),
+    (None, _BY_RULE, "rule"),
+)
+"""Why no pod of a node is evicted. Of several reasons, the first is reported."""
+
+
+def eviction_findings(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
+    """Yield what is to be said of ``steps``, which were decided on what is ``known``."""
+    yield from _stuck(steps)
+    yield from _blocked(steps)
+    if unreadable := [each.node.name for each in steps if each.stage is Stage.UNREADABLE]:
+        yield Finding(
+            IssueReason.EVICTION_RECORD_UNREADABLE,
+            unreadable,
+            f"The annotation {MEMORY_ANNOTATION} of these nodes cannot be read, so it is not known what was "
+            "evicted there. The operator evicts no pod there. Each counts as a node with an eviction.",
+            f"Remove it: kubectl annotate node NODE {MEMORY_ANNOTATION}-",
+            cause="unreadable",
+        )
+    yield from _unlisted(steps, known)
+
+
+def _unlisted(steps: Collection[Step], known: KnownEvictions) -> Iterator[Finding]:
+    """Yield where lists of pods fail, or take so long that they permit no eviction."""
+    if unlisted := [each.node.name for each in steps if each.look and each.node.uid in known.problems]:
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            unlisted,
+            "The operator cannot list the pods of these nodes, which are short of memory, or their "
+            "PodDisruptionBudgets. It evicts no pod there, and tries again.",
+            "Read the operator's log for the error, and correct what it names.",
+            cause="evictions",
+        )
+    if late := [each.node.name for each in steps if _is_late(each, known)]:
+        yield Finding(
+            IssueReason.POD_LIST_FAILING,
+            late,
+            "These nodes are short of memory, and a list of their pods and PodDisruptionBudgets takes "
+            f"{SLOW_LIST_SECONDS:.0f} s or longer. By then there is a sample that is newer than the list. "
+            "The operator evicts no pod there until a list is newer than the last sample.",
+            "Find out why the API server answers the operator so slowly: its load, its flow control "
+            "(kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels), or the network.",
+            cause="late",
+        )
+
+
+def _is_late(step: Step, known: KnownEvictions) -> bool:
+    """Whether an eviction is next, and the last list for one took too long. One that fails is no late one."""
+    uid = step.node.uid
+    pods = known.pods.get(uid)
+    is_next = step.look is not None and step.look.with_budgets and uid not in known.problems
+    return is_next and pods is not None and pods.has_budgets and pods.seconds >= SLOW_LIST_SECONDS
+
+
+def _stuck(steps: Collection[Step]) -> Iterator[Finding]:
+    stuck = {each.node.name: each.intent for each in steps if each.stage is Stage.STUCK}
+    if stuck:
+        yield Finding(
+            IssueReason.EVICTION_STUCK,
+            list(stuck),
+            "A pod that was evicted from these nodes is still being deleted, two minutes after its grace "
+            "period, of which ten minutes count at most. The operator evicts no other pod there until it is "
+            f"gone. {_named(stuck)}",
+            "Find out why the pod does not end: a long grace period, a finalizer, a volume, or the container "
+            "runtime.",
+            cause="stuck",
+        )
+
+
+def _named(intents: Mapping[str, Intent | None]) -> str:
+    """Return a sentence that names the pods of the first nodes; ``intents`` are by the names of the nodes.
+
+    It changes only with the nodes and their intents.
+    """
+    first = (intents[node] for node in nsmallest(_PODS_NAMED, intents))
+    pods = ", ".join(_pod(each) for each in first if each is not None)
+    if len(intents) > _PODS_NAMED:
+        return f"The first of these pods are {pods}. {MEMORY_ANNOTATION} on the others names theirs."
+    return f"Pods: {pods}."
+
+
+def _pod(intent: Intent) -> str:
+    """Return namespace and name, or the UID where the annotation has no name that a pod can have.
+
+    Others can write the annotation, so not every text in it becomes a message.
+    """
+    return intent.pod if _POD.fullmatch(intent.pod) else f"UID {intent.uid}"
+
+
+def _blocked(steps: Collection[Step]) -> Iterator[Finding]:
+    blocked = [each for each in steps if each.stage is Stage.BLOCKED and each.choice is not None]
+    left = blocked
+    for exclusion, (message, fix), cause in _BLOCKS:
+        nodes = [each for each in left if _excludes(each, exclusion)]
+        left = [each for each in left if each not in nodes]
+        if nodes:
+            yield Finding(
+                IssueReason.EVICTION_BLOCKED,
+                [each.node.name for each in nodes],
+                message,
+                fix,
+                cause=cause,
+            )
+
+
+def _excludes(step: Step, exclusion: Exclusion | None) -> bool:
+    """Whether a pod of the node is not evicted for that; None is for any."""
+    return exclusion is None or (step.choice is not None and exclusion in step.choice.excluded)
+
+
+_WHAT: Final = {
+    (Axis.COMMIT, Level.HARD): "These nodes can commit hardly any more memory, so allocations are about to "
+    "fail there",
+    (Axis.COMMIT, Level.SOFT): "These nodes have committed most of the memory that they can commit",
+    (Axis.PHYSICAL, Level.HARD): "These nodes have hardly any RAM left, and do little but page",
+    (Axis.PHYSICAL, Level.SOFT): "These nodes are short of RAM, and page",
+    (Axis.PHYSICAL, Level.PROXY_ONLY): "These nodes are short of RAM, as far as their kubelets show it",
+}
+_ENDING: Final = "The memory of these nodes was short, and is still signalled as short for a moment"
+
+_WARNING: Final = {
+    Axis.COMMIT: "These nodes have committed much of the memory that they can commit, or soon will have",
+    Axis.PHYSICAL: "These nodes have little RAM left",
+}
+
+_FIX: Final = {
+    Axis.COMMIT: "Find the pods there that commit the most, and lower their memory or move them. A larger "
+    "page file raises what the node can commit.",
+    Axis.PHYSICAL: "Find the pods there that use the most RAM, and lower their memory or move them.",
+}
+
+_TAINTED: Final = f"The taint {MEMORY_PRESSURE_TAINT} keeps new pods away until the pressure has ended."
+_NOT_TAINTED: Final = (
+    "Set spec.memoryPressure.mode to Signal, and the operator keeps new pods away from such nodes."
+)
+
+_UNATTRIBUTED: Final = {
+    Guard.OUTSIDE_SHARE: "On these nodes much of the committed memory belongs to no pod",
+    Guard.OUTSIDE_GROWTH: "On these nodes most of the memory that was committed lately belongs to no pod",
+    Guard.INEFFECTIVE: "On these nodes two pods were evicted, and less than half of their memory came back",
+    Guard.BLIND: "On these nodes two pods were evicted, the pressure has not ended, and it is not known how "
+    "much memory pods commit",
+}
+
+_RECYCLE: Final = (
+    "Recycle each of these nodes: drain it, then restart or replace the machine. If it comes back, look for "
+    "a driver, a service or a node agent that leaks memory."
+)
+
+_STALE: Final = (
+    "Their last samples are too old, though no poll has failed since. Usually more kubelets answer slowly "
+    "than the operator can poll in time. Check the load of these nodes."
+)
+"""Slow kubelets share 16 places (``kubelet.limits``), so that they delay no other. Where these are too few,
+each poll still succeeds, but the next one comes after the sample has grown old."""
+
+_UNKNOWN_FIX: Final = (
+    "Correct what the message names. Until there are samples, the operator leaves condition and taint of "
+    "these nodes as they are, and evicts no pod there."
+)
+
+_FAILING_FIX: Final = (
+    "Correct what the message names, or remove the source from spec.memoryPressure.sources. Meanwhile the "
+    "operator uses the other sources."
+)
+
+
+def memory_findings(overview: Overview, tally: Tally, *, mode: MemoryMode) -> Iterator[Finding]:
+    """Yield what is to be said of the nodes in ``tally``, for a pool in this ``mode``."""
+    if overview.is_systemic:
+        yield _systemic(overview)
+    under = {name: tally.raised[name] for name in overview.pressured}
+    yield from _pressure(under, mode)
+    yield from _unattributed(under)
+    others = {*overview.pressured, *overview.silent}
+    yield from _warnings({name: view for name, view in tally.raised.items() if name not in others})
+    yield from _unknown(overview.silent, tally.problems)
+    yield from _failing(overview.silent, tally.problems)
+
+
+def _systemic(overview: Overview) -> Finding:
+    return Finding(
+        IssueReason.SYSTEMIC_PRESSURE,
+        (*overview.pressured, *overview.silent),
+        "More nodes are under memory pressure, or give no samples, than "
+        f"spec.memoryPressure.eviction.maxPressuredNodes ({overview.allowed}) allows. The operator evicts no "
+        "pod meanwhile, since it would only move the pressure to other nodes.",
+        "Add nodes to the pool, or lower the memory that its pods use.",
+        cause="systemic",
+    )
+
+
+def _pressure(under: Mapping[str, NodeView], mode: MemoryMode) -> Iterator[Finding]:
+    signals = _NOT_TAINTED if mode is MemoryMode.OBSERVE else _TAINTED
+    for (axis, level), nodes in _alike(under).items():
+        what = _WHAT.get((axis, level), _ENDING)
+        yield Finding(
+            IssueReason.MEMORY_PRESSURE,
+            list(nodes),
+            f"{what}: {_worst(nodes.values())}.",
+            f"{_FIX[axis]} {signals}",
+            cause=f"{axis.value}/{level.name}",
+        )
+
+
+def _unattributed(under: Mapping[str, NodeView]) -> Iterator[Finding]:
+    for guard, what in _UNATTRIBUTED.items():
+        if nodes := [name for name, view in under.items() if view.guard is guard]:
+            yield Finding(
+                IssueReason.UNATTRIBUTED_MEMORY,
+                nodes,
+                f"{what}. Evicting pods does not help there.",
+                _RECYCLE,
+                cause=guard.value,
+            )
+
+
+def _warnings(above: Mapping[str, NodeView]) -> Iterator[Finding]:
+    by_axis: dict[Axis, dict[str, AxisView]] = {}
+    for name, view in above.items():
+        worst = worst_axis(view)
+        by_axis.setdefault(worst.axis, {})[name] = worst
+    for axis, nodes in by_axis.items():
+        yield Finding(
+            IssueReason.MEMORY_WARNING,
+            list(nodes),
+            f"{_WARNING[axis]}: {_worst(nodes.values())}.",
+            f"{_FIX[axis]} Nothing is signalled on the nodes yet.",
+            cause=axis.value,
+        )
+
+
+def _unknown(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
+    causes: dict[str, list[str]] = {}
+    for name in silent:
+        causes.setdefault(problems.get(name, _STALE), []).append(name)
+    for cause, nodes in causes.items():
+        yield Finding(
+            IssueReason.MEMORY_UNKNOWN,
+            nodes,
+            f"The operator does not know the memory of these nodes. {cause}",
+            _UNKNOWN_FIX,
+            cause=cause,
+        )
+
+
+def _failing(silent: Sequence[str], problems: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the sources that give no samples of nodes of which another source does.
+
+    A cause of unknown memory is reported with that, and not twice.
+    """
+    unknown = frozenset(silent)
+    reported = {problems.get(name) for name in silent}
+    causes: dict[str, list[str]] = {}
+    for name, cause in problems.items():
+        if name not in unknown and cause not in reported:
+            causes.setdefault(cause, []).append(name)
+    for cause, nodes in causes.items():
+        yield Finding(
+            IssueReason.MEMORY_SOURCE_FAILING,
+            nodes,
+            f"A source gives no samples of the memory of these nodes. {cause}",
+            _FAILING_FIX,
+            cause=cause,
+        )
+
+
+def _alike(under: Mapping[str, NodeView]) -> dict[tuple[Axis, Level], dict[str, AxisView]]:
+    """Group nodes by the axis that is worst there, and its level."""
+    found: dict[tuple[Axis, Level], dict[str, AxisView]] = {}
+    for name, view in under.items():
+        axis = worst_axis(view)
+        found.setdefault((axis.axis, axis.level or Level.NORMAL), {})[name] = axis
+    return found
+
+
+def _worst(axes: Iterable[AxisView]) -> str:
+    """Return the numbers of the node with the least left; of no name, since the issue has the names."""
+    listed = list(axes)
+    readings = [each.reading for each in listed if each.reading is not None]
+    if not readings:
+        return "their numbers are not known"
+    worst = min(readings, key=lambda each: (each.left / each.whole if each.whole else 0.0, each.whole))
+    return numbers_of(worst) if len(listed) == 1 else f"on the worst of them, {numbers_of(worst)}"

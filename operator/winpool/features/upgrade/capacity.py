@@ -1,0 +1,380 @@
+"""Whether the other nodes of the same Windows build can take the pods of a node.
+
+That is asked of every node that is due, up to thousands a pass, so it must cost little: pods that are alike
+are one shape, and where each pod can have a node for itself, nothing has to be placed.
+
+A misfit is only reported where it is certain; that pods fit, only where all were placed. Everything else is
+unknown. It is by what pods request, and leaves out all that would be scheduled meanwhile.
+
+Whether the moving pods of one node have room on others: proofs that they do not, and placements.
+
+A proof that pods do not fit takes of each node the room that it has at most, an attempt to place them only
+what it certainly has. In between it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from winpool.api.quantity import rounded
+from winpool.features.upgrade.eligible import (
+    Audience,
+    Audiences,
+    Spot,
+    grid_of,
+    is_available,
+    possible_spot,
+    roomiest_first,
+    rounded_down,
+    rounded_up,
+    slots_on,
+    sure_spot,
+)
+from winpool.model.node import Node
+from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, PodShape, Workload
+
+MOST_STEPS: Final = 4096
+"""Nodes that one attempt tries, over all pods: a millisecond."""
+
+STEPS_OF_ALL: Final = 1_500_000
+"""The same for all nodes of a build together, half a second at most. Of 5,000 nodes each attempt tries 300:
+more than its pods, and the roomiest come first, so that more of them seldom help."""
+
+Demand = tuple["Need", int]
+"""A need, and how many pods have it."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Need:
+    """What the pods of one shape need. ``cpu`` is in thousandths of a core, ``memory`` in bytes.
+
+    ``low`` is the same or less, for what is counted once for several needs. ``nodes`` is how many nodes
+    certainly have room for one, COUNTED at most and never too many. ``key`` orders needs, the largest first.
+    """
+
+    audience: Audience
+    cpu: int
+    memory: int
+    low: tuple[int, int]
+    nodes: int
+    selector: tuple[tuple[str, str], ...]
+    key: tuple[object, ...]
+
+    def slots_without(self, own: int) -> int:
+        """Return how many pods have room on the nodes except that of the number ``own``, if all were alike.
+
+        It is never too few.
+        """
+        spot = self.audience.possible_by_number.get(own)
+        return self.audience.slots_for(*self.low) - (slots_on(spot, *self.low) if spot else 0)
+
+
+def have_a_node_each(demands: list[Demand]) -> bool:
+    """Whether each pod can have a node for itself: then all fit, and nothing has to be placed.
+
+    One node of each need is left out, since the own one may be among them. Where those with the fewest
+    nodes choose first, each finds one that no pod before has.
+    """
+    pods = 0
+    for need, number in sorted(demands, key=_by_nodes):
+        pods += number
+        if need.nodes <= pods:
+            return False
+    return True
+
+
+def left_over(demands: Sequence[Demand], own: int, *, everyone: Audience) -> list[Demand]:
+    """Return pods that do not fit however all are placed, as few as that is certain of.
+
+    Two bounds: of pods that are alike, how many have room on each node; and of all pods together, and of all
+    with the same nodes, what these nodes have in sum. ``everyone`` are all nodes.
+    """
+    left: list[Demand] = []
+    kept: list[Demand] = []
+    for need, number in sorted(demands, key=_by_key):
+        fitting = min(max(need.slots_without(own), 0), number)
+        if fitting < number:
+            left.append((need, number - fitting))
+        if fitting:
+            kept.append((need, fitting))
+    sums = [_beyond_sum(same, audience, own) for audience, same in _by_audience(kept, everyone)]
+    return [*left, *max(sums, key=_pods_of, default=[])]
+
+
+def are_placed(demands: Sequence[Demand], own: int, *, everyone: Audience) -> bool:
+    """Whether one of two attempts places all pods, on nodes except that of the number ``own``.
+
+    The first begins with those that the fewest nodes may take, and fills the roomiest nodes; the second
+    begins with the largest, and fills the fullest nodes.
+    """
+    fussiest = sorted(demands, key=lambda each: (len(each[0].audience.sure), *_by_key(each)))
+    largest = sorted(demands, key=_by_key)
+    steps = min(STEPS_OF_ALL // max(len(everyone.possible), 1), MOST_STEPS)
+    return _attempt(fussiest, own, steps, roomiest=True) or _attempt(largest, own, steps, roomiest=False)
+
+
+def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool) -> bool:
+    left: dict[int, Spot] = {}
+    for need, number in demands:
+        cpu, memory = need.cpu, need.memory
+        spots = need.audience.sure
+        for full in spots if roomiest else reversed(spots):
+            steps -= 1
+            if full[0] == own:
+                continue
+            spot = left.get(full[0], full)
+            placed = min(slots_on(spot, cpu, memory), number)
+            if placed:
+                left[full[0]] = (
+                    spot[0],
+                    spot[1] - placed * cpu,
+                    spot[2] - placed * memory,
+                    spot[3] - placed,
+                )
+                number -= placed  # noqa: PLW2901
+                if not number:
+                    break
+            if not steps:
+                return False
+        else:
+            return False
+    return True
+
+
+def _by_audience(demands: Sequence[Demand], everyone: Audience) -> list[tuple[Audience, list[Demand]]]:
+    together: dict[int, list[Demand]] = {}
+    for each in demands:
+        together.setdefault(id(each[0].audience), []).append(each)
+    found = [(same[0][0].audience, same) for same in together.values()]
+    return found if len(found) == 1 else [*found, (everyone, list(demands))]
+
+
+def _beyond_sum(demands: Sequence[Demand], audience: Audience, own: int) -> list[Demand]:
+    """Return the pods that do not fit into what all nodes of an audience have, of one resource."""
+    _, cpu, memory, pods = audience.total
+    if spot := audience.possible_by_number.get(own):
+        cpu, memory, pods = cpu - spot[1], memory - spot[2], pods - spot[3]
+    return max(
+        _beyond(demands, [need.cpu for need, _ in demands], cpu),
+        _beyond(demands, [need.memory for need, _ in demands], memory),
+        _beyond(demands, [1] * len(demands), pods),
+        key=_pods_of,
+    )
+
+
+def _beyond(demands: Sequence[Demand], amounts: Sequence[int], free: int) -> list[Demand]:
+    """Return as few pods as must be left out, so that the others need no more than ``free``."""
+    excess = sum(amount * number for (_, number), amount in zip(demands, amounts, strict=True)) - free
+    found: list[Demand] = []
+    if excess <= 0:
+        return found
+    ordered = sorted(zip(amounts, demands, strict=True), key=lambda each: (-each[0], _by_key(each[1])))
+    for amount, (need, number) in ordered:
+        if excess <= 0 or not amount:
+            break
+        left = min(number, -(-excess // amount))
+        found.append((need, left))
+        excess -= left * amount
+    return found
+
+
+def _by_nodes(demand: Demand) -> int:
+    return demand[0].nodes
+
+
+def _by_key(demand: Demand) -> tuple[object, ...]:
+    return demand[0].key
+
+
+def _pods_of(demands: Iterable[Demand]) -> int:
+    return sum(number for _, number in demands)
+
+
+LABELS_SAID: Final = 3
+"""Labels of a nodeSelector in the words about a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether the moving pods of a node fit on others.
+
+    ``unfit`` is how many certainly do not, at least, and ``examples`` says what the first of them request.
+    ``unclear`` are those of which it is not known which nodes would take them. ``unknown`` says that it is
+    not known whether all others fit. So all fit where none is unfit or unclear, and it is not unknown.
+    """
+
+    unfit: int = 0
+    unclear: int = 0
+    examples: tuple[str, ...] = ()
+    unknown: bool = False
+
+
+FITS: Final = Fit()
+NOT_KNOWN: Final = Fit(unknown=True)
+
+
+class CapacityJudge:
+    """Judges for one pass whether the pods of a node fit on others."""
+
+    def __init__(
+        self,
+        *,
+        nodes: Sequence[Node],
+        workloads: Mapping[str, Workload],
+        build_of: Callable[[Node], str],
+        others: Sequence[Node] = (),
+    ) -> None:
+        """Prepare to judge ``nodes``, among which pods move.
+
+        ``workloads`` are by the name of the node, each of this very node and recent. ``build_of`` is the
+        Windows build of a node, such as 10.0.20348, empty where it is not known. A node of unknown build,
+        without a workload, with an incomplete one, or that does not report how much it has takes no pods;
+        but where it may have room, no misfit is certain. So it is with ``others``, the nodes outside of the
+        pool, which are read only where pods do not fit on ``nodes``.
+        """
+        self._workloads = workloads
+        self._build_of = build_of
+        self._others = others
+        ordered = sorted(nodes, key=lambda node: node.name)
+        self._of_build: dict[str, list[Node]] = {}
+        for node in ordered:
+            self._of_build.setdefault(build_of(node), []).append(node)
+        self._groups: dict[str, _Group] = {}
+        self._wide: dict[str, _Group] = {}
+        self._found: dict[str, Fit] = {}
+
+    def judge(self, node: Node) -> Fit:
+        """Return whether the moving pods of ``node``, which is one of ``nodes``, fit on the others.
+
+        The answer is kept: to ask again costs nothing.
+        """
+        found = self._found.get(node.name)
+        if found is None:
+            found = self._found[node.name] = self._judged(node)
+        return found
+
+    def _judged(self, node: Node) -> Fit:
+        workload = self._workloads.get(node.name)
+        if workload is None:
+            return NOT_KNOWN
+        build = self._build_of(node)
+        if not build:
+            return FITS if workload.is_complete and not workload.moving else NOT_KNOWN
+        group = self._groups.get(build)
+        if group is None:
+            group = self._groups[build] = self._group(build, ())
+        fit = group.judge(node)
+        if not fit.unfit or not self._others:
+            return fit
+        wide = self._wide.get(build)
+        if wide is None:
+            wide = self._wide[build] = self._group(build, self._others)
+        return wide.judge(node)
+
+    def _group(self, build: str, others: Sequence[Node]) -> _Group:
+        there = [node for node in others if self._build_of(node) in (build, "")]
+        unknown = [*self._of_build.get("", ()), *sorted(there, key=lambda node: node.name)]
+        return _Group(self._of_build.get(build, ()), unknown, self._workloads)
+
+
+class _Group:
+    """The ``nodes`` of one build, and others that may have room, of which that is ``unknown``."""
+
+    def __init__(
+        self, nodes: Sequence[Node], unknown: Sequence[Node], workloads: Mapping[str, Workload]
+    ) -> None:
+        listed = [*nodes, *unknown]
+        self._numbers = {node.name: number for number, node in enumerate(listed)}
+        # Kept, since shapes are known by their identity: pods that are alike share one, and to compare those
+        # that do not would cost more than it saves.
+        self._workloads = {node.name: workloads[node.name] for node in nodes if node.name in workloads}
+        shapes = {id(shape): shape for each in self._workloads.values() for shape, _ in each.moving}
+        available = [(number, node) for number, node in enumerate(listed) if is_available(node)]
+        sure = [
+            spot
+            for number, node in available
+            if number < len(nodes) and (spot := sure_spot(number, node, workloads.get(node.name)))
+        ]
+        possible = [possible_spot(number, node, workloads.get(node.name)) for number, node in available]
+        self._audiences = Audiences(
+            listed,
+            sure=roomiest_first(sure, listed),
+            possible=roomiest_first(possible, listed),
+            shapes=shapes.values(),
+        )
+        self._needs = _needs_of(shapes, self._audiences)
+
+    def judge(self, node: Node) -> Fit:
+        workload, needs = self._workloads.get(node.name), self._needs
+        if workload is None:
+            return NOT_KNOWN
+        together: dict[Need, int] = {}
+        unclear = 0
+        for shape, number in workload.moving:
+            need = needs[id(shape)]
+            if need is None:
+                unclear += number
+            else:
+                together[need] = together.get(need, 0) + number
+        own, demands = self._numbers[node.name], list(together.items())
+        everyone = self._audiences.everyone
+        if not have_a_node_each(demands):
+            if left := left_over(demands, own, everyone=everyone):
+                return Fit(sum([number for _, number in left]), unclear, _examples(left))
+            if not are_placed(demands, own, everyone=everyone):
+                return Fit(0, unclear, unknown=True)
+        if unclear or not workload.is_complete:
+            return Fit(0, unclear, unknown=not workload.is_complete)
+        return FITS
+
+
+def _needs_of(shapes: Mapping[int, PodShape], audiences: Audiences) -> dict[int, Need | None]:
+    """Return what pods of each shape need, by the identity of the shape; None where that is not clear."""
+    asked = {
+        name: (audience, max(shape.requests.cpu_milli, 0), max(shape.requests.memory, 0))
+        for name, shape in shapes.items()
+        if not shape.unclear and (audience := audiences.of(shape))
+    }
+    bits = grid_of(list(asked.values()))
+    largest_cpu = max([1, *(cpu for _, cpu, _ in asked.values())])
+    largest_memory = max([1, *(memory for _, _, memory in asked.values())])
+    made: dict[tuple[object, ...], Need] = {}
+    found: dict[int, Need | None] = dict.fromkeys(shapes)
+    for name, (audience, cpu, memory) in asked.items():
+        selector = shapes[name].selector
+        same = (id(audience), cpu, memory, selector)
+        if same not in made:
+            size = max(cpu * largest_memory, memory * largest_cpu)
+            made[same] = Need(
+                audience=audience,
+                cpu=cpu,
+                memory=memory,
+                low=(rounded_down(cpu, bits), rounded_down(memory, bits)),
+                nodes=audience.nodes_for(rounded_up(cpu, bits), rounded_up(memory, bits)),
+                key=(-size, -cpu, -memory, audience.key, selector),
+                selector=selector,
+            )
+        found[name] = made[same]
+    return found
+
+
+def _examples(demands: Iterable[Demand]) -> tuple[str, ...]:
+    """Return the first of them in words; those that request the same are one."""
+    found: dict[str, None] = {}
+    for need, _ in demands:
+        found[_said(need)] = None
+        if len(found) == WORKLOAD_EXAMPLES_KEPT:
+            break
+    return tuple(found)
+
+
+def _said(need: Need) -> str:
+    """Return a pod in words; a label is at most 380 characters long (the API server checks that)."""
+    requests = f"requests {need.cpu}m CPU and {rounded(need.memory)} memory"
+    if not need.selector:
+        return requests
+    labels = [f"{key}={value}" for key, value in need.selector[:LABELS_SAID]]
+    more = ", ..." if len(need.selector) > LABELS_SAID else ""
+    return f"{requests}, on nodes with {', '.join(labels)}{more}"

@@ -1,0 +1,350 @@
+"""OS upgrades of a pool: which nodes are due, whether one may be upgraded now, and the label that says so.
+
+The label ``winpool.dev/upgrade-state`` of a node: what it is to say, and when it may change.
+
+``Required`` is a permission. It is given only where it is known that the node is due, every gate permits and
+nothing stops it; and it is withdrawn, as ``Gated``, wherever that is not so, also where nothing else may be
+written.
+
+Whether the operator can act on ``spec.upgrade``, by rules that CEL cannot check.
+
+The room of OS upgrades: which nodes are due, whether one may be upgraded now, and the label that says so.
+
+It cordons and drains nothing. Under the strategy Manual the label ``winpool.dev/upgrade-state`` of a node is
+all that it wants: ``Required`` permits its upgrade, ``Gated`` does not.
+
+- Without ``spec.upgrade`` there is no label.
+- Where the operator may not write (Paused, DryRun, a hold, a spec that is not accepted), only a permission is
+  withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
+from winpool.api.text import later
+from winpool.api.upgrade import Gate, Upgrade, UpgradeState
+from winpool.api.v1alpha1 import OperatingSystem, WindowsNodePoolSpec
+from winpool.features.feature import Mandate
+from winpool.features.judge import unknown_release
+from winpool.features.upgrade.capacity import CapacityJudge
+from winpool.features.upgrade.due import DueJudge, Found
+from winpool.features.upgrade.findings import surprise_findings, upgrade_findings
+from winpool.features.upgrade.gates.pool import exclusions_of, may_continue
+from winpool.features.upgrade.gates.table import NODE_GATES, POOL_GATES
+from winpool.features.upgrade.gates.world import (
+    Candidate,
+    WorkloadEvidence,
+    World,
+    evidence_of,
+    node_stops,
+    pool_stops,
+    to_remember,
+    world_of,
+)
+from winpool.features.upgrade.records import (
+    NO_UPGRADES,
+    GateFinding,
+    NodeUpgrade,
+    UpgradeOverview,
+    UpgradeResult,
+)
+from winpool.features.upgrade.windows import Overrides, UnusableWindowError, opening, overrides_of, window_of
+from winpool.model.node import Node, hold_end, is_held
+from winpool.model.pods import Workload
+from winpool.model.pool import SURPRISE_SECONDS
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import LEAVE, NO_GOALS, Goals
+from winpool.ownership.members import Members
+from winpool.support.rows import Layered
+
+LABEL_SECONDS: Final = 60.0
+"""The label of a node changes at most once in this time by gates. A gate that opens and closes all the time
+must not make a write for each of thousands of nodes every time."""
+
+_GOALS: Final[Mapping[str, Goals]] = {
+    each.value: Goals(labels={UPGRADE_STATE_LABEL: each.value}) for each in UpgradeState
+}
+_LEFT: Final = Goals(labels={UPGRADE_STATE_LABEL: LEAVE})
+
+
+def state_of(node: Node, *, is_due: bool, is_unknown: bool, is_permitted: bool) -> UpgradeState | None:
+    """Return what the label is to say; None where it is to stay as it is, since it is not known.
+
+    A permission does not outlast what is known.
+    """
+    if is_due:
+        return UpgradeState.REQUIRED if is_permitted else UpgradeState.GATED
+    if not is_unknown:
+        return UpgradeState.UP_TO_DATE
+    return UpgradeState.GATED if node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED else None
+
+
+def only_withdrawn(node: Node, state: UpgradeState | None) -> Goals:
+    """Return what is wanted of the label where nothing may be written but that a permission is withdrawn."""
+    standing = node.labels.get(UPGRADE_STATE_LABEL)
+    if standing == UpgradeState.REQUIRED and state is not UpgradeState.REQUIRED:
+        return _GOALS[UpgradeState.GATED]
+    return as_it_is(standing)
+
+
+def as_it_is(standing: str | None) -> Goals:
+    """Return that the label stays as it is: ``standing``, None where there is none.
+
+    A value of ours is wanted by name, and no label by not naming it: unlike LEAVE, both pass the quick check
+    of thousands of nodes (``ownership.brief``).
+    """
+    return NO_GOALS if standing is None else _GOALS.get(standing, _LEFT)
+
+
+def waits_until(
+    node: Node, state: UpgradeState | None, *, labelled_at: datetime | None, now: datetime
+) -> datetime | None:
+    """Return until when the label has to wait before it says ``state``; None where it need not.
+
+    Only a change between Required and Gated waits, since only that follows from gates. A time in the future
+    is no reason to wait: the clock was set back.
+    """
+    standing = node.labels.get(UPGRADE_STATE_LABEL)
+    if (
+        labelled_at is None
+        or state is None
+        or standing == state
+        or UpgradeState.UP_TO_DATE in (standing, state)
+    ):
+        return None
+    if standing not in _GOALS:
+        return None
+    until = later(labelled_at, LABEL_SECONDS)
+    return until if labelled_at <= now < until else None
+
+
+def goals_of(node: Node, state: UpgradeState | None) -> Goals:
+    """Return what is wanted of the label of ``node``, which is to say ``state``."""
+    return as_it_is(node.labels.get(UPGRADE_STATE_LABEL)) if state is None else _GOALS[state]
+
+
+def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> str:
+    """Return why no node could ever be upgraded, with the field and the fix; empty where one can.
+
+    ``layers`` is the support matrix with the rows of the cluster and the pool.
+    """
+    if unknown := unknown_release(os, layers=layers):
+        return f"{unknown.message} {unknown.fix}"
+    windows = []
+    for place, each in enumerate(upgrade.maintenance_windows):
+        try:
+            windows.append(
+                window_of(
+                    schedule=each.schedule,
+                    duration_seconds=each.duration_seconds,
+                    time_zone=each.time_zone,
+                )
+            )
+        except UnusableWindowError as error:
+            return f"spec.upgrade.maintenanceWindows[{place}].{error}"
+    found = opening(windows, exclusions_of(upgrade), now=now)
+    if not found.is_open and found.changes_at is None:
+        return (
+            "spec.upgrade.maintenanceExclusions: they cover every maintenance window of the next 50 years, "
+            "so no upgrade could begin. Remove or shorten an exclusion, or add a window outside of them. "
+            "To permit no upgrades, add an entry to spec.upgrade.pauseRequests."
+        )
+    return ""
+
+
+def upgrade(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:
+    """Return which nodes of the pool are due, what keeps them from being upgraded, and their labels."""
+    if mandate is Mandate.RELEASE:
+        return NO_UPGRADES
+    spec = snapshot.pool.spec
+    block = spec.upgrade if spec else None
+    if spec is None or block is None:
+        return _without_block(snapshot, members, mandate)
+    return _Pass(snapshot, members, spec, block, mandate).result()
+
+
+def target_of(os: OperatingSystem) -> str:
+    """Return what nodes are brought to, such as "2022.4052", or "2022" without a revision."""
+    return os.version if os.target_revision is None else f"{os.version}.{os.target_revision}"
+
+
+def _without_block(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:
+    """Withdraw permissions where the label itself cannot be removed, since nothing else may be written."""
+    is_free = mandate is Mandate.ACT
+    goals = {
+        member.node.uid: only_withdrawn(member.node, None)
+        for member in members.ours
+        if member.node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+        and not (is_free and not is_held(member.node, now=snapshot.now))
+    }
+    return UpgradeResult(goals=goals) if goals else NO_UPGRADES
+
+
+class _Pass:
+    """What is found of one pool in one pass."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        members: Members,
+        spec: WindowsNodePoolSpec,
+        block: Upgrade,
+        mandate: Mandate,
+    ) -> None:
+        self._snapshot = snapshot
+        self._spec = spec
+        self._block = block
+        self._mandate = mandate
+        self._now = snapshot.now
+        self._nodes = tuple([member.node for member in members.ours])
+        self._judge = DueJudge(snapshot, spec)
+        self._evidence: WorkloadEvidence = evidence_of(snapshot)
+        self._overrides: Overrides = overrides_of(block, now=snapshot.now)
+        self._moments: list[datetime | None] = []
+        # After a start, until the first list of all pods, labels stay unless something known closes a gate.
+        pods = snapshot.pods
+        self._awaits_pods = pods.survey is None and not pods.problem and not pods.forbidden
+
+    def result(self) -> UpgradeResult:
+        """Return what is wanted and found."""
+        judge = self._judge.judge
+        found = [(node, judge(node)) for node in self._nodes]
+        due = [(node, each) for node, each in found if each.due]
+        workloads = {node.name: self._evidence.of(node) for node, _ in due}
+        world = world_of(
+            self._snapshot, self._spec, self._block, layers=self._judge.layers, nodes=self._nodes
+        )
+        gates = tuple(self._overrides.on(each.judge(world)) for each in POOL_GATES)
+        stops = pool_stops(self._spec, self._block, self._mandate)
+        is_open = not stops and all(each.permits for each in gates)
+        in_work = frozenset() if is_open or stops else _in_work(world, gates)
+        upgrades = {
+            node.uid: self._upgrade_of(
+                node, each, workloads[node.name], world, is_open=is_open or node.uid in in_work
+            )
+            for node, each in due
+        }
+        goals = {
+            node.uid: self._goals(node, each, upgrades.get(node.uid), is_stopped=bool(stops))
+            for node, each in found
+        }
+        unknown = tuple(node.name for node, each in found if each.is_unknown)
+        overview = UpgradeOverview(
+            target=target_of(self._spec.os),
+            gates=gates,
+            stops=stops,
+            due=tuple(upgrades.values()),
+            unknown=unknown,
+            up_to_date=len(found) - len(due) - len(unknown),
+            in_force=self._overrides.in_force,
+            expired=self._overrides.expired,
+            control_plane=to_remember(self._snapshot),
+        )
+        surprises = self._snapshot.upgrades.surprises
+        return UpgradeResult(
+            goals=goals,
+            findings=(
+                *surprise_findings(surprises, self._nodes),
+                *upgrade_findings(overview, _requests(self._nodes)),
+            ),
+            awaits_pods=any(each.state is None for each in overview.due),
+            needs_all_pods=bool(due) and self._needs_list(node for node, _ in due),
+            requeue_at=self._requeue_at(overview),
+            overview=overview,
+        )
+
+    def _needs_list(self, due: Iterable[Node]) -> bool:
+        """Whether the last list of all pods lacks one of these nodes, or will soon be too old."""
+        asks_at = self._evidence.asks_at
+        return (asks_at is not None and asks_at <= self._now) or not all(map(self._evidence.covers, due))
+
+    @cached_property
+    def _fits(self) -> CapacityJudge:
+        """Say whether pods fit on other nodes; only made where a node is due and its pods are known."""
+        known = {node.name: each for node in self._nodes if (each := self._evidence.of(node))}
+        ours = {node.uid for node in self._nodes}
+        return CapacityJudge(
+            nodes=self._nodes,
+            workloads=known,
+            build_of=self._judge.build_of,
+            others=[node for node in self._snapshot.nodes if node.uid not in ours],
+        )
+
+    def _upgrade_of(
+        self, node: Node, found: Found, workload: Workload | None, world: World, *, is_open: bool
+    ) -> NodeUpgrade:
+        """Return what is known of a node that is due; ``is_open``: the pool permits its upgrade."""
+        fit = self._fits.judge(node) if workload else None
+        candidate = Candidate(node, found.judged.judgement, workload, fit)
+        gates = tuple([self._overrides.on(each.judge(world, candidate)) for each in NODE_GATES])
+        stops = node_stops(node, now=self._now)
+        is_clear = is_open and not stops
+        if is_clear and self._awaits_pods and workload is None and all(map(_permits_or_awaits, gates)):
+            state = None
+        else:
+            is_permitted = is_clear and all(each.permits for each in gates)
+            state = state_of(node, is_due=True, is_unknown=False, is_permitted=is_permitted)
+        return NodeUpgrade(node, found.due, gates=gates, stops=stops, workload=workload, state=state, fit=fit)
+
+    def _goals(self, node: Node, found: Found, due: NodeUpgrade | None, *, is_stopped: bool) -> Goals:
+        """Return what is wanted of the label of a node."""
+        state = (
+            due.state
+            if due
+            else state_of(node, is_due=False, is_unknown=found.is_unknown, is_permitted=False)
+        )
+        is_held_now = is_held(node, now=self._now)
+        if is_held_now:
+            self._moments.append(hold_end(node))
+        if is_held_now or self._mandate is not Mandate.ACT:
+            return only_withdrawn(node, state)
+        labelled_at = self._snapshot.upgrades.labelled_at.get(node.uid)
+        until = waits_until(node, state, labelled_at=labelled_at, now=self._now)
+        if until is None or is_stopped:
+            return goals_of(node, state)
+        self._moments.append(until)
+        return as_it_is(node.labels.get(UPGRADE_STATE_LABEL))
+
+    def _requeue_at(self, overview: UpgradeOverview) -> datetime | None:
+        """Return the next moment at which time alone may change what is wanted or found."""
+        moments = [
+            *self._moments,
+            self._overrides.ends_at,
+            *(later(each.at, SURPRISE_SECONDS) for each in self._snapshot.upgrades.surprises),
+            *(each.changes_at for each in overview.gates),
+        ]
+        if overview.due:
+            moments.extend(gate.changes_at for each in overview.due for gate in each.gates)
+            moments.extend((self._evidence.asks_at, self._evidence.expires_at))
+        return min((each for each in moments if each is not None and each > self._now), default=None)
+
+
+def _in_work(world: World, gates: Iterable[GateFinding]) -> frozenset[str]:
+    """Return the UIDs of nodes that keep their permission, although they use up the budget themselves."""
+    if any(each.gate is not Gate.BUDGET and not each.permits for each in gates):
+        return frozenset()
+    able = may_continue(world)
+    return frozenset(
+        node.uid
+        for node in world.nodes
+        if node.uid in able and node.labels.get(UPGRADE_STATE_LABEL) == UpgradeState.REQUIRED
+    )
+
+
+def _permits_or_awaits(gate: GateFinding) -> bool:
+    """Whether a gate of a node whose pods are not known yet permits, or only waits for the list of them."""
+    return gate.permits or gate.gate is Gate.DISRUPTION_BUDGETS
+
+
+def _requests(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the texts of the requests on ``nodes``, by their names."""
+    return {
+        node.name: node.annotations[UPGRADE_REQUESTED_ANNOTATION]
+        for node in nodes
+        if UPGRADE_REQUESTED_ANNOTATION in node.annotations
+    }

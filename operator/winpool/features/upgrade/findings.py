@@ -1,0 +1,135 @@
+"""What is found of the upgrades of a pool, as issues: one for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from winpool.api.issues import IssueReason
+from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
+from winpool.api.upgrade import Gate, Override
+from winpool.features.feature import Finding
+from winpool.features.upgrade.records import GateFinding, NodeUpgrade, Stop, UpgradeOverview, at, because
+from winpool.model.node import Node
+from winpool.model.pool import Surprise, SurpriseKind
+
+CAUSES_KEPT: Final = 5
+"""Causes of one gate, or texts of requests, that have an issue of their own: nodes and pods can have any
+number, and people act on the gate."""
+
+_WHY: Final = "Run `kubectl winpool why NODE` for each of these nodes."
+
+_SURPRISES: Final = {
+    SurpriseKind.REBOOT: (
+        IssueReason.SURPRISE_REBOOT,
+        "Find out why the machines restarted: a crash, a patch tool, or the cloud. Let a tool that restarts "
+        "them wait for the label winpool.dev/upgrade-state=Required, or cordon the nodes first.",
+    ),
+    SurpriseKind.OS_CHANGE: (
+        IssueReason.SURPRISE_OS_CHANGE,
+        "Find out what replaced or upgraded the machines. Let it wait for the label "
+        "winpool.dev/upgrade-state=Required, or cordon the nodes first.",
+    ),
+}
+
+
+def upgrade_findings(overview: UpgradeOverview, requested: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is to be reported of a pool; ``requested`` are the texts of requests, by node."""
+    yield from _overrides(overview.in_force, overview.expired)
+    if overview.due:
+        yield from (_closed(each) for each in overview.closed)
+        yield from _gated(overview.due)
+    yield from (_paused(each) for each in overview.stops if each.name == "PauseRequested")
+    yield from _requested(requested)
+
+
+def surprise_findings(surprises: Iterable[Surprise], nodes: Iterable[Node]) -> Iterator[Finding]:
+    """Yield the surprises about ``nodes``, by what has happened."""
+    names = {node.uid: node.name for node in nodes}
+    for kind, (reason, fix) in _SURPRISES.items():
+        found: dict[str, set[str]] = {}
+        for each in surprises:
+            if each.kind is kind and (name := names.get(each.node_uid)) is not None:
+                found.setdefault(each.said, set()).add(name)
+        for said, there in _bounded(found, rest="What changed differs from node to node."):
+            yield Finding(reason, there, f"{said} No one had announced it.", fix, cause=said)
+
+
+def _overrides(in_force: Iterable[Override], expired: Iterable[Override]) -> Iterator[Finding]:
+    for each in in_force:
+        yield Finding(
+            IssueReason.OVERRIDE_IN_FORCE,
+            (),
+            f"An override opens the gate {each.gate} until {at(each.until)}, whatever it "
+            f"finds{because(each.reason)}",
+            f"Remove the entry {each.gate} of spec.upgrade.overrides once it is not needed.",
+            cause=each.gate,
+        )
+    for each in expired:
+        yield Finding(
+            IssueReason.OVERRIDE_EXPIRED,
+            (),
+            f"The override of the gate {each.gate} ended at {at(each.until)} and has no "
+            f"effect{because(each.reason)}",
+            f"Remove the entry {each.gate} of spec.upgrade.overrides, or set a later time in its until.",
+            cause=each.gate,
+        )
+
+
+def _closed(gate: GateFinding) -> Finding:
+    return Finding(
+        IssueReason.GATE_CLOSED,
+        (),
+        f"Nodes are due for an upgrade, and the gate {gate.gate} is closed. {gate.message}",
+        gate.opens,
+        cause=gate.gate,
+    )
+
+
+def _gated(due: Iterable[NodeUpgrade]) -> Iterator[Finding]:
+    """Yield for each gate that is closed for nodes the causes, and the nodes of each."""
+    causes: dict[Gate, dict[str, set[str]]] = {}
+    fixes: dict[str, str] = {}
+    for node in due:
+        if node.state is None:  # all that it lacks is the first list of pods, which comes
+            continue
+        for gate in node.closed:
+            causes.setdefault(gate.gate, {}).setdefault(gate.message, set()).add(node.node.name)
+            fixes[gate.message] = gate.opens
+    for each in (gate for gate in Gate if gate in causes):
+        for message, names in _bounded(causes[each], rest="Why differs from node to node."):
+            yield Finding(
+                IssueReason.NODES_GATED,
+                names,
+                f"The nodes are due for an upgrade, and the gate {each} is closed for them. {message}",
+                fixes.get(message, _WHY),
+                cause=f"{each}: {message}",
+            )
+
+
+def _paused(stop: Stop) -> Finding:
+    return Finding(IssueReason.PAUSE_REQUESTED, (), stop.message, stop.opens)
+
+
+def _requested(requested: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the texts of requests, each with its nodes."""
+    texts: dict[str, set[str]] = {}
+    for name, text in requested.items():
+        texts.setdefault(because(text), set()).add(name)
+    for text, names in _bounded(texts, rest=". The texts differ from node to node."):
+        yield Finding(
+            IssueReason.UPGRADE_REQUESTED,
+            names,
+            f"The annotation {UPGRADE_REQUESTED_ANNOTATION} of the nodes requests an upgrade{text}",
+            "Upgrade the nodes once their label winpool.dev/upgrade-state is Required. Then remove the "
+            f"annotation: kubectl annotate node NODE {UPGRADE_REQUESTED_ANNOTATION}-.",
+        )
+
+
+def _bounded(causes: Mapping[str, set[str]], *, rest: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the first causes, in the order of their texts, with names in order; the others as ``rest``."""
+    ordered = sorted(causes)
+    for each in ordered[:CAUSES_KEPT]:
+        yield each, sorted(causes[each])
+    if others := ordered[CAUSES_KEPT:]:
+        yield rest, sorted(set().union(*(causes[each] for each in others)))

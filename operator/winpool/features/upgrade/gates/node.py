@@ -1,0 +1,240 @@
+"""The gates of one node: its versions, and whether the pods on it may leave and find a place.
+
+The gates about the versions of one node.
+
+The gates about what runs on one node: whether its pods may leave, find a place, and run there again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from winpool.api.matrix import Verdict
+from winpool.api.upgrade import Gate, Method
+from winpool.features.upgrade.gates.pool import CONTROL_PLANE_UNKNOWN_FIX
+from winpool.features.upgrade.gates.world import Candidate, World, closed, opened, unknown
+from winpool.features.upgrade.records import GateFinding
+from winpool.model.pods import BlockedBy, DeclaredBuild
+from winpool.support.compat import Isolation, compatible
+from winpool.support.servicing import skew_reasons
+from winpool.support.versions import WindowsVersion, parse_minor, parse_windows
+
+
+def release_change(world: World, candidate: Candidate) -> GateFinding:
+    """Judge whether the method can bring the node to the target release: InPlace keeps the release."""
+    gate, found = Gate.RELEASE_CHANGE, candidate.judgement.os_version
+    if world.upgrade.method is Method.REPLACE:
+        return world.once(
+            gate, lambda: opened(gate, "With the method Replace, a new machine may run any release.")
+        )
+    return world.once((gate, found), lambda: _in_place(world, found))
+
+
+def _in_place(world: World, found: str) -> GateFinding:
+    gate = Gate.RELEASE_CHANGE
+    if not found:
+        return unknown(
+            gate,
+            "The release of Windows that runs there is not known.",
+            "Check the kubelet of the node and its nodeInfo.kernelVersion, or name the release of its build "
+            "in a supportMatrix row.",
+        )
+    if found == world.release:
+        return opened(gate, f"Windows Server {found} runs there, as spec.os.version asks for.")
+    return closed(
+        gate,
+        f"Windows Server {found} runs there, and with the method InPlace it does not become "
+        f"{world.spec.os.version}.",
+        "Replace the machine, and set spec.upgrade.method to Replace, or change spec.os.version.",
+    )
+
+
+def version_skew(world: World, candidate: Candidate) -> GateFinding:
+    """Judge the kubelet of the node by the version skew policy of Kubernetes."""
+    kubelet = candidate.node.versions.kubelet
+    return world.once((Gate.VERSION_SKEW, kubelet), lambda: _skew(world, kubelet))
+
+
+def _skew(world: World, kubelet: str) -> GateFinding:
+    gate, version = Gate.VERSION_SKEW, parse_minor(kubelet)
+    if world.minor is None:
+        return unknown(gate, "The version of the control plane is not known.", CONTROL_PLANE_UNKNOWN_FIX)
+    if version is None:
+        return unknown(
+            gate,
+            "The version of the kubelet there is not known.",
+            "Check nodeInfo.kubeletVersion of the node.",
+        )
+    for reason in skew_reasons(version, control_plane=world.minor, matrix=world.layers.matrix):
+        if version > world.minor:
+            return closed(gate, reason.message, reason.fix)
+        if world.upgrade.method is Method.IN_PLACE:
+            return closed(
+                gate,
+                reason.message,
+                "Upgrade the kubelet there first, or set spec.upgrade.method to Replace and replace the "
+                "machine.",
+            )
+        return opened(gate, f"{reason.message} With the method Replace, the new machine has its own.")
+    return opened(gate, f"The kubelet has version {version}, and the control plane {world.minor}.")
+
+
+_NOT_LISTED: Final = "The pods there are not known: no list of all pods of the last 15 minutes has them."
+_WAIT: Final = (
+    "Wait for the next list of all pods. If none comes, check the issue PodListFailing and the rights of the "
+    "operator."
+)
+
+
+def capacity(_: World, candidate: Candidate) -> GateFinding:
+    """Judge whether the other nodes of the same build can take the pods of the node, by their requests."""
+    fit = candidate.fit
+    if candidate.workload is None or fit is None:
+        return _NO_PODS_KNOWN[Gate.CAPACITY]
+    if fit.unfit:
+        return _FULL
+    return _CAPACITY_UNCLEAR if fit.unclear or fit.unknown or not candidate.workload.is_complete else _ROOM
+
+
+_FULL: Final = closed(
+    Gate.CAPACITY,
+    "The other nodes of the same Windows build cannot take all pods that run there: their requests, "
+    "selectors or tolerations do not fit.",
+    "Add nodes of this build to the pool, lower what the pods request, or remove pods. `kubectl winpool "
+    "plan` shows which do not fit.",
+)
+_CAPACITY_UNCLEAR: Final = unknown(
+    Gate.CAPACITY,
+    "It is not known whether other nodes can take all pods that run there.",
+    "Check these pods yourself. The gate does not close for them. `kubectl winpool plan` counts them.",
+)
+_ROOM: Final = opened(Gate.CAPACITY, "The other nodes of the same Windows build can take the pods.")
+
+
+def images(world: World, candidate: Candidate) -> GateFinding:
+    """Judge the builds that pods there declare by the build that the node is brought to."""
+    gate, workload = Gate.IMAGES, candidate.workload
+    if world.upgrade.method is Method.IN_PLACE:
+        return _SAME_RELEASE
+    if workload is None:
+        return _NO_PODS_KNOWN[gate]
+    builds = tuple(sorted({(each.build, each.is_bound) for each in workload.declared}))
+    is_unclear = bool(workload.undeclared) or not workload.is_complete
+    return world.once((gate, builds, is_unclear), lambda: _declared(world, workload.declared, is_unclear))
+
+
+def _declared(world: World, declared: tuple[DeclaredBuild, ...], is_unclear: bool) -> GateFinding:
+    gate, build = Gate.IMAGES, world.layers.build_of(world.release)
+    if build is None:
+        return unknown(
+            gate,
+            f"Windows Server {world.release} is not in the support matrix, so it is not known which images "
+            "run on it.",
+            "Correct spec.os.version, or name the build of this release in a supportMatrix row.",
+        )
+    host = WindowsVersion(10, 0, build, world.spec.os.target_revision)
+    refused: list[str] = []
+    for each in declared:
+        if each.is_bound and _is_other_build(each.build, host):
+            refused.append(each.build)
+            continue
+        answer = compatible(str(host), each.build, Isolation.PROCESS, matrix=world.layers.matrix)
+        if answer.verdict is Verdict.UNSUPPORTED:
+            refused.append(each.build)
+        is_unclear = is_unclear or answer.verdict is Verdict.UNKNOWN
+    if refused:
+        return closed(
+            gate,
+            f"Pods there declare the Windows build {_listed(refused)}, and do not run on Windows Server "
+            f"{world.release} ({host.build_text}).",
+            "Move these pods to other nodes, or build their images for the release in spec.os.version and "
+            "change what the pods declare.",
+        )
+    return _IMAGES_UNCLEAR if is_unclear else _ALL_RUN
+
+
+def _is_other_build(text: str, host: WindowsVersion) -> bool:
+    """Whether the scheduler keeps pods that ask for the build ``text`` away from ``host``."""
+    version = parse_windows(text)
+    return version is not None and version.build_text != host.build_text
+
+
+_BUILDS_SHOWN: Final = 3
+"""Builds in a message. A pod can declare any, and there are not three that matter."""
+
+
+def _listed(builds: list[str]) -> str:
+    first = sorted(set(builds))[:_BUILDS_SHOWN]
+    return " and ".join(each[:_BUILD_LENGTH] for each in first)
+
+
+_BUILD_LENGTH: Final = 32
+
+_SAME_RELEASE: Final = opened(
+    Gate.IMAGES, "The method InPlace keeps the release, and with it what images run."
+)
+_IMAGES_UNCLEAR: Final = unknown(
+    Gate.IMAGES,
+    "Some pods there do not declare the Windows build that they are made for, so it is not known whether "
+    "their images run on the target.",
+    "Declare it with a nodeSelector or required affinity on node.kubernetes.io/windows-build, or with the "
+    "annotation winpool.dev/windows-build of the pods. The gate does not close for them.",
+)
+_ALL_RUN: Final = opened(Gate.IMAGES, "All pods there declare builds that run on the target.")
+
+
+def disruption_budgets(world: World, candidate: Candidate) -> GateFinding:
+    """Judge whether the API server would evict every pod of the node now."""
+    workload = candidate.workload
+    if workload is None:
+        return _NO_PODS_KNOWN[Gate.DISRUPTION_BUDGETS]
+    if not workload.budgets_known:
+        return world.once(Gate.DISRUPTION_BUDGETS, lambda: _not_listed(world.budgets_forbidden))
+    why = {each.why for each in workload.blocks}
+    if BlockedBy.SEVERAL_BUDGETS in why:
+        return _SEVERAL
+    if BlockedBy.NONE_ALLOWED in why:
+        return _NONE_ALLOWED
+    if why or workload.blocked:
+        return _TOO_MANY_BUDGETS
+    return _PODS_UNREADABLE if not workload.is_complete else _MAY_BE_EVICTED
+
+
+_SEVERAL: Final = closed(
+    Gate.DISRUPTION_BUDGETS,
+    "Two PodDisruptionBudgets select a pod there, and the API server does not evict such a pod.",
+    "Change the selectors of the PodDisruptionBudgets, so that each pod has one. `kubectl winpool why NODE` "
+    "names the pods.",
+)
+_NONE_ALLOWED: Final = closed(
+    Gate.DISRUPTION_BUDGETS,
+    "A PodDisruptionBudget of a pod there allows no disruption now.",
+    "Make the pods of that budget Ready, run more of them, or let the budget allow a disruption. `kubectl "
+    "winpool why NODE` names the pods.",
+)
+_TOO_MANY_BUDGETS: Final = unknown(
+    Gate.DISRUPTION_BUDGETS,
+    "A namespace has too many PodDisruptionBudgets to tell whether the pods there may be evicted.",
+    "Delete PodDisruptionBudgets that are not needed.",
+)
+_PODS_UNREADABLE: Final = unknown(
+    Gate.DISRUPTION_BUDGETS,
+    "Some pods there cannot be read, so it is not known whether they may be evicted.",
+    "Check the issue PodsUnreadable of the pool.",
+)
+_MAY_BE_EVICTED: Final = opened(
+    Gate.DISRUPTION_BUDGETS, "The PodDisruptionBudgets allow to evict each pod there."
+)
+
+
+def _not_listed(forbidden: str) -> GateFinding:
+    return unknown(
+        Gate.DISRUPTION_BUDGETS,
+        "PodDisruptionBudgets could not be listed, so it is not known whether the pods there may be evicted.",
+        forbidden or "Wait for the next list of all pods and budgets. If it fails, read the operator's log.",
+    )
+
+
+_NO_PODS_KNOWN: Final = {
+    gate: unknown(gate, _NOT_LISTED, _WAIT) for gate in (Gate.CAPACITY, Gate.IMAGES, Gate.DISRUPTION_BUDGETS)
+}

@@ -1,0 +1,352 @@
+"""The gates of a pool: its target, its health, and the times at which upgrades may begin.
+
+The gates about what nodes are brought to: its release, the support of that, and its revision.
+
+The gates about all nodes of the pool: too many have failed, were restless lately, or are unavailable.
+
+The gates that time opens: the control plane has its version for long enough, and a window is open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.matrix import Verdict
+from winpool.api.text import later
+from winpool.api.upgrade import Gate, Upgrade, is_budget
+from winpool.features.upgrade.gates.world import World, closed, opened, unknown
+from winpool.features.upgrade.records import GateFinding, at, because
+from winpool.features.upgrade.windows import Exclusion, Opening, UnusableWindowError, opening, window_of
+from winpool.model.node import Node
+from winpool.support.servicing import class_reason, ended_reasons, revision_reasons
+from winpool.support.verdicts import Layer
+from winpool.support.versions import WindowsVersion
+
+CONTROL_PLANE_UNKNOWN_FIX: Final = (
+    "Check whether the API server answers /version, and read the operator's log."
+)
+
+_OTHER_RELEASE: Final = "Change spec.os.version to a release that the support matrix allows"
+_ROW: Final = "a supportMatrix row"
+
+
+def support_matrix(world: World) -> GateFinding:
+    """Judge the target release under the minor version of the control plane, by all layers of the matrix."""
+    gate = Gate.SUPPORT_MATRIX
+    if world.minor is None:
+        return unknown(
+            gate,
+            "The version of the control plane is not known, so the support matrix cannot be asked.",
+            CONTROL_PLANE_UNKNOWN_FIX,
+        )
+    reason = class_reason(world.minor, world.release, layers=world.layers)
+    if reason.verdict is Verdict.UNSUPPORTED:
+        return closed(
+            gate,
+            reason.message,
+            f"{_OTHER_RELEASE}, or, if your vendor supports it, allow it with {_ROW}.",
+        )
+    if reason.verdict is Verdict.UNKNOWN:
+        return unknown(gate, reason.message, f"Update winpool, or add {_ROW}.")
+    return opened(gate, reason.message)
+
+
+def end_of_support(world: World) -> GateFinding:
+    """Judge whether the target release is still supported today, in UTC."""
+    gate = Gate.END_OF_SUPPORT
+    found = _last_day(world)
+    if found is None:
+        return unknown(
+            gate,
+            f"It is not known until when Windows Server {world.release} is supported.",
+            f"Set endOfSupport for this release in {_ROW}.",
+        )
+    last, layer = found
+    for reason in ended_reasons(world.release, last, layer=layer, today=world.now.date()):
+        return closed(
+            gate,
+            reason.message,
+            "Change spec.os.version to a newer release. If you have support beyond that day, set "
+            f"endOfSupport in {_ROW}.",
+        )
+    return opened(
+        gate,
+        f"Windows Server {world.release} is supported until {last}.",
+        changes_at=_day_after(last),
+    )
+
+
+def _last_day(world: World) -> tuple[date, Layer] | None:
+    said = world.layers.override(world.release).end_of_support
+    if said is not None:
+        return said
+    known = world.layers.matrix.releases.get(world.release)
+    return (known.end_of_support, Layer.BUILT_IN) if known else None
+
+
+def _day_after(day: date) -> datetime:
+    return later(datetime.combine(day, time(), tzinfo=UTC), timedelta(days=1).total_seconds())
+
+
+def revision_floor(world: World) -> GateFinding:
+    """Judge the target revision by the highest floor of the pool and of all layers of the matrix."""
+    gate = Gate.REVISION_FLOOR
+    build, target = world.layers.build_of(world.release), world.spec.os.target_revision
+    if build is None:
+        return unknown(
+            gate,
+            f"Windows Server {world.release} is not in the support matrix, so its lowest supported revision "
+            "is not known.",
+            f"Correct spec.os.version, or name the build of this release in {_ROW}.",
+        )
+    floor = _floor(world)
+    if floor is not None and target is not None and target < floor[0]:
+        return closed(
+            gate,
+            f"spec.os.targetRevision is {target}, below revision {floor[0]}, the lowest that {floor[1].rows} "
+            "allows.",
+            f"Raise spec.os.targetRevision to {floor[0]} or a higher revision.",
+        )
+    if target is not None:
+        # A revision that is known to break something is a warning: not every node uses that.
+        bad = revision_reasons(WindowsVersion(10, 0, build, target), matrix=world.layers.matrix)
+        return opened(gate, next((each.message for each in bad), "No floor is above spec.os.targetRevision."))
+    if floor is not None:
+        return opened(gate, f"Install at least revision {floor[0]}, the lowest that {floor[1].rows} allows.")
+    return opened(gate, f"No revision of Windows Server {world.release} is too low.")
+
+
+def _floor(world: World) -> tuple[int, Layer] | None:
+    found, own = world.layers.override(world.release).min_revision, world.spec.os.min_revision
+    if own is not None and (found is None or own > found[0]):
+        return own, Layer.POOL
+    return found
+
+
+FAILED: Final = ("Failed", "Quarantined")
+"""Values of the label ``winpool.dev/upgrade-state`` of nodes whose upgrade has failed: those of a rollout."""
+
+BLOCKED: Final = ("DrainBlocked",)
+"""The same of nodes that cannot be drained."""
+
+STORM_NODES: Final = 3
+"""More nodes than this must have changed Ready before it is a storm: a few do in any pool, by restarts."""
+
+STORM_PERCENT: Final = 20
+"""The same, in percent of the pool: a large pool always has some restarts."""
+
+STORM: Final = timedelta(minutes=10)
+"""Within this time they must have changed. A kubelet that restarts is Ready again in a few minutes, and the
+controller manager marks the nodes of a zone that fails within one or two."""
+
+JOINING: Final = timedelta(minutes=15)
+"""A node that is younger when it changes Ready is joining the cluster, which is no trouble."""
+
+
+def pool_health(world: World) -> GateFinding:
+    """Judge how many nodes have failed, are blocked, or changed Ready lately."""
+    gate, upgrade = Gate.POOL_HEALTH, world.upgrade
+    states = Counter(node.labels.get(UPGRADE_STATE_LABEL) for node in world.nodes)
+    if sum(states[each] for each in FAILED) > upgrade.max_failed_nodes:
+        return closed(
+            gate,
+            "The upgrade of more nodes has failed than spec.upgrade.maxFailedNodes "
+            f"({upgrade.max_failed_nodes}) permits.",
+            "Repair the nodes whose label winpool.dev/upgrade-state is Failed or Quarantined, or raise "
+            "spec.upgrade.maxFailedNodes.",
+        )
+    if sum(states[each] for each in BLOCKED) > upgrade.max_blocked_nodes:
+        return closed(
+            gate,
+            "More nodes cannot be drained than spec.upgrade.maxBlockedNodes "
+            f"({upgrade.max_blocked_nodes}) permits.",
+            "Remove what blocks the nodes whose label winpool.dev/upgrade-state is DrainBlocked, or raise "
+            "spec.upgrade.maxBlockedNodes.",
+        )
+    return _storm(world)
+
+
+def _storm(world: World) -> GateFinding:
+    """Judge how many nodes changed Ready lately; nodes that were joining when they did do not count."""
+    gate = Gate.POOL_HEALTH
+    allowed = max(STORM_NODES, STORM_PERCENT * len(world.nodes) // 100)
+    recent, unclear = _changed(world.nodes, since=world.now - STORM)
+    if len(recent) > allowed:
+        return closed(
+            gate,
+            "Many nodes of the pool changed their condition Ready within ten minutes.",
+            "Find out what makes the nodes restless. The gate opens ten minutes after most of them changed "
+            "Ready.",
+            changes_at=_calm_at(recent, allowed),
+        )
+    if len(recent) + unclear > allowed:
+        return unknown(
+            gate,
+            "Of many nodes of the pool it is not known since when their condition Ready has its status.",
+            "Check the kubelets of the nodes, and lastTransitionTime of their condition Ready.",
+            changes_at=_calm_at(recent, allowed - unclear),
+        )
+    return opened(gate, "Few nodes of the pool changed their condition Ready lately.")
+
+
+def _calm_at(recent: Sequence[datetime], allowed: int) -> datetime | None:
+    """Return when at most ``allowed`` of the changes are within ``STORM``; None where that never comes."""
+    if allowed < 0:
+        return None
+    return later(sorted(recent)[len(recent) - allowed - 1], STORM.total_seconds())
+
+
+def _changed(nodes: Iterable[Node], *, since: datetime) -> tuple[list[datetime], int]:
+    """Return when nodes changed Ready after ``since``, and of how many that is not known."""
+    recent: list[datetime] = []
+    unknown_nodes = 0
+    for node in nodes:
+        changed = node.ready_since
+        if changed is None:
+            unknown_nodes += 1
+        elif changed > since and not (node.created is not None and changed - node.created < JOINING):
+            recent.append(changed)
+    return recent, unknown_nodes
+
+
+def budget(world: World) -> GateFinding:
+    """Judge how many nodes of the pool are unavailable: not Ready, cordoned by anyone, or being deleted."""
+    gate, asked = Gate.BUDGET, world.upgrade.max_unavailable
+    allowed = max_unavailable(asked, nodes=len(world.nodes))
+    if allowed is None:
+        return unknown(
+            gate,
+            "spec.upgrade.maxUnavailable cannot be read.",
+            'Set spec.upgrade.maxUnavailable to a number, such as 2, or to a percentage, such as "10%".',
+        )
+    if allowed == 0:
+        return closed(
+            gate,
+            f"spec.upgrade.maxUnavailable is {asked}, which permits no upgrade.",
+            "Raise spec.upgrade.maxUnavailable.",
+        )
+    if sum(1 for node in world.nodes if is_unavailable(node)) >= allowed:
+        return closed(
+            gate,
+            f"As many nodes of the pool are unavailable as spec.upgrade.maxUnavailable ({asked}) permits: "
+            "not Ready, cordoned, or being deleted.",
+            "Wait until these nodes are Ready and schedulable again, or make them so.",
+        )
+    return opened(gate, f"Fewer nodes are unavailable than spec.upgrade.maxUnavailable ({asked}) permits.")
+
+
+def may_continue(world: World) -> frozenset[str]:
+    """Return the UIDs of nodes that are unavailable within the budget: each may be the one that is in work.
+
+    A node becomes unavailable by its own upgrade, which closes the gate for all others. It keeps a permission
+    that it has, as long as fewer others are unavailable than the budget permits.
+    """
+    allowed = max_unavailable(world.upgrade.max_unavailable, nodes=len(world.nodes))
+    found = frozenset(node.uid for node in world.nodes if is_unavailable(node))
+    return found if allowed and len(found) - 1 < allowed else frozenset()
+
+
+def is_unavailable(node: Node) -> bool:
+    """Whether ``node`` counts as unavailable. One whose Ready is Unknown does."""
+    return node.ready != "True" or node.unschedulable or node.deleting
+
+
+def max_unavailable(asked: int | str, *, nodes: int) -> int | None:
+    """Return how many of ``nodes`` may be unavailable; None where it cannot be read.
+
+    A percentage rounds down and is at least one node; 0 and 0% permit none.
+    """
+    if not is_budget(asked):
+        return None
+    if isinstance(asked, int):
+        return asked
+    percent = int(asked.removesuffix("%"))
+    return max(1, percent * nodes // 100) if percent else 0
+
+
+SETTLED_SECONDS: Final = 900.0
+"""How long the control plane has to have its version. Its API servers are upgraded one after the other, a few
+minutes each, and a kubelet must not be newer than any of them."""
+
+
+def control_plane(world: World) -> GateFinding:
+    """Judge whether the control plane is being upgraded itself, as far as this process has seen."""
+    gate, since = Gate.CONTROL_PLANE, world.control_plane_since
+    if world.minor is None or since is None:
+        return unknown(
+            gate,
+            "The version of the control plane is not known, or not since when it is so.",
+            CONTROL_PLANE_UNKNOWN_FIX,
+        )
+    settles_at = later(since, SETTLED_SECONDS)
+    if world.now < settles_at:
+        return closed(
+            gate,
+            f"The control plane reports the version {world.control_plane[:_VERSION_LENGTH]} only since "
+            f"{at(since)}, as far as the operator has seen.",
+            f"Wait until {at(settles_at)}: then it is unchanged for 15 minutes.",
+            changes_at=settles_at,
+        )
+    return opened(gate, "The version of the control plane is unchanged for 15 minutes.")
+
+
+_VERSION_LENGTH: Final = 63
+"""Characters of the version of the control plane that are shown; vendors append to it."""
+
+
+def maintenance_window(world: World) -> GateFinding:
+    """Judge whether a maintenance window is open, and no exclusion closes it."""
+    gate = Gate.MAINTENANCE_WINDOW
+    try:
+        found = opening_of(world.upgrade, now=world.now)
+    except UnusableWindowError as error:
+        return unknown(
+            gate,
+            f"A maintenance window cannot be used: {error}",
+            "Correct spec.upgrade.maintenanceWindows.",
+        )
+    excluded = [each for each in exclusions_of(world.upgrade) if each.covers(world.now)]
+    if found.is_open:
+        said = "A maintenance window is open." if world.upgrade.maintenance_windows else _ALWAYS
+        return opened(gate, said, changes_at=found.changes_at)
+    said = _excluded(excluded) if excluded else "No maintenance window is open."
+    if found.changes_at is None:
+        return closed(gate, said, f"Change {_FIELDS}: no window opens in the next 50 years.")
+    return closed(
+        gate,
+        said,
+        f"Wait until {at(found.changes_at)}, or change {_FIELDS}.",
+        changes_at=found.changes_at,
+    )
+
+
+_ALWAYS: Final = "spec.upgrade.maintenanceWindows has no entry, and no exclusion closes the pool now."
+_FIELDS: Final = "spec.upgrade.maintenanceWindows and spec.upgrade.maintenanceExclusions"
+
+
+def _excluded(exclusions: list[Exclusion]) -> str:
+    """Say which exclusion closes the windows: the one that ends last."""
+    last = max(exclusions, key=lambda each: (each.end, each.start, each.reason))
+    until = f"An entry of spec.upgrade.maintenanceExclusions permits no upgrade until {at(last.end)}"
+    return f"{until}{because(last.reason)}"
+
+
+def exclusions_of(upgrade: Upgrade) -> tuple[Exclusion, ...]:
+    """Return the exclusions of a spec."""
+    return tuple(Exclusion(each.start, each.end, each.reason) for each in upgrade.maintenance_exclusions)
+
+
+def opening_of(upgrade: Upgrade, *, now: datetime) -> Opening:
+    """Return whether the windows of a spec are open at ``now``.
+
+    Raises UnusableWindowError with a sentence that begins with the field of the window.
+    """
+    windows = [
+        window_of(schedule=each.schedule, duration_seconds=each.duration_seconds, time_zone=each.time_zone)
+        for each in upgrade.maintenance_windows
+    ]
+    return opening(windows, exclusions_of(upgrade), now=now)

@@ -1,0 +1,266 @@
+"""What the gates are evaluated on: facts about the pool, computed once in a pass.
+
+What is known of the pods of a pool's nodes: one list of all pods, young enough, for the spec as it is.
+
+Since when the control plane has its version: by this process, and by the status that an earlier one wrote.
+
+A restart of the operator must not begin the fifteen minutes of the gate ControlPlane again. What the status
+says counts only as long as this process has seen no other version, and no gap.
+
+What keeps nodes from being upgraded and is no gate: the mode, requests of a pause, a hold, a refused spec.
+
+No override opens any of them.
+
+What gates are judged by: made once for a pass, and the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.text import later
+from winpool.api.upgrade import Gate, PauseRequest, Upgrade
+from winpool.api.v1alpha1 import ControlPlaneSeen, Mode, WindowsNodePoolSpec
+from winpool.features.feature import Mandate
+from winpool.features.upgrade.capacity import Fit
+from winpool.features.upgrade.records import GateFinding, Stand, Stop, at, because, shown
+from winpool.model.evidence import current_survey
+from winpool.model.node import Node, hold_end, is_held
+from winpool.model.pods import Workload
+from winpool.model.snapshot import Snapshot
+from winpool.model.survey import Survey
+from winpool.support.judge import Judgement
+from winpool.support.rows import Layered
+from winpool.support.versions import Minor, parse_minor
+
+MAX_AGE_SECONDS: Final = 900.0
+"""How old a list of all pods may be to permit an upgrade. There is one every ten minutes, which takes up to a
+minute; one may fail."""
+
+ASKS_AFTER_SECONDS: Final = 720.0
+"""How old a list may become before another is asked for. By default one comes before that. Where the setting
+--pod-pass-seconds makes lists rarer, no permission ends only because the last one is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEvidence:
+    """What runs on nodes, as far as it is known. ``survey`` is None where nothing is."""
+
+    survey: Survey | None = None
+    workloads: Mapping[str, Workload] | None = None
+
+    def of(self, node: Node) -> Workload | None:
+        """Return what runs on this very node; None where it is not known."""
+        if self.survey is None or self.workloads is None or not self.survey.saw(node):
+            return None
+        return self.workloads.get(node.name)
+
+    def covers(self, node: Node) -> bool:
+        """Whether it is about this very node, so that a newer list of pods would say no more."""
+        return self.survey is not None and self.survey.saw(node)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it becomes too old; None where there is none."""
+        return later(self.survey.started, MAX_AGE_SECONDS) if self.survey else None
+
+    @property
+    def asks_at(self) -> datetime | None:
+        """When a newer one is to be asked for; None where there is none."""
+        return later(self.survey.started, ASKS_AFTER_SECONDS) if self.survey else None
+
+
+NO_EVIDENCE: Final = WorkloadEvidence()
+
+
+def evidence_of(snapshot: Snapshot) -> WorkloadEvidence:
+    """Return what the last list of all pods says of the pool, if it is young enough."""
+    survey = current_survey(snapshot)
+    if survey is None or survey.workloads is None:
+        return NO_EVIDENCE
+    found = WorkloadEvidence(survey, survey.workloads)
+    expires_at = found.expires_at
+    # One from the future is none: a clock was set back.
+    is_young = survey.started <= snapshot.now and expires_at is not None and snapshot.now < expires_at
+    return found if is_young else NO_EVIDENCE
+
+
+def settled_since(snapshot: Snapshot) -> datetime | None:
+    """Return since when the API server reports the version that it reports; None where it is not known."""
+    seen = _seen(snapshot)
+    return seen.since if seen else None
+
+
+def to_remember(snapshot: Snapshot) -> ControlPlaneSeen | None:
+    """Return what the status is to say of it.
+
+    Before this process has read the version, that is what it says already.
+    """
+    known = snapshot.upgrades
+    if known.control_plane_since is None and known.control_plane_is_first:
+        return snapshot.pool.status.control_plane
+    return _seen(snapshot)
+
+
+def _seen(snapshot: Snapshot) -> ControlPlaneSeen | None:
+    known, version = snapshot.upgrades, snapshot.support.control_plane
+    if known.control_plane_since is None or not version:
+        return None
+    # The status has whole seconds; the first one that is not before it, so that nothing opens too early.
+    own = ControlPlaneSeen(version=version, since=whole(known.control_plane_since))
+    before = snapshot.pool.status.control_plane
+    is_continued = (
+        known.control_plane_is_first
+        and before is not None
+        and before.version == own.version
+        and before.since <= own.since
+    )
+    return before if is_continued else own
+
+
+def whole(moment: datetime) -> datetime:
+    """Return the first whole second that is not before ``moment``."""
+    return later(moment.replace(microsecond=0), 1) if moment.microsecond else moment
+
+
+NOT_ACCEPTED: Final = Stop(
+    "NotAccepted",
+    "The operator cannot act on the spec.",
+    "Correct what the condition Accepted reports.",
+)
+PAUSED: Final = Stop("PausedBySpec", "spec.mode is Paused.", "Set spec.mode to Active.")
+DRY_RUN: Final = Stop("DryRun", "spec.mode is DryRun.", "Set spec.mode to Active.")
+
+
+def pool_stops(spec: WindowsNodePoolSpec, upgrade: Upgrade, mandate: Mandate) -> tuple[Stop, ...]:
+    """Return what keeps all nodes of the pool from being upgraded."""
+    return tuple(_of_pool(spec, upgrade, mandate))
+
+
+def _of_pool(spec: WindowsNodePoolSpec, upgrade: Upgrade, mandate: Mandate) -> Iterator[Stop]:
+    if mandate is Mandate.FINISH:
+        yield NOT_ACCEPTED
+    if spec.mode is Mode.PAUSED:
+        yield PAUSED
+    elif spec.mode is Mode.DRY_RUN:
+        yield DRY_RUN
+    for request in sorted(upgrade.pause_requests, key=lambda each: each.owner):
+        yield paused_by(request)
+
+
+def paused_by(request: PauseRequest) -> Stop:
+    """Return that an owner requests that no upgrade begins."""
+    owner = shown(request.owner)
+    return Stop(
+        "PauseRequested",
+        f"The owner {owner} requests in spec.upgrade.pauseRequests that no upgrade "
+        f"begins{because(request.reason)}",
+        f"Ask {owner} to remove that entry of spec.upgrade.pauseRequests.",
+    )
+
+
+def node_stops(node: Node, *, now: datetime) -> tuple[Stop, ...]:
+    """Return what keeps ``node`` from being upgraded: a hold."""
+    if not is_held(node, now=now):
+        return ()
+    end = hold_end(node)
+    return (_HELD if end is None else _held_until(end),)
+
+
+_HELD: Final = Stop(
+    "Held",
+    f"Someone holds the node with the annotation {HOLD_ANNOTATION}.",
+    f"Remove the annotation {HOLD_ANNOTATION} from the node.",
+)
+
+
+def _held_until(end: datetime) -> Stop:
+    return Stop(
+        "Held",
+        f"Someone holds the node with the annotation {HOLD_ANNOTATION} until {at(end)}.",
+        f"Wait until {at(end)}, or remove the annotation {HOLD_ANNOTATION} from the node.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the gates of a pool are judged by.
+
+    ``release`` is what nodes are brought to, as the support matrix names it. ``minor`` is that of the control
+    plane, None where its version is not known. ``nodes`` are those of the pool. ``budgets_forbidden``
+    says which right is missing to list PodDisruptionBudgets; empty where none is known to be.
+    """
+
+    spec: WindowsNodePoolSpec
+    upgrade: Upgrade
+    layers: Layered
+    release: str
+    control_plane: str
+    minor: Minor | None
+    control_plane_since: datetime | None
+    now: datetime
+    nodes: tuple[Node, ...]
+    budgets_forbidden: str = ""
+    _found: dict[Hashable, GateFinding] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, key: Hashable, judge: Callable[[], GateFinding]) -> GateFinding:
+        """Return what ``judge`` finds; nodes with the same ``key`` are alike, and are judged once."""
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = judge()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that is due, with its judgement by the support matrix.
+
+    ``workload`` is what runs there, and ``fit`` says whether that fits on other nodes; None where unknown.
+    """
+
+    node: Node
+    judgement: Judgement
+    workload: Workload | None = None
+    fit: Fit | None = None
+
+
+def world_of(
+    snapshot: Snapshot,
+    spec: WindowsNodePoolSpec,
+    upgrade: Upgrade,
+    *,
+    layers: Layered,
+    nodes: tuple[Node, ...],
+) -> World:
+    """Return what the gates of the pool are judged by."""
+    return World(
+        spec=spec,
+        upgrade=upgrade,
+        layers=layers,
+        release=layers.matrix.judged_as(spec.os.version),
+        control_plane=snapshot.support.control_plane,
+        minor=parse_minor(snapshot.support.control_plane),
+        control_plane_since=settled_since(snapshot),
+        now=snapshot.now,
+        nodes=nodes,
+        budgets_forbidden=snapshot.pods.budgets_forbidden,
+    )
+
+
+def opened(gate: Gate, message: str, *, changes_at: datetime | None = None) -> GateFinding:
+    """Return that ``gate`` is open."""
+    return GateFinding(gate, Stand.OPEN, message, changes_at=changes_at)
+
+
+def closed(gate: Gate, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+    """Return that ``gate`` is closed, and what opens it."""
+    return GateFinding(gate, Stand.CLOSED, message, opens, changes_at=changes_at)
+
+
+def unknown(gate: Gate, message: str, opens: str, *, changes_at: datetime | None = None) -> GateFinding:
+    """Return that it is not known whether ``gate`` is open, and what to do about that."""
+    return GateFinding(gate, Stand.UNKNOWN, message, opens, changes_at=changes_at)

@@ -1,0 +1,456 @@
+"""The plan of the upgrades of a pool: which node when, with which others, and what is in the way.
+
+It is of what is known now, and is made for closed gates too: it says what would happen once they are open.
+Nothing is reserved by it, and nothing done.
+
+In which order the nodes of a pool that are due are upgraded, and why each has its place.
+
+Canaries first, then zone by zone, in a zone the easiest first. A node whose last upgrade failed comes after
+the others, and the node that the operator runs on is the last. Names decide between equals, so that the order
+does not depend on the order of any list.
+
+How long the upgrade of a batch takes: likely, and if each step takes as long as the spec permits.
+
+The steps of a node are: drain it, patch or replace the machine, wait until it is Ready and validated, then
+until it has soaked, and what was evicted is Ready elsewhere. The nodes of a batch are upgraded side by side.
+
+The plan of the upgrades of a pool, as records of plain values: equal plans are equal byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from winpool.api.keys import UPGRADE_STATE_LABEL
+from winpool.api.text import LAST, written_moment
+from winpool.api.upgrade import Canary, Gate, Method, Upgrade
+from winpool.api.v1alpha1 import WindowsNodePoolSpec
+from winpool.features.upgrade.gates.pool import FAILED, is_unavailable, max_unavailable
+from winpool.features.upgrade.records import DueReason, GateFinding, NodeUpgrade, Stop, UpgradeOverview
+from winpool.model.node import Node
+from winpool.model.pods import Block, Workload
+from winpool.ownership.members import selects
+
+
+class Turn(IntEnum):
+    """When the turn of a node is, whatever its zone."""
+
+    CANARY = 0
+    ZONE = 1
+    FAILED = 2
+    OPERATOR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node that is due, in its place.
+
+    ``closed`` are its own closed gates, ``moving_pods`` is how many pods a drain moves (0 where that is not
+    known), ``why`` is in sentences.
+    """
+
+    upgrade: NodeUpgrade
+    turn: Turn
+    zone: str
+    closed: tuple[GateFinding, ...]
+    moving_pods: int
+    why: str
+
+
+def in_order(
+    due: Iterable[NodeUpgrade], block: Upgrade, *, up_to_date: int = 0, operator_node: str = ""
+) -> list[Placed]:
+    """Return the nodes that are due in the order in which they are upgraded.
+
+    ``up_to_date`` is how many nodes of the pool are up to date already: of ``canary.nodes`` so many are
+    served, since they run the target. ``operator_node`` is the name of the node that the operator runs on,
+    empty where it is not known.
+    """
+    standing = [_Standing(each, block.topology_key) for each in due]
+    turns = _turns(standing, block.canary, up_to_date=up_to_date, operator_node=operator_node)
+    ordered = sorted(
+        zip(turns, standing, strict=True), key=lambda each: (each[0], *each[1].zone_key, each[1].ease)
+    )
+    return [
+        Placed(
+            each.upgrade, turn, each.zone, each.closed, each.moving_pods, " ".join(_why(each, turn, block))
+        )
+        for turn, each in ordered
+    ]
+
+
+class _Standing:
+    """What the place of a node is by."""
+
+    __slots__ = ("closed", "ease", "is_blocked", "moving_pods", "upgrade", "zone", "zone_key")
+
+    def __init__(self, upgrade: NodeUpgrade, topology_key: str) -> None:
+        self.upgrade = upgrade
+        node, workload = upgrade.node, upgrade.workload
+        self.closed = upgrade.closed
+        self.is_blocked = bool(self.closed or upgrade.stops or (workload and workload.blocked))
+        self.zone = node.labels.get(topology_key, "") if topology_key else ""
+        self.zone_key = (not self.zone, self.zone)
+        self.moving_pods = workload.moving_pods if workload else 0
+        self.ease = (
+            self.is_blocked,
+            workload is None,
+            self.moving_pods,
+            node.created or LAST,
+            node.name,
+        )
+
+
+def _turns(
+    standing: Sequence[_Standing], canary: Canary | None, *, up_to_date: int, operator_node: str
+) -> list[Turn]:
+    turns = [_late(each, operator_node) for each in standing]
+    if canary is None:
+        return turns
+    early = [number for number, turn in enumerate(turns) if turn is Turn.ZONE]
+    if canary.node_selector is not None:
+        chosen = [
+            number for number in early if selects(canary.node_selector, standing[number].upgrade.node.labels)
+        ]
+    else:
+        wanted = max((canary.nodes or 0) - up_to_date, 0)
+        chosen = sorted(early, key=lambda number: standing[number].ease)[:wanted]
+    for number in chosen:
+        turns[number] = Turn.CANARY
+    return turns
+
+
+def _late(each: _Standing, operator_node: str) -> Turn:
+    node = each.upgrade.node
+    if operator_node and node.name == operator_node:
+        return Turn.OPERATOR
+    return Turn.FAILED if node.labels.get(UPGRADE_STATE_LABEL) in FAILED else Turn.ZONE
+
+
+def _why(each: _Standing, turn: Turn, block: Upgrade) -> Iterable[str]:
+    """Yield sentences: what decides first is the first."""
+    if turn is Turn.OPERATOR:
+        yield "The operator runs on it, so it is the last."
+    elif turn is Turn.FAILED:
+        yield "Its last upgrade failed, so it follows all nodes whose upgrade has not."
+    elif turn is Turn.CANARY:
+        by = "nodeSelector selects it" if block.canary and block.canary.node_selector else "nodes chooses it"
+        yield f"spec.upgrade.canary.{by}, so it precedes all others."
+    if block.topology_key:
+        yield (
+            f"It is in the zone {each.zone}; zones follow each other by name."
+            if each.zone
+            else f"It has no label {block.topology_key}, so it follows the zones."
+        )
+    if each.is_blocked:
+        yield "Something keeps it from being upgraded now, so it follows the nodes that nothing keeps."
+    if each.upgrade.workload is None:
+        yield "Its pods are not known."
+    else:
+        pods = each.moving_pods
+        yield f"{pods} pod{'' if pods == 1 else 's'} would move; fewer come first, then the older node."
+
+
+DEFAULT_GRACE_SECONDS: Final = 30
+"""The grace of pods that are not known: what Kubernetes gives a pod that names none.
+https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"""
+
+EVICTION_SECONDS: Final = 60
+"""Likely: what a drain takes beside the grace. Evictions that a PodDisruptionBudget refuses are tried again
+every 5 to 20 s, and pods of Windows take some seconds to end."""
+
+MACHINE_SECONDS: Final = {Method.IN_PLACE: 1200, Method.REPLACE: 900}
+"""Likely: from the drained node to a Ready one. An estimate, not measured: a cumulative update of Windows
+Server with its restart takes 15 to 25 minutes, a new machine with its first start 10 to 20."""
+
+SETTLE_SECONDS: Final = 900
+"""Likely: until what was evicted is Ready elsewhere. Nodes pull Windows images for 10 to 20 minutes
+(https://github.com/Azure/AKS/issues/4047)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long something takes, in seconds."""
+
+    likely: int = 0
+    worst_case: int = 0
+
+    def __add__(self, other: Duration) -> Duration:
+        """Return one after the other."""
+        return Duration(self.likely + other.likely, self.worst_case + other.worst_case)
+
+
+def duration_of(
+    workloads: Iterable[Workload | None], spec: WindowsNodePoolSpec, block: Upgrade, *, is_canary: bool
+) -> Duration:
+    """Return how long a batch of nodes takes with such pods; None is a node whose pods are not known."""
+    grace, moves = 0, False
+    for each in workloads:
+        grace = max(grace, DEFAULT_GRACE_SECONDS if each is None else each.longest_grace)
+        moves = moves or each is None or bool(each.moving)
+    soak = max(block.soak_seconds, block.canary.soak_seconds if is_canary and block.canary else 0)
+    validation = spec.validation
+    ready = validation.seconds_ready if validation else 0
+    validated = validation.seconds_allowed if validation else 0
+    drain = block.drain
+    machine = min(MACHINE_SECONDS[block.method], block.rejoin_timeout_seconds)
+    settle = min(SETTLE_SECONDS, block.settle_timeout_seconds) if moves else 0
+    return Duration(
+        likely=min(grace + EVICTION_SECONDS, drain.timeout_seconds) * moves
+        + max(machine + ready + soak, settle),
+        worst_case=(drain.timeout_seconds + drain.volume_detach_timeout_seconds) * moves
+        + block.rejoin_timeout_seconds
+        + validated
+        + max(soak, block.settle_timeout_seconds * moves),
+    )
+
+
+class PlannedAction(StrEnum):
+    """What may be done with a node."""
+
+    UPGRADE = "Upgrade"
+    """Nothing keeps it from being upgraded, once its batch is next."""
+    WAIT = "Wait"
+    """A gate is closed, or something stops it: of the pool or of the node itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGate:
+    """How a gate stands ("open", "closed", "unknown"), why, and what opens it (empty where it is open).
+
+    ``permits`` says whether it keeps no node from being upgraded; ``override`` until when an override opens
+    it, as a time of RFC 3339 in UTC, empty where there is none in force.
+    """
+
+    gate: Gate
+    stand: str
+    message: str
+    opens: str
+    permits: bool
+    override: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """What would happen to a node that is due.
+
+    ``place`` is from 1. ``batch`` is the number of its batch, None where the budget permits none. ``zone`` is
+    the value of ``topologyKey``, empty where the node has none or zones are off. ``why`` says in sentences
+    why it has its place. ``closed`` are its own gates that keep it from being upgraded and ``stops`` what
+    else does, without those of the pool.
+
+    The rest is of the last list of all pods; with ``pods_known`` False there is none, and all of it is empty.
+    ``blockers`` are the first pods that cannot be evicted now, and ``blocked_pods`` counts them.
+    ``moving_pods`` are those that a drain moves. Of these ``unfit_pods`` fit on no other node, at least so
+    many, and ``unfit_examples`` says what they request; of ``unclear_pods`` it is not known who takes them,
+    and ``is_fit_unknown`` says that of the others. ``unmanaged_pods`` have no controller, and ``local_pods``
+    lose an emptyDir.
+    """
+
+    node: str
+    place: int
+    batch: int | None
+    zone: str
+    why: str
+    action: PlannedAction
+    due: tuple[DueReason, ...]
+    closed: tuple[PlannedGate, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    pods_known: bool = False
+    moving_pods: int = 0
+    blockers: tuple[Block, ...] = ()
+    blocked_pods: int = 0
+    unfit_pods: int = 0
+    unfit_examples: tuple[str, ...] = ()
+    unclear_pods: int = 0
+    is_fit_unknown: bool = False
+    unmanaged_pods: int = 0
+    local_pods: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Nodes that can be upgraded at the same time; the next batch follows when all of them are done.
+
+    ``number`` is from 1. All ``nodes`` are of one ``zone``. Seconds are from the first drain until the next
+    batch may begin.
+    """
+
+    number: int
+    zone: str
+    is_canary: bool
+    nodes: tuple[str, ...]
+    likely_seconds: int
+    worst_case_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradePlan:
+    """How the nodes of a pool that are due would be upgraded, one batch after the other.
+
+    ``target`` is what they are brought to. ``gates`` are all gates of the pool and ``stops`` what else keeps
+    all nodes. ``max_unavailable`` is how many nodes of the pool may be unavailable, None where that cannot be
+    read; ``unavailable`` how many are now, and ``batch_size`` how many nodes a batch has at most, 0 where
+    there are no batches. ``unknown`` are the names of nodes of which it is not known whether they are due.
+    Seconds are those of all batches, without the time for which gates are closed; None without batches.
+    """
+
+    target: str
+    gates: tuple[PlannedGate, ...]
+    stops: tuple[Stop, ...]
+    max_unavailable: int | None
+    unavailable: int
+    batch_size: int
+    nodes: tuple[PlannedNode, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    unknown: tuple[str, ...] = ()
+    up_to_date: int = 0
+    likely_seconds: int | None = None
+    worst_case_seconds: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing keeps the pool as a whole from being upgraded."""
+        return not self.stops and all(each.permits for each in self.gates)
+
+
+__all__ = [
+    "Batch",
+    "PlannedAction",
+    "PlannedGate",
+    "PlannedNode",
+    "UpgradePlan",
+    "planned_gate",
+    "upgrade_plan",
+]
+
+LEAST_BATCH: Final = 1
+"""Nodes of a batch where as many nodes are unavailable as may be: the Budget gate opens with one."""
+
+
+def upgrade_plan(
+    overview: UpgradeOverview,
+    *,
+    spec: WindowsNodePoolSpec,
+    nodes_of_pool: Sequence[Node],
+    operator_node: str = "",
+) -> UpgradePlan:
+    """Return how the nodes of a pool that are due would be upgraded. Raises ValueError without spec.upgrade.
+
+    ``nodes_of_pool`` are all nodes of the pool, due or not. ``operator_node`` is the name of the node that
+    the operator runs on, empty where it is not known.
+    """
+    block = spec.upgrade
+    if block is None:
+        raise ValueError("the spec has no upgrade, so there is nothing to plan")
+    allowed = max_unavailable(block.max_unavailable, nodes=len(nodes_of_pool))
+    unavailable = sum(map(is_unavailable, nodes_of_pool))
+    size = max(allowed - unavailable, LEAST_BATCH) if allowed else 0
+    placed = in_order(overview.due, block, up_to_date=overview.up_to_date, operator_node=operator_node)
+    together = list(_together(placed, size)) if size else []
+    numbers = [number for number, each in enumerate(together, start=1) for _ in each]
+    batches = tuple(_batches(together, spec, block))
+    gates = _Gates()
+    is_open = overview.is_open
+    total = sum((Duration(each.likely_seconds, each.worst_case_seconds) for each in batches), Duration())
+    return UpgradePlan(
+        target=overview.target,
+        gates=gates.of(overview.gates),
+        stops=overview.stops,
+        max_unavailable=allowed,
+        unavailable=unavailable,
+        batch_size=size,
+        nodes=tuple(
+            [
+                _planned(each, place, numbers[place - 1] if size else None, gates, is_open=is_open)
+                for place, each in enumerate(placed, start=1)
+            ]
+        ),
+        batches=batches,
+        unknown=tuple(sorted(overview.unknown)),
+        up_to_date=overview.up_to_date,
+        likely_seconds=total.likely if batches else None,
+        worst_case_seconds=total.worst_case if batches else None,
+    )
+
+
+class _Gates:
+    """Gates as the plan has them. Nodes share findings, and share what is made of them."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, PlannedGate] = {}
+
+    def of(self, findings: Iterable[GateFinding]) -> tuple[PlannedGate, ...]:
+        """Return the gates of ``findings``, which must be kept meanwhile: they are known by identity."""
+        return tuple([self._made.get(id(each)) or self._make(each) for each in findings])
+
+    def _make(self, finding: GateFinding) -> PlannedGate:
+        made = self._made[id(finding)] = planned_gate(finding)
+        return made
+
+
+def planned_gate(finding: GateFinding) -> PlannedGate:
+    """Return a gate as the plan has it."""
+    return PlannedGate(
+        gate=finding.gate,
+        stand=finding.stand.value,
+        message=finding.message,
+        opens=finding.opens,
+        permits=finding.permits,
+        override=written_moment(finding.override.until) if finding.override else "",
+    )
+
+
+def _together(placed: Sequence[Placed], size: int) -> Iterator[list[Placed]]:
+    """Yield the nodes of each batch: ``size`` at most, of one turn and one zone."""
+    batch: list[Placed] = []
+    for each in placed:
+        if batch and (len(batch) == size or (batch[0].turn, batch[0].zone) != (each.turn, each.zone)):
+            yield batch
+            batch = []
+        batch.append(each)
+    if batch:
+        yield batch
+
+
+def _batches(together: Iterable[list[Placed]], spec: WindowsNodePoolSpec, block: Upgrade) -> Iterator[Batch]:
+    for number, nodes in enumerate(together, start=1):
+        is_canary = nodes[0].turn is Turn.CANARY
+        takes = duration_of((each.upgrade.workload for each in nodes), spec, block, is_canary=is_canary)
+        yield Batch(
+            number=number,
+            zone=nodes[0].zone,
+            is_canary=is_canary,
+            nodes=tuple([each.upgrade.node.name for each in nodes]),
+            likely_seconds=takes.likely,
+            worst_case_seconds=takes.worst_case,
+        )
+
+
+def _planned(each: Placed, place: int, batch: int | None, gates: _Gates, *, is_open: bool) -> PlannedNode:
+    upgrade, workload, fit = each.upgrade, each.upgrade.workload, each.upgrade.fit
+    may_begin = is_open and not each.closed and not upgrade.stops
+    return PlannedNode(
+        node=upgrade.node.name,
+        place=place,
+        batch=batch,
+        zone=each.zone,
+        why=each.why,
+        action=PlannedAction.UPGRADE if may_begin else PlannedAction.WAIT,
+        due=upgrade.due,
+        closed=gates.of(each.closed) if each.closed else (),
+        stops=upgrade.stops,
+        pods_known=workload is not None,
+        moving_pods=each.moving_pods,
+        blockers=workload.blocks if workload else (),
+        blocked_pods=workload.blocked if workload else 0,
+        unfit_pods=fit.unfit if fit else 0,
+        unfit_examples=fit.examples if fit else (),
+        unclear_pods=fit.unclear if fit else 0,
+        is_fit_unknown=fit is None or fit.unknown,
+        unmanaged_pods=workload.unmanaged if workload else 0,
+        local_pods=workload.local if workload else 0,
+    )

@@ -1,0 +1,173 @@
+"""Texts that others write, and times, as sentences have them.
+
+What the room of upgrades finds out: why nodes are due, how gates stand, and what follows for a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from winpool.api.text import printable, written_moment
+from winpool.api.upgrade import Gate, Override, Trigger, UpgradeState
+from winpool.api.v1alpha1 import ControlPlaneSeen
+from winpool.features.feature import RoomResult
+from winpool.features.upgrade.capacity import Fit
+from winpool.model.node import Node
+from winpool.model.pods import Workload
+
+
+class Stand(Enum):
+    """How a gate stands."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    UNKNOWN = "unknown"
+    """It is not known. Unknown closes every gate but those of ``OPEN_WHEN_UNKNOWN``."""
+
+
+OPEN_WHEN_UNKNOWN: Final = (Gate.CAPACITY, Gate.IMAGES)
+"""These close only where a misfit is known: of most pods neither requests nor images tell enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """How one gate stands, for the pool or for one node.
+
+    ``message`` says why, in a sentence; ``opens`` what opens it, in a sentence that begins with a verb; empty
+    where it is open. ``override`` is in force. At ``changes_at`` time alone may change it.
+    """
+
+    gate: Gate
+    stand: Stand
+    message: str
+    opens: str = ""
+    override: Override | None = None
+    changes_at: datetime | None = None
+
+    @property
+    def permits(self) -> bool:
+        """Whether it keeps no node from being upgraded."""
+        if self.stand is Stand.OPEN or self.override is not None:
+            return True
+        return self.stand is Stand.UNKNOWN and self.gate in OPEN_WHEN_UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What keeps nodes from being upgraded and is no gate: a pause, a hold, a spec that is not accepted.
+
+    ``name`` is one word for programs: PausedBySpec, DryRun, PauseRequested, NotAccepted, Held.
+    """
+
+    name: str
+    message: str
+    opens: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueReason:
+    """One reason why a node is due, with a sentence for people."""
+
+    trigger: Trigger
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUpgrade:
+    """What is known of the upgrade of one node.
+
+    ``due`` is empty where it is up to date; ``is_unknown`` says that this is not known. ``gates`` are those
+    that are judged node by node, in the order of ``Gate``; ``stops`` those of the node. ``state`` is what the
+    label is to say; None where the label is to stay as it is. ``fit`` says whether its pods fit on others.
+    """
+
+    node: Node
+    due: tuple[DueReason, ...] = ()
+    is_unknown: bool = False
+    gates: tuple[GateFinding, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    workload: Workload | None = None
+    state: UpgradeState | None = None
+    fit: Fit | None = None
+
+    @property
+    def closed(self) -> tuple[GateFinding, ...]:
+        """The gates of the node that keep it from being upgraded."""
+        return tuple(each for each in self.gates if not each.permits)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing of the node itself keeps it from being upgraded."""
+        return bool(self.due) and not self.closed and not self.stops
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeOverview:
+    """What is known of the upgrades of a pool.
+
+    ``gates`` are those that are judged once for the pool, in the order of ``Gate``, ``stops`` what else keeps
+    all nodes from being upgraded. ``due`` are the nodes that are due, by name, ``unknown`` names those of
+    which it is not known, ``up_to_date`` counts the others. ``expired`` are overrides that are over,
+    ``in_force`` those that hold. ``target`` is what nodes are brought to, such as "2022.4052" or "2022".
+    ``control_plane`` is what the status is to remember of the version of the control plane.
+    """
+
+    target: str
+    gates: tuple[GateFinding, ...]
+    stops: tuple[Stop, ...] = ()
+    due: tuple[NodeUpgrade, ...] = ()
+    unknown: tuple[str, ...] = ()
+    up_to_date: int = 0
+    in_force: tuple[Override, ...] = ()
+    expired: tuple[Override, ...] = ()
+    control_plane: ControlPlaneSeen | None = None
+
+    @property
+    def closed(self) -> tuple[GateFinding, ...]:
+        """The gates of the pool that keep all nodes from being upgraded."""
+        return tuple(each for each in self.gates if not each.permits)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing keeps the pool as a whole from being upgraded."""
+        return not self.closed and not self.stops
+
+    @property
+    def permitted(self) -> tuple[str, ...]:
+        """The names of the nodes that may be upgraded now."""
+        return tuple(each.node.name for each in self.due if each.is_open) if self.is_open else ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeResult(RoomResult):
+    """What the room wants and finds; ``overview`` is None without ``spec.upgrade``."""
+
+    overview: UpgradeOverview | None = None
+
+
+NO_UPGRADES: Final = UpgradeResult(overview=None)
+
+
+SHOWN_LENGTH: Final = 120
+"""Characters of a text that a message shows: a sentence. An annotation may have 256 KiB."""
+
+
+def shown(text: str, *, length: int = SHOWN_LENGTH) -> str:
+    """Return ``text`` on one line, printable, and cut after ``length`` characters."""
+    # What is written out can be ten times as long, so that the text is cut before and after.
+    line = printable(" ".join(text[: 4 * length].split()))
+    return line if len(line) <= length and len(text) <= 4 * length else f"{line[:length].rstrip()}…"
+
+
+def because(reason: str) -> str:
+    """Return what follows a sentence without its full stop: the reason of a person, where there is one."""
+    said = shown(reason).rstrip(".")
+    return f": {said}." if said else "."
+
+
+def at(moment: datetime) -> str:
+    """Return ``moment`` as a sentence has it: UTC, to the second."""
+    return written_moment(moment)

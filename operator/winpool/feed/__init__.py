@@ -1,1 +1,0 @@
-"""Kopf, which brings every event of every WindowsNodePool, and its supervisor."""

@@ -1,0 +1,626 @@
+"""One session and one pool of connections to the API server, for all requests of winpool.
+
+Which requests the transport itself sends again, when, and how often.
+
+Retries are short and few: they cover a short failure, so that a page of a long list or one patch
+of thousands does not fail. An outage is for the loops above, which have their own backoff and
+observe again before they try again.
+
+The transport sends again only
+- reads (get, list), and
+- writes that are marked as guarded: they have the resourceVersion that they were decided
+  on. So where the first attempt did reach the server and only its answer was lost, the
+  second is a 409, and nothing is done twice.
+
+It never sends again: creations, and any request whose first attempt reached its time limit.
+
+Logs the warnings in the answers of the API server: each once, not once per answer.
+
+The API server warns of a stored pool that newer rules would refuse at every status write, and of
+a deprecated API at every call (header "Warning: 299 - ...", RFC 7234 5.5; KEP-1693).
+
+How a request reaches the API server: the present TLS context, the server's expected name, and the proxy.
+
+Our own session and those of guests use the same class of request, since guests do not set these. It also is
+the last place before a request is sent, and so where a write of a process that may not write ends.
+
+Credentials on the requests of a library that brings its own session (a guest), and nowhere else.
+
+A session follows redirects by itself, and asks for credentials at each step; and libraries log whole errors,
+with the request in them. So the token is sent to our server only, a redirect is an error, and no error
+that contains a request is passed on.
+
+One session and one pool of connections to the API server, for all requests of winpool.
+
+The transport knows HTTP and errors, not objects: bytes in, bytes out. It costs little more than
+raw aiohttp, since the rate of PATCHes limits how fast the operator can write a fleet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
+
+import aiohttp
+import tenacity
+from aiohttp import hdrs
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection as Socket
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from winpool import __version__
+from winpool.kube.backoff import FirstRefusals
+from winpool.kube.credentials import Connection, Proxy
+from winpool.kube.errors import (
+    ApiError,
+    CredentialsError,
+    NoAnswer,
+    NotLeading,
+    NotWanted,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+    error_of,
+)
+from winpool.kube.request import (
+    NO_ANSWER,
+    REPLY_LIMIT,
+    TIMED_OUT,
+    LineStream,
+    Request,
+    RequestStats,
+    describe,
+    last_check,
+    namespace_of,
+    read_body,
+    translated,
+)
+
+ATTEMPTS: Final = 3
+"""In all. With the pauses below they cover about a second: a leader change of etcd, the end of one
+API server of several, a full queue of priority and fairness."""
+
+FIRST_PAUSE_SECONDS: Final = 0.2
+PAUSE_CAP_SECONDS: Final = 2.0
+
+RETRY_AFTER_LIMIT_SECONDS: Final = 10.0
+"""A server that asks for more than this is overloaded: the caller gets the error instead of waiting."""
+
+_jitter: Final = random.SystemRandom().uniform
+
+
+def is_worth_repeating(error: BaseException) -> bool:
+    """Whether the same request may succeed in a moment."""
+    if not isinstance(error, TooManyRequests | Unavailable) or isinstance(error, NoAnswer):
+        return False
+    return error.retry_after is None or error.retry_after <= RETRY_AFTER_LIMIT_SECONDS
+
+
+def pause_before(*, attempt: int, error: BaseException | None) -> float:
+    """Return the seconds to wait after ``attempt`` (1 = the first): full jitter, at least Retry-After.
+
+    Full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog) spreads the many
+    requests in flight that failed in the same instant.
+    """
+    ceiling = min(PAUSE_CAP_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return (asked or 0.0) + _jitter(0.0, ceiling)
+
+
+def retrying(
+    *, sleep: Callable[[float], Awaitable[None]], on_retry: Callable[[], None]
+) -> tenacity.AsyncRetrying:
+    """Make the policy for one request. Two requests must not share it: it keeps state between attempts."""
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        return pause_before(attempt=state.attempt_number, error=error)
+
+    def before_sleep(_: tenacity.RetryCallState) -> None:
+        on_retry()
+
+    return tenacity.AsyncRetrying(
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        wait=wait,
+        retry=tenacity.retry_if_exception(is_worth_repeating),
+        sleep=sleep,
+        before_sleep=before_sleep,
+        reraise=True,
+    )
+
+
+log = logging.getLogger(__name__)
+
+REPEAT_SECONDS: Final = 3600.0
+"""The same text is logged again after this time, with how often it came."""
+
+_TEXTS_KEPT: Final = 100
+"""Bound of memory: texts may contain values. Beyond it, all texts are forgotten."""
+
+_WARNING: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+
+
+class Notices:
+    """Logs the warnings of many answers, equal ones once."""
+
+    __slots__ = ("_monotonic", "_seen")
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def take(self, headers: Iterable[str], *, request: str) -> None:
+        """Log what is new, or was last logged REPEAT_SECONDS ago."""
+        for header in headers:
+            for text in parse_warnings(header):
+                self._take(text, request=request)
+
+    def _take(self, text: str, *, request: str) -> None:
+        now = self._monotonic()
+        logged_at, times = self._seen.get(text, (float("-inf"), 0))
+        times += 1
+        if now - logged_at >= REPEAT_SECONDS:
+            often = f" ({times} times since it was last reported)" if times > 1 else ""
+            log.warning("the API server warns on %s: %s%s", request, text, often)
+            logged_at, times = now, 0
+        if len(self._seen) >= _TEXTS_KEPT and text not in self._seen:
+            self._seen.clear()
+        self._seen[text] = (logged_at, times)
+
+
+def parse_warnings(header: str) -> list[str]:
+    """Return the texts of one Warning header, which may have several."""
+    return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]
+
+
+_NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
+
+
+_READS: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_REVIEWS: Final = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+"""Reviews of tokens and rights are POSTs that change nothing."""
+
+
+def _is_write(method: str, url: URL, *, below: str) -> bool:
+    """Whether a request may change something; ``below`` is the path of the API server's own address."""
+    return method not in _READS and not url.path.removeprefix(below).startswith(_REVIEWS)
+
+
+def _fail(conn: Socket, error: ApiError) -> None:
+    """End a request on whose connection nothing was sent: what waits for the answer raises ``error``."""
+    if conn.protocol is not None:
+        conn.protocol.set_exception(error)
+    conn.close()
+
+
+def _proxy_headers(proxy: Proxy, user_agent: str) -> CIMultiDict[str]:
+    # New for each request: aiohttp adds to them.
+    headers = CIMultiDict({hdrs.USER_AGENT: user_agent})
+    if proxy.authorization is not None:
+        headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
+    return headers
+
+
+def requests_over(
+    connection: Connection, *, user_agent: str, may_write: Callable[[], bool] = lambda: True
+) -> type[aiohttp.ClientRequest]:
+    """Return the class of requests that use the TLS, name and proxy of ``connection`` in any session.
+
+    A write raises NotLeading where ``may_write`` returns False. It is asked when the connection is there and
+    nothing was sent on it: waiting for credentials or for a connection can take half a minute. It is asked
+    again where head and body go out, because a process can be frozen between the two, for hours. So is the
+    check of the task that sends (``last_check``).
+
+    The proxy's password is a header of its own, and not part of a URL: aiohttp's errors quote URLs.
+    """
+    proxy = connection.proxy
+    below = URL(connection.server).path.rstrip("/")
+
+    class Routed(aiohttp.ClientRequest):
+        def __init__(self, method: str, url: URL, **options: Any) -> None:
+            options.update(ssl=connection.ssl, server_hostname=connection.server_hostname)
+            if proxy is not None:
+                options.update(proxy=proxy.url, proxy_headers=_proxy_headers(proxy, user_agent))
+            super().__init__(method, url, **options)
+            self._check_wanted = last_check()
+
+        async def send(self, conn: Socket) -> aiohttp.ClientResponse:
+            """Send it, unless it is a write that may not be, or is not wanted any more."""
+            self._check()
+            return await super().send(conn)
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Socket, content_length: int | None = None
+        ) -> None:
+            """Write head and body. aiohttp does it in a task of its own, which begins after ``send``."""
+            try:
+                self._check()
+            except (NotLeading, NotWanted) as error:
+                _fail(conn, error)
+                return
+            await super().write_bytes(writer, conn, content_length)
+
+        def _check(self) -> None:
+            if _is_write(self.method, self.url, below=below) and not may_write():
+                raise NotLeading(
+                    f"{self.method} {self.url.path}: not sent: this operator does not hold the Lease"
+                    " winpool-system/winpool"
+                )
+            self._check_wanted(f"{self.method} {self.url.path}")
+
+        @property
+        def request_info(self) -> aiohttp.RequestInfo:
+            """What errors and answers contain of the request: not its headers, which have the token."""
+            return aiohttp.RequestInfo(self.url, self.method, _NO_HEADERS, self.original_url)
+
+    return Routed
+
+
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+"""What aiohttp follows."""
+
+
+class GuestCredentials:
+    """Middleware for a guest's session. Failures are errors of aiohttp, which a guest takes for temporary."""
+
+    def __init__(self, connection: Connection, *, seconds: float) -> None:
+        """Make the middleware; a request waits ``seconds`` for credentials."""
+        self._origin = URL(connection.server).origin()
+        self._authorization = connection.authorization
+        self._impersonation = connection.impersonation
+        self._seconds = seconds
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send ``request``, and after a 401 send it once more if other credentials are available."""
+        origin = request.url.origin()
+        if origin != self._origin:
+            raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
+        request.headers.extend(self._impersonation)
+        header = await self._authorize(request)
+        response = await _answer(request, handler)
+        if response.status != _UNAUTHORIZED:
+            return response
+        self._authorization.reject(header)
+        try:
+            fresh = await self._authorize(request)
+        except BaseException:
+            response.close()
+            raise
+        if fresh == header:
+            return response
+        response.close()
+        return await _answer(request, handler)
+
+    async def _authorize(self, request: aiohttp.ClientRequest) -> str | None:
+        try:
+            header = await self._authorization.header(within=self._seconds)
+        except CredentialsError as error:
+            raise aiohttp.ClientConnectionError(error.message) from None
+        if header is not None:
+            request.headers[hdrs.AUTHORIZATION] = header
+        return header
+
+
+class GuestRefusals:
+    """Middleware for a guest's session: a refusal that has not lasted is raised as a connection error.
+
+    Our own refusals are judged where they are read; a guest logs its own, and would log them at once.
+    """
+
+    def __init__(self, refusals: FirstRefusals) -> None:
+        """Make the middleware; ``refusals`` has all refusals, including those of our own requests."""
+        self._refusals = refusals
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send ``request``."""
+        response = await handler(request)
+        verb = "watch" if "watch" in request.url.query else "list"
+        if response.ok and request.method == hdrs.METH_GET:
+            self._refusals.permitted(
+                verb=verb, resource=request.url.name, namespace=namespace_of(request.url.raw_path)
+            )
+        if response.status != _FORBIDDEN:
+            return response
+        is_read = request.method == hdrs.METH_GET
+        label = f"{verb} {request.url.name}" if is_read else f"{request.method} {request.url.path}"
+        told = error_of(status=response.status, body=await _read(response, label), request=label)
+        judged = self._refusals.judge(told)
+        if judged is told:
+            return response
+        response.close()
+        raise aiohttp.ClientConnectionError(judged.message)
+
+
+async def _read(response: aiohttp.ClientResponse, label: str) -> bytes:
+    """Read a refusal, and keep it in ``response``, so that a guest can read it once more."""
+    try:
+        body = bytes(await read_body(response, limit=REPLY_LIMIT, label=label))
+    except TooLarge as error:
+        response.close()
+        raise aiohttp.ClientConnectionError(error.message) from None
+    except BaseException:
+        response.close()
+        raise
+    response._body = body  # noqa: SLF001 - only its own read() sets it, and that has no limit
+    return body
+
+
+async def _answer(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    try:
+        response = await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ClientResponseError) as error:
+        # These may contain the headers that were sent to the proxy. Others must be raised as they are: a
+        # session needs them to know that it may send a request again.
+        raise aiohttp.ClientConnectionError(describe(error)) from None
+    if response.status in _REDIRECTS:
+        response.close()
+        raise aiohttp.ClientConnectionError(
+            f"the API server answered {response.status}, a redirect, which is not followed:"
+            " the token is for this server and no other"
+        )
+    return response
+
+
+USER_AGENT: Final = f"winpool/{__version__}"
+
+MAX_CONNECTIONS: Final = 64
+"""HTTP/1.1 has one request per connection. 32 node patches in flight (more gain nothing against an API
+server on two cores), and as many connections for the rest: 8 evictions, 8 writes of conditions, 8 lists of
+the pods of a node, five watches, and requests of milliseconds: lists, status writes and events. The API
+server itself accepts 400 reads and 200 writes at once by default."""
+
+CONNECT_SECONDS: Final = 10.0
+"""For TCP and TLS. In one data centre it takes milliseconds; a lost SYN is sent again after 1, 3 and 7 s."""
+
+ANSWER_SECONDS: Final = 30.0
+"""For one request and its answer, including the wait for credentials. The API server's own promise
+is 1 s for single objects and 30 s for lists (its SLOs, p99); at 60 s it gives up by itself."""
+
+KEEP_ALIVE_SECONDS: Final = 60.0
+"""How long an idle connection is kept: less than the 90 s after which the API server closes it, so that no
+request uses a connection that is just being closed."""
+
+_GUEST_LIMITS: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+"""A guest has limits of its own; it may be watching. Our own requests always set theirs."""
+_OK: Final = 200
+_FAILED_FROM: Final = 300
+
+
+class Transport:
+    """Sends requests with credentials, time limits and counts. Make it inside a running event loop.
+
+    Everything it raises is an ApiError. Use it as an async context manager, or call ``close``.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        stats: RequestStats | None = None,
+        refusals: FirstRefusals | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        identity: str = "",
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Make a transport. With ``refusals``, a refusal that has not lasted is an UnconfirmedRefusal.
+
+        ``identity`` distinguishes this process from others of the same account: it is part of the User-Agent,
+        which the audit log has. Where ``may_write`` returns False, a write is not sent and is NotLeading.
+        """
+        self._user_agent = f"{USER_AGENT} ({identity})" if identity else USER_AGENT
+        self.stats = stats if stats is not None else RequestStats()
+        self._server = connection.server
+        self._authorization = connection.authorization
+        self._impersonation = connection.impersonation
+        self._request_class = requests_over(connection, user_agent=self._user_agent, may_write=may_write)
+        self._refusals = refusals
+        self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
+        self._guest_refusals = () if refusals is None else (GuestRefusals(refusals),)
+        self._notices = Notices(monotonic=monotonic)
+        self._closing = asyncio.Event()
+        self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
+        self._session = self._make_session()
+
+    async def __aenter__(self) -> Self:
+        """Do nothing: connections are made when they are needed."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End the pauses before retries, a run for credentials, and every connection."""
+        self._closing.set()
+        await self._authorization.close()
+        await self._session.close()
+        await self._connector.close()
+
+    async def request(self, request: Request) -> bytes | bytearray:
+        """Send ``request`` and return the body of its answer.
+
+        Raises the ApiError for the answer; Unavailable where there is none.
+        """
+        # The first attempt does not use tenacity, which costs 20 µs where a patch costs 300.
+        try:
+            return await self._attempt(request)
+        except ApiError as error:
+            if not request.is_repeatable or not is_worth_repeating(error):
+                raise
+            failed: ApiError | None = error
+
+        async def next_attempt() -> bytes | bytearray:
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            return await self._attempt(request)
+
+        policy = retrying(sleep=self._pause, on_retry=self._count_retry)
+        return await policy(next_attempt)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[LineStream]:
+        """Open a watch; inside the ``with`` its lines can be iterated.
+
+        ``silence_seconds`` is how long nothing may come before it counts as dead (StreamSilent).
+        It is never repeated here: only the caller knows where to continue.
+        """
+        with translated(request.label, seconds=ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                response = await self._open(request, silence_seconds=silence_seconds)
+                try:
+                    if response.status != _OK:
+                        await self._refuse(request, response)
+                except BaseException:
+                    response.close()
+                    raise
+        try:
+            yield LineStream(response.content, label=request.label, silence_seconds=silence_seconds)
+        finally:
+            response.close()  # not released: the rest of a watch is not read
+
+    def guest_session(self) -> aiohttp.ClientSession:
+        """Make a session over our connections and credentials, for a library that makes its own requests.
+
+        The guest may close it; our connections stay open. Every request gets our credentials, and new
+        ones once after a 401, so the guest never needs to log in again. See ``guests``.
+        """
+        return self._make_session(middlewares=(*self._guest_refusals, self._guest_credentials))
+
+    def _make_session(
+        self, *, middlewares: tuple[aiohttp.ClientMiddlewareType, ...] = ()
+    ) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            # Uncompressed: gzip takes the API server more time than the bytes take in a cluster's network.
+            headers={hdrs.USER_AGENT: self._user_agent, hdrs.ACCEPT_ENCODING: "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=_GUEST_LIMITS,
+            request_class=self._request_class,
+            middlewares=middlewares,
+        )
+
+    async def _attempt(self, request: Request) -> bytes | bytearray:
+        self.stats.in_flight += 1
+        try:
+            with translated(request.label, seconds=ANSWER_SECONDS):
+                async with await self._open(request) as response:
+                    if response.status >= _FAILED_FROM:
+                        await self._refuse(request, response)
+                    return await read_body(response, limit=request.reply_limit, label=request.label)
+        finally:
+            self.stats.in_flight -= 1
+
+    async def _open(
+        self, request: Request, *, silence_seconds: float | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send, and after a 401 send once more if other credentials are available."""
+        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        header = await self._authorization.header(within=ANSWER_SECONDS)
+        response = await self._send(request, header, _limits(deadline, silence_seconds))
+        if response.status != _UNAUTHORIZED:
+            return response
+        self._authorization.reject(header)
+        try:
+            fresh = await self._authorization.header(within=_seconds_until(deadline))
+        except BaseException:
+            response.close()
+            raise
+        if fresh == header:
+            return response
+        response.close()
+        return await self._send(request, fresh, _limits(deadline, silence_seconds))
+
+    async def _send(
+        self, request: Request, header: str | None, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        if self._closing.is_set():
+            raise _closing_error()
+        headers = CIMultiDict(self._impersonation)
+        headers[hdrs.ACCEPT] = request.accept
+        if request.gzipped:
+            headers[hdrs.ACCEPT_ENCODING] = "gzip"
+        if header is not None:
+            headers[hdrs.AUTHORIZATION] = header
+        if request.body is not None:
+            headers[hdrs.CONTENT_TYPE] = request.content_type
+        code = NO_ANSWER
+        try:
+            response = await self._session.request(
+                request.method,
+                URL(self._server + request.path, encoded=True),
+                headers=headers,
+                data=request.body,
+                allow_redirects=False,  # the token is for this server and no other
+                timeout=limits,
+            )
+            code = str(response.status)
+            if self._refusals is not None and response.ok:
+                self._refusals.permitted(
+                    verb=request.verb, resource=request.resource, namespace=request.namespace
+                )
+        except TimeoutError:
+            code = TIMED_OUT
+            raise
+        finally:
+            self.stats.count(verb=request.verb, resource=request.resource, code=code)
+        if hdrs.WARNING in response.headers:
+            self._notices.take(response.headers.getall(hdrs.WARNING), request=request.label)
+        return response
+
+    async def _refuse(self, request: Request, response: aiohttp.ClientResponse) -> None:
+        """Raise the ApiError for the answer."""
+        body = await read_body(response, limit=REPLY_LIMIT, label=request.label)
+        error = error_of(
+            status=response.status,
+            body=bytes(body),
+            request=request.label,
+            retry_after=response.headers.get(hdrs.RETRY_AFTER),
+            group=request.group,
+        )
+        raise error if self._refusals is None else self._refusals.judge(error)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait before an attempt; closing the transport ends the wait and the request."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+        raise _closing_error()
+
+    def _count_retry(self) -> None:
+        self.stats.retries += 1
+
+
+def _seconds_until(deadline: float) -> float:
+    # Not 0 when no time is left: for aiohttp, 0 means no limit.
+    return max(deadline - asyncio.get_running_loop().time(), 0.001)
+
+
+def _limits(deadline: float, silence_seconds: float | None) -> aiohttp.ClientTimeout:
+    """Return the limits: for a request the time that is left, for a watch the longest silence."""
+    if silence_seconds is not None:
+        return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
+    return aiohttp.ClientTimeout(total=_seconds_until(deadline), sock_connect=CONNECT_SECONDS)
+
+
+def _closing_error() -> Unavailable:
+    return Unavailable("the connection to the API server is being closed", reason="Closing")

@@ -1,0 +1,98 @@
+"""Which Kubernetes version the API server is.
+
+The operator asks at the start, and whenever the node watch broke or ended early, as it does when the API
+server restarts with another version. In a quiet cluster it never asks (P2), but where a pool has upgrades:
+then it asks every few minutes (``control.upgrades.version_reads``).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError
+from winpool.kube.request import Request
+from winpool.kube.wire import BROKEN, server_version
+
+log = logging.getLogger(__name__)
+
+VERSION_PATH: Final = "/version"
+"""Every authenticated user may read it, by the ClusterRole system:public-info-viewer.
+https://kubernetes.io/docs/reference/access-authn-authz/rbac/#api-discovery-roles"""
+
+STALE_SECONDS: Final = 900.0
+"""A version that was last read so long ago is not known to be unchanged: three regular reads have failed."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ControlPlane:
+    """The version of the API server as last read. ``on_change`` is called when it has changed."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        now: Callable[[], datetime] = _utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.version = ""
+        """``gitVersion``, such as v1.36.3; empty before it was first read."""
+        self.is_first = True
+        """Whether no other version was ever read, and there was no gap in regular reads."""
+        self._since: datetime | None = None
+        self._transport = transport
+        self._on_change = on_change
+        self._now = now
+        self._monotonic = monotonic
+        self._read_at = float("-inf")
+        self._regular_from = float("inf")
+
+    @property
+    def unchanged_since(self) -> datetime | None:
+        """Since when that version was read, and no other one; None where it was not read lately.
+
+        After a gap in regular reads it begins again.
+        """
+        return self._since if self.age_seconds < STALE_SECONDS else None
+
+    @property
+    def age_seconds(self) -> float:
+        """Seconds since the version was last read; infinite before the first time."""
+        return self._monotonic() - self._read_at
+
+    def read_regularly(self, *, is_on: bool) -> None:
+        """Note whether it is read regularly from now on: then it is a gap where it is not."""
+        self._regular_from = self._monotonic() if is_on else float("inf")
+
+    async def ask(self) -> bool:
+        """Ask for the version, and return whether it was read.
+
+        Never raises an ApiError: the known version stays, and nodes matter more.
+        """
+        try:
+            answer = await self._transport.request(Request(verb="get", resource="version", path=VERSION_PATH))
+            found = server_version.decode(answer).git_version
+        except (ApiError, *BROKEN) as error:
+            known = self.version or "none"
+            log.warning("cannot read the version of the API server: %s; the last known is %s", error, known)
+            return False
+        if not found:
+            return False
+        is_after_gap = self._monotonic() - max(self._read_at, self._regular_from) >= STALE_SECONDS
+        self._read_at = self._monotonic()
+        if found != self.version:
+            log.info("the API server runs Kubernetes %s", found)
+            self.is_first = not (self.version or is_after_gap)
+            self.version, self._since = found, self._now()
+            self._on_change()
+        elif is_after_gap:
+            self.is_first, self._since = False, self._now()
+        return True

@@ -1,0 +1,198 @@
+"""Whether the guard of our keys is in force, by two watches: of the policy and of its binding.
+
+In force means that the API server has both, that their specs are those of ``api.guard``, and that it has had
+the time to enforce them. The operator knows no more than what the API server reports: one that was started
+without the admission plugin reports the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from winpool.api.admission import (
+    API_GROUP,
+    API_VERSION,
+    BINDING_KIND,
+    BINDINGS,
+    DENY,
+    GUARD_NAME,
+    POLICIES,
+    POLICY_KIND,
+    binding_spec,
+    policy_spec,
+)
+from winpool.kube.client import Transport
+from winpool.kube.lists import NamedObject, Target
+from winpool.kube.watch import NamedWatch
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 5.0
+"""A guard younger than this is not in force yet: each API server learns of policies by a watch of its own and
+compiles them once a second (k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_source.go)."""
+
+START_SECONDS: Final = 10.0
+"""At the start the first passes wait at most this long until the state of the guard is known."""
+
+STALE_SECONDS: Final = 90.0
+"""A guard that could not be read for so long, while nodes could, is not in force: longer than a silent watch
+(70 s) and a list after it take."""
+
+ACTIONS: Final = "validationActions"
+NOT_YET: Final = "the operator has not read it yet"
+SETTLING: Final = f"it is younger than {SETTLE_SECONDS:.0f} s, and some API servers may not enforce it yet"
+STALE: Final = "the operator can no longer read it, although it can read nodes"
+
+_POLICY: Final = Target(
+    group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME
+)
+_BINDING: Final = Target(
+    group=API_GROUP, version=API_VERSION, resource=BINDINGS, kind=BINDING_KIND, name=GUARD_NAME
+)
+
+
+def problem_of(policy: NamedObject | None, binding: NamedObject | None) -> str:
+    """Return why these two do not guard our keys, as a text for people; empty where they do."""
+    for found, kind in ((policy, POLICY_KIND), (binding, BINDING_KIND)):
+        if found is None:
+            return f"there is no {kind} {GUARD_NAME}"
+    assert policy is not None
+    assert binding is not None
+    if policy.spec != policy_spec():
+        return f"{POLICY_KIND} {GUARD_NAME} is not the one of this version of winpool"
+    actions = binding.spec.get(ACTIONS)
+    if not isinstance(actions, list) or DENY not in actions:
+        return f"{BINDING_KIND} {GUARD_NAME} does not deny: {ACTIONS} has no {DENY}"
+    if {**binding.spec, ACTIONS: [DENY]} != binding_spec():
+        return f"{BINDING_KIND} {GUARD_NAME} is not the one of this version of winpool"
+    return ""
+
+
+def identity_of(policy: NamedObject, binding: NamedObject) -> str:
+    """Return what distinguishes this guard from every other, and from itself before a change and its undo.
+
+    The API server gives each object a UID of its own, and each change of its spec a new generation.
+    """
+    parts = (policy.uid, policy.generation, binding.uid, binding.generation)
+    return hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+class Guard:
+    """What is known of the guard while ``run`` runs.
+
+    ``identity`` names the guard in force; it is empty where none is, and ``problem`` then says why.
+    ``known`` is False at the start, until the guard was read or it is clear that it cannot be. ``is_unknown``
+    says that a guard may be in force that cannot be read now, or that is too young to count.
+    ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
+    raise. ``others_silent_seconds`` returns how long ago the API server last sent anything else.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        others_silent_seconds: Callable[[], float],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.identity = ""
+        self.problem = NOT_YET
+        self.known = False
+        self.is_unknown = True
+        self._judged = (self.identity, self.problem, self.known, self.is_unknown)
+        self._on_change = on_change
+        self._others_silent_seconds = others_silent_seconds
+        self._now = now
+        self._monotonic = monotonic
+        self._news = asyncio.Event()
+        self._policy, self._binding = self._watches = tuple(
+            NamedWatch(transport, target=target, on_change=self._news.set, monotonic=monotonic)
+            for target in (_POLICY, _BINDING)
+        )
+        self._started = float("-inf")
+        # The guard that exists, whether it is enforced already or not, and from when on it counts.
+        self._candidate: str | None = None
+        self._settled_at = float("-inf")
+
+    async def run(self) -> None:
+        """Watch both until cancelled. Survives everything that the API server may answer."""
+        self._started = self._monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for watch in self._watches:
+                tasks.create_task(watch.run())
+            tasks.create_task(self._judge_on())
+
+    async def _judge_on(self) -> None:
+        """Judge again after each change, and when time alone may change the judgement."""
+        while True:
+            self._news.clear()
+            self._judge()
+            now = self._monotonic()
+            due = [self._settled_at, *([] if self.known else [self._started + START_SECONDS])]
+            ahead = [moment - now for moment in due if moment > now]
+            try:
+                async with asyncio.timeout(min(ahead, default=None)):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    def _judge(self) -> None:
+        trouble = self._trouble()
+        problem = trouble or self._look()
+        is_starting = problem in (NOT_YET, SETTLING) and self._monotonic() < self._started + START_SECONDS
+        known = self.known or not is_starting
+        identity = "" if problem else self._candidate or ""
+        is_news = known and (not self.known or identity != self.identity)
+        judged = (identity, problem, known, bool(trouble) or problem == SETTLING)
+        if judged == self._judged:
+            return
+        self._judged = judged
+        self.identity, self.problem, self.known, self.is_unknown = judged
+        if is_news and identity:
+            log.info("guard: in force (%s): kubelets cannot write the keys of winpool", identity)
+        elif is_news:
+            log.warning("guard: not in force: %s; see docs/guard.md", problem)
+        self._on_change()
+
+    def _trouble(self) -> str:
+        """Say why nothing is known of the guard; empty where it was read and is watched."""
+        now = self._monotonic()
+        for watch in self._watches:
+            if watch.refusal is not None:
+                return watch.refusal.message
+            failing_seconds = 0.0 if watch.failing is None else now - watch.failing
+            # Where nothing of nodes has come since either, the whole API server is away.
+            if failing_seconds > max(STALE_SECONDS, self._others_silent_seconds()):
+                return STALE
+        return "" if all(watch.watched for watch in self._watches) else NOT_YET
+
+    def _look(self) -> str:
+        """Say why the guard, as last read, is not in force; empty where it is."""
+        policy, binding = self._policy.found, self._binding.found
+        problem = problem_of(policy, binding)
+        is_first_look, self._candidate = self._candidate is None, self._candidate or ""
+        if problem or policy is None or binding is None:
+            return problem
+        identity = identity_of(policy, binding)
+        if identity != self._candidate:
+            age = self._age(policy, binding) if is_first_look else 0.0
+            self._candidate, self._settled_at = identity, self._monotonic() + SETTLE_SECONDS - age
+        return SETTLING if self._monotonic() < self._settled_at else ""
+
+    def _age(self, *parts: NamedObject) -> float:
+        """Return the age of the guard by its own times, between 0 and SETTLE_SECONDS.
+
+        This is used only for a guard that is older than this process. The age of one that changes while we
+        watch is known without comparing the clocks of two machines.
+        """
+        times = [each.changed for each in parts]
+        ages = [(self._now() - moment).total_seconds() for moment in times if moment is not None]
+        if len(ages) < len(times):
+            return 0.0
+        return max(0.0, min(SETTLE_SECONDS, *ages))

@@ -1,0 +1,511 @@
+"""Reads Node objects: the requests, and from the API server's JSON the few fields that winpool needs.
+
+Which of the texts that a kubelet may write into its node are kept, and how much of each.
+
+A kubelet may write a megabyte, a different one each time, again and again. So texts that are kept once for
+all nodes are short, only known annotations are kept, and a text longer than anything that can be read is cut.
+A node then needs memory only for what it has now, whatever its kubelet has written before.
+
+The requests for nodes: a list of them, page by page, and a watch.
+
+Reading Node objects: from the API server's JSON to the few fields that winpool needs.
+
+The parser decodes only these fields and skips the rest: 7 µs per event of a real node of 7.5 kB,
+where a full dict takes 32 and a typed model 256.
+
+What cannot be read never counts as absent (P4). A node with a field of the wrong type is
+*undecodable*: it is reported by name, and its earlier state is kept. Bytes that are not JSON
+of the expected kind are *garbled*: they mean nothing at all, neither that there are nodes nor
+that there are none.
+
+Asks the API server itself which nodes have the label of a pool.
+
+This is for the two questions that the watch of Windows nodes cannot answer: which nodes that are not Windows
+nodes have it, and whether any node has it when the finalizer of a pool is about to be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.api.node_keys import CONDITIONS
+from winpool.api.quantity import bytes_of, milli_of
+from winpool.api.text import read_moment
+from winpool.kube.client import Transport
+from winpool.kube.errors import ApiError, StreamGarbled, error_of
+from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.request import Request
+from winpool.kube.wire import (
+    BROKEN,
+    UNKNOWN,
+    Condition,
+    Metadata,
+    NodeAnnotations,
+    NodeObject,
+    NodeStatus,
+    TaintObject,
+    identified_event,
+    identified_object,
+    node_event,
+    node_list,
+    node_object,
+    raw_event,
+    written_object,
+)
+from winpool.model.node import (
+    MESSAGE_LENGTH,
+    REASON_LENGTH,
+    Allocatable,
+    KubeletEndpoint,
+    Node,
+    NodeCondition,
+    NodeMemory,
+    NodePatch,
+    NodeVersions,
+    Taint,
+)
+from winpool.ownership.record import MAX_BYTES
+
+_READY: Final = "Ready"
+
+_MEMORY_PRESSURE: Final = "MemoryPressure"
+"""The kubelet's own condition. Ours has another type."""
+
+_INTERNAL_IP: Final = "InternalIP"
+
+_NOTHING_ALLOCATABLE: Final = Allocatable()
+
+_NO_ENDPOINT: Final = KubeletEndpoint()
+"""Kept once for all nodes that report none."""
+
+_CONDITIONS: Final = frozenset(CONDITIONS)
+
+_STATUSES: Final = {"True": "True", "False": "False"}
+"""The statuses of a condition. Any other text, which the API server permits a kubelet to write, is
+unknown."""
+
+_ANNOTATIONS: Final = tuple([each.encode_name for each in msgspec.structs.fields(NodeAnnotations)])
+"""The keys of those that are read, in the order of the record."""
+
+TOO_LONG: Final = "?" * (MAX_BYTES + 1)
+"""Replaces an annotation that is longer than anything we write. It is too long itself, so that it is read as
+one that is too long; and all nodes share it."""
+
+VERSION_LENGTH: Final = 400
+"""Characters of a version that are kept. A longer one cannot be read (``support.versions``), and neither can
+the part that is kept, which is long enough to show people what is wrong."""
+
+_SHORT: Final = 64
+"""Characters of a text that is kept once for all nodes: a version of a vendor's build has some 40. A longer
+text is neither a time, nor an amount, nor an IP address."""
+
+_HELD_ONCE: Final = 1024
+"""Combinations that are kept: more than any cluster runs at once, of about 100 bytes each."""
+
+_held_once: Final = lru_cache(maxsize=_HELD_ONCE)(NodeVersions)
+
+
+def annotations_of(found: NodeAnnotations | None) -> dict[str, str]:
+    """Return the annotations that are kept, by key."""
+    if found is None:
+        return {}
+    return {
+        key: text if len(text) <= MAX_BYTES else TOO_LONG
+        for key, text in zip(_ANNOTATIONS, msgspec.structs.astuple(found), strict=True)
+        if text is not None
+    }
+
+
+def ready_of(status: NodeStatus | str | None) -> tuple[str, datetime | None]:
+    """Return the status of the Ready condition and when it began, as far as the node has them."""
+    if isinstance(status, NodeStatus):
+        for condition in status.conditions or ():
+            if condition.type == _READY:
+                return _STATUSES.get(condition.status, UNKNOWN), time_of(condition.last_transition_time)
+    return UNKNOWN, None
+
+
+def pressure_of(status: NodeStatus | str | None) -> str:
+    """Return the status of the kubelet's condition MemoryPressure, "Unknown" where the node has none."""
+    if isinstance(status, NodeStatus):
+        for condition in status.conditions or ():
+            if condition.type == _MEMORY_PRESSURE:
+                return _STATUSES.get(condition.status, UNKNOWN)
+    return UNKNOWN
+
+
+def kubelet_of(status: NodeStatus | str | None) -> KubeletEndpoint:
+    """Return where the node says that its kubelet listens: the first InternalIP counts, and no other one.
+
+    An address that is too long to be one is cut, so that it is still none. Port 0 is what a kubelet writes
+    that has no port.
+    """
+    if not isinstance(status, NodeStatus):
+        return _NO_ENDPOINT
+    first = next((each.address for each in status.addresses or () if each.type == _INTERNAL_IP), "")
+    endpoints = status.daemon_endpoints
+    endpoint = None if endpoints is None else endpoints.kubelet_endpoint
+    port = None if endpoint is None else endpoint.port or None
+    return KubeletEndpoint(_cut(first, _SHORT), port) if first or port else _NO_ENDPOINT
+
+
+def conditions_of(status: NodeStatus | str | None) -> tuple[NodeCondition, ...]:
+    """Return the conditions of the table of our keys, in the order of their types.
+
+    Of several of one type the first counts: a kubelet may send any number of them.
+    """
+    if not isinstance(status, NodeStatus) or status.conditions is None:
+        return ()
+    told = [condition for condition in status.conditions if condition.type in _CONDITIONS]
+    if not told:
+        return ()
+    first = {condition.type: condition for condition in reversed(told)}
+    return tuple([_condition(first[type_]) for type_ in sorted(first)])
+
+
+def _condition(told: Condition) -> NodeCondition:
+    return NodeCondition(
+        type=told.type,
+        status=_STATUSES.get(told.status, UNKNOWN),
+        reason=_cut(told.reason or "", REASON_LENGTH),
+        message=_cut(told.message or "", MESSAGE_LENGTH),
+        since=time_of(told.last_transition_time),
+    )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Read a metav1.Time; one that cannot be read is unknown, and the rest of the node is still read."""
+    return None if text is None or len(text) > _SHORT else read_moment(text)
+
+
+def memory_of(status: NodeStatus | str | None) -> NodeMemory:
+    """Read the memory that the node has and offers to pods."""
+    if not isinstance(status, NodeStatus):
+        return NodeMemory()
+    capacity, allocatable = status.capacity, status.allocatable
+    return _memory_once(
+        None if capacity is None else _amount(capacity.memory),
+        None if allocatable is None else _amount(allocatable.memory),
+    )
+
+
+def allocatable_of(status: NodeStatus | str | None) -> Allocatable:
+    """Read the CPU and the number of pods that the node offers."""
+    if not isinstance(status, NodeStatus) or status.allocatable is None:
+        return _NOTHING_ALLOCATABLE
+    return _allocatable_once(_amount(status.allocatable.cpu), _amount(status.allocatable.pods))
+
+
+def boot_id_of(status: NodeStatus | str | None) -> str:
+    """Return the boot ID; a text that is too long to be one is cut: a UUID on Linux, a number on Windows."""
+    if not isinstance(status, NodeStatus) or status.node_info is None:
+        return ""
+    return _cut(status.node_info.boot_id, _SHORT)
+
+
+def _amount(text: str | None) -> str | None:
+    """Return an amount as written; None also for a text that is too long to be one."""
+    return None if text is None or len(text) > _SHORT else text
+
+
+@lru_cache(maxsize=_HELD_ONCE)
+def _memory_once(capacity: str | None, allocatable: str | None) -> NodeMemory:
+    """Read both. Machines of a kind report the same, so each pair is read and kept once."""
+    return NodeMemory(capacity=_bytes(capacity), allocatable=_bytes(allocatable))
+
+
+@lru_cache(maxsize=_HELD_ONCE)
+def _allocatable_once(cpu: str | None, pods: str | None) -> Allocatable:
+    """Read both. Machines of a kind report the same, so each pair is read and kept once."""
+    return Allocatable(cpu_milli=_number(cpu, milli_of), pods=_number(pods, bytes_of))
+
+
+def _bytes(quantity: str | None) -> int | None:
+    return _number(quantity, bytes_of)
+
+
+def _number(quantity: str | None, read: Callable[[str], int]) -> int | None:
+    try:
+        return None if quantity is None else read(quantity)
+    except ValueError:
+        return None
+
+
+def versions_of(status: NodeStatus | str | None) -> NodeVersions:
+    """Read what runs on the node. Few combinations are in use, so each is kept once for all nodes."""
+    if not isinstance(status, NodeStatus) or status.node_info is None:
+        return NodeVersions()
+    info = status.node_info
+    kernel, kubelet, runtime = info.kernel_version, info.kubelet_version, info.container_runtime_version
+    if len(kernel) <= _SHORT and len(kubelet) <= _SHORT and len(runtime) <= _SHORT:
+        return _held_once(kernel=kernel, kubelet=kubelet, runtime=runtime)
+    return NodeVersions(
+        kernel=_cut(kernel, VERSION_LENGTH),
+        kubelet=_cut(kubelet, VERSION_LENGTH),
+        runtime=_cut(runtime, VERSION_LENGTH),
+    )
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+_list: Final = ListReader(node_list, resource="nodes", kind="NodeList", api_version="v1")
+
+
+class UndecodableNodeError(ValueError):
+    """A node that cannot be read. ``name`` is empty where even the name cannot be read."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"node {name or 'without a readable name'}: {problem}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch: its type as the server wrote it, and its object.
+
+    ``node`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of a node that
+    could not be read but was deleted, only the identity is true. ``resource_version`` is
+    the position of the stream, empty where the line does not say.
+    """
+
+    type: str
+    resource_version: str = ""
+    node: Node | None = None
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """One page of a list. ``undecodable`` are the nodes on it that could not be read."""
+
+    nodes: tuple[Node, ...]
+    undecodable: tuple[UndecodableNodeError, ...]
+    resource_version: str
+    continue_token: str
+
+    @property
+    def size(self) -> int:
+        """How many nodes are on it."""
+        return len(self.nodes) + len(self.undecodable)
+
+
+def decode_event(line: bytes) -> WatchEvent:
+    """Read one line of a watch.
+
+    Raises StreamGarbled for a line that is not a watch event, UndecodableNodeError for an
+    event about a node that cannot be read (unless it was deleted).
+    """
+    try:
+        event = node_event.decode(line)
+    except BROKEN as error:
+        return _salvage(line, problem=str(error))
+    version = event.object.metadata.resource_version
+    match event.type:
+        case "ADDED" | "MODIFIED" | "DELETED":
+            return WatchEvent(event.type, version, node=_node(event.object))
+        case "ERROR":
+            return WatchEvent(event.type, error=_error(line, code=event.object.code or 500))
+        case _:  # BOOKMARK, and types that a later Kubernetes may add
+            return WatchEvent(event.type, version)
+
+
+def decode_page(body: bytes | bytearray) -> NodePage:
+    """Read one page of a list of nodes.
+
+    Raises StreamGarbled for anything that is not a list of nodes, see ``envelope``.
+    """
+    page = _list.read(body)
+    undecodable: list[UndecodableNodeError] = []
+    nodes: list[Node] = []
+    for item in page.items or ():
+        try:
+            nodes.append(_node(item if isinstance(item, NodeObject) else _decode_object(item)))
+        except UndecodableNodeError as error:
+            undecodable.append(error)
+    return NodePage(tuple(nodes), tuple(undecodable), page.metadata.resource_version, page.metadata.continue_)
+
+
+def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
+    """Read the metadata in the answer to a PATCH, and return the node as it is now.
+
+    Spec and status are those of the node that the patch was decided on, with the taints and the
+    cordon that were sent: the patch had that node's resourceVersion, so nothing else can have changed.
+    Raises StreamGarbled.
+    """
+    try:
+        metadata = written_object.decode(body).metadata
+    except BROKEN as error:
+        raise StreamGarbled(f"patch nodes {patch.node.name}: unreadable answer: {error}") from None
+    if not metadata.resource_version:
+        raise StreamGarbled(f"patch nodes {patch.node.name}: the answer has no resourceVersion")
+    return replace(
+        patch.node,
+        resource_version=metadata.resource_version,
+        labels=metadata.labels or {},
+        annotations=annotations_of(metadata.annotations),
+        taints=patch.node.taints if patch.taints is None else patch.taints,
+        unschedulable=patch.node.unschedulable if patch.unschedulable is None else patch.unschedulable,
+        deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+def decode_node(body: bytes | bytearray, *, request: str) -> Node:
+    """Read the whole node in the answer to a write; the message of an error begins with ``request``.
+
+    Raises StreamGarbled.
+    """
+    try:
+        return _node(node_object.decode(body))
+    except (*BROKEN, UndecodableNodeError) as error:
+        raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
+
+
+def _node(found: NodeObject) -> Node:
+    metadata, spec, status = found.metadata, found.spec, found.status
+    if not (metadata.name and metadata.uid and metadata.resource_version):
+        raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
+    ready, ready_since = ready_of(status)
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        labels=metadata.labels or {},
+        annotations=annotations_of(metadata.annotations),
+        taints=() if spec is None else tuple([_taint(taint) for taint in spec.taints or ()]),
+        unschedulable=spec is not None and spec.unschedulable is True,
+        ready=ready,
+        ready_since=ready_since,
+        created=time_of(metadata.creation_timestamp),
+        deleting=metadata.deletion_timestamp is not None,
+        versions=versions_of(status),
+        memory=memory_of(status),
+        conditions=conditions_of(status),
+        kubelet=kubelet_of(status),
+        kubelet_pressure=pressure_of(status),
+        boot_id=boot_id_of(status),
+        allocatable=allocatable_of(status),
+    )
+
+
+def _taint(taint: TaintObject) -> Taint:
+    return Taint(key=taint.key, effect=taint.effect, value=taint.value or "", time_added=taint.time_added)
+
+
+def _error(line: bytes, *, code: int) -> ApiError:
+    """Read the Status of an ERROR event as if it had come as an HTTP answer."""
+    return error_of(status=code, body=bytes(raw_event.decode(line).object), request="watch nodes")
+
+
+def _salvage(line: bytes, *, problem: str) -> WatchEvent:
+    """Read at least the identity of the node in an unreadable event: a deletion needs no more."""
+    try:
+        event = identified_event.decode(line)
+    except BROKEN:
+        raise StreamGarbled(f"watch nodes: a line that is no watch event ({problem})") from None
+    found = event.object.metadata
+    if event.type == "DELETED" and found.name and found.uid and found.resource_version:
+        known = Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
+        return WatchEvent(event.type, found.resource_version, node=_node(NodeObject(metadata=known)))
+    raise UndecodableNodeError(found.name, problem)
+
+
+def _decode_object(raw: msgspec.Raw) -> NodeObject:
+    try:
+        return node_object.decode(raw)
+    except BROKEN as error:
+        problem = str(error)
+    try:
+        name = identified_object.decode(raw).metadata.name
+    except BROKEN:
+        name = ""
+    raise UndecodableNodeError(name, problem)
+
+
+NODES_PATH: Final = "/api/v1/nodes"
+WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
+
+PAGE_LIMIT: Final = 500
+"""Nodes per page: what client-go and kubectl ask for. Decoding a page takes about 4 ms, in which the event
+loop does nothing else."""
+
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""In memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, the next list asks
+for smaller pages."""
+
+MOST: Final = 50_000
+"""Nodes of a list, ten times as many as Kubernetes supports. Each takes some 2 kB for as long as it exists.
+https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
+
+
+def listing_of(selector: str) -> Listing[NodePage]:
+    """Return the listing of the nodes that ``selector`` selects."""
+
+    def request(limit: int, token: str) -> Request:
+        return list_request(selector=selector, limit=limit, token=token)
+
+    return Listing(
+        resource="nodes",
+        request=request,
+        decode=decode_page,
+        page_limit=PAGE_LIMIT,
+        page_bytes=PAGE_BYTES,
+        most=MOST,
+    )
+
+
+def list_request(*, selector: str, limit: int = PAGE_LIMIT, token: str = "") -> Request:
+    """Return the request of one page; ``token`` is that of the page before."""
+    query = {"labelSelector": selector, "limit": str(limit), **({"continue": token} if token else {})}
+    return Request(verb="list", resource="nodes", path=_path(query), reply_limit=PAGE_BYTES)
+
+
+def watch_request(*, position: str, seconds: float) -> Request:
+    """Return the request of a watch of Windows nodes from ``position`` on, which ends after ``seconds``."""
+    query = {
+        "watch": "1",
+        "labelSelector": WINDOWS_SELECTOR,
+        "allowWatchBookmarks": "true",
+        "resourceVersion": position,
+        "timeoutSeconds": str(max(1, int(seconds))),
+    }
+    return Request(verb="watch", resource="nodes", path=_path(query))
+
+
+def _path(query: dict[str, str]) -> str:
+    return f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
+
+
+STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
+
+
+# Both return all that exist, and raise ApiErrors, also for a node that cannot be read: what it has is not
+# known (P4).
+async def list_strays(transport: Transport) -> tuple[Node, ...]:
+    """Return those that are not Windows nodes, also those without an OS label, which ``!=`` selects too."""
+    return await _list_labelled(transport, selector=STRAYS)
+
+
+async def list_labelled(transport: Transport, *, pool_name: str) -> tuple[Node, ...]:
+    """Return the Windows nodes that have the label of this pool."""
+    return await _list_labelled(transport, selector=f"{POOL_LABEL}={pool_name},{WINDOWS_SELECTOR}")
+
+
+async def _list_labelled(transport: Transport, *, selector: str) -> tuple[Node, ...]:
+    nodes, _ = await Pager(transport.request, listing_of(selector)).collect(_nodes)
+    return nodes
+
+
+def _nodes(page: NodePage) -> tuple[Node, ...]:
+    if page.undecodable:
+        raise StreamGarbled(f"list nodes: {page.undecodable[0]}")
+    return page.nodes

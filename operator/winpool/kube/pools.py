@@ -1,0 +1,220 @@
+"""Lists WindowsNodePools, and knows whether the API server has their CRD, and which fields of it.
+
+The list of pools: complete or not at all, with only the needed fields of each.
+
+Whether the API server knows the kind WindowsNodePool, and which fields of it: by a watch of the CRD.
+
+The watch of pools belongs to Kopf, and ends without a notice to us where the CRD is deleted; the next list of
+pools may come five minutes later. The CRD is listed at the start only: what its watch misses, the list of
+pools shows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypedDict
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from winpool.api.crd import FieldPath, lacking_fields, name_of, schema
+from winpool.api.keys import API_VERSION, CRD_NAME, GROUP, KIND, PLURAL, VERSION
+from winpool.kube.client import Transport
+from winpool.kube.errors import StreamGarbled
+from winpool.kube.lists import Listing, ListReader, NamedObject, Target
+from winpool.kube.request import Request
+from winpool.kube.watch import NamedWatch
+from winpool.kube.wire import BROKEN, ListOf
+
+POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+
+PAGE_LIMIT: Final = 500
+"""Pools per page: what client-go and kubectl ask for."""
+
+PAGE_BYTES: Final = 32 * 1024 * 1024
+"""In memory at once. A pool has a few kB, but its annotations may have 256 KiB; where a page does not fit,
+the next list asks for smaller pages."""
+
+MOST: Final = 10_000
+"""Pools of a list, twice as many as a cluster may have nodes: more select nothing. All are in memory at
+once."""
+
+
+class Metadata(TypedDict, total=False):
+    """What is read of a pool's metadata. Annotations and managedFields are not: they have no useful limit."""
+
+    name: str
+    uid: str
+    resourceVersion: str
+    generation: int
+    creationTimestamp: str
+    deletionTimestamp: str | None
+    finalizers: list[str] | None
+
+
+class PoolObject(TypedDict, total=False):
+    """A pool as the API server writes it, without what is not read."""
+
+    apiVersion: str
+    kind: str
+    metadata: Metadata
+    spec: Any
+    status: Any
+
+
+class _Required(msgspec.Struct, rename="camel"):
+    """What the metadata of every object of the API server has."""
+
+    name: str
+    uid: str
+    resource_version: str
+    creation_timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPage:
+    """One page of a list."""
+
+    pools: tuple[dict[str, Any], ...]
+    resource_version: str
+    continue_token: str
+
+    @property
+    def size(self) -> int:
+        """How many pools are on it."""
+        return len(self.pools)
+
+
+_list: Final = ListReader(
+    msgspec.json.Decoder(ListOf[msgspec.Raw]),
+    resource=PLURAL,
+    kind=f"{KIND}List",
+    api_version=API_VERSION,
+)
+_pool: Final = msgspec.json.Decoder(PoolObject)
+
+
+def decode_pool_page(body: bytes | bytearray) -> PoolPage:
+    """Read one page of a list of pools.
+
+    Raises StreamGarbled for anything that is not a list of pools (see ``envelope``), and for one with an item
+    that cannot be read: without that item, the list would mean that a pool is gone.
+    """
+    page = _list.read(body)
+    pools = tuple([_read(item) for item in page.items or ()])
+    return PoolPage(pools, page.metadata.resource_version, page.metadata.continue_)
+
+
+def _read(item: msgspec.Raw) -> dict[str, Any]:
+    try:
+        pool = _pool.decode(item)
+        msgspec.convert(pool.get("metadata"), _Required)
+    except BROKEN as error:
+        raise StreamGarbled(f"list {PLURAL}: an item has no readable metadata: {error}") from None
+    return dict(pool)
+
+
+def _request(limit: int, token: str) -> Request:
+    query = {"limit": str(limit), **({"continue": token} if token else {})}
+    path = f"{POOLS_PATH}?{urlencode(query, quote_via=quote)}"
+    return Request(verb="list", resource=PLURAL, path=path, reply_limit=PAGE_BYTES)
+
+
+LISTING: Final = Listing(
+    resource=PLURAL,
+    request=_request,
+    decode=decode_pool_page,
+    page_limit=PAGE_LIMIT,
+    page_bytes=PAGE_BYTES,
+    most=MOST,
+)
+
+
+log = logging.getLogger(__name__)
+
+NOT_INSTALLED: Final = f"the CRD {CRD_NAME} is not installed: kubectl apply -k crds"
+
+OLDER: Final = f"the CRD {CRD_NAME} is older than this operator: it lacks"
+
+_CRD: Final = Target(
+    group="apiextensions.k8s.io",
+    version="v1",
+    resource="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    name=CRD_NAME,
+)
+
+
+class PoolKind:
+    """What is known of the CRD while ``run`` runs.
+
+    ``lacking_fields`` are the fields of spec and status that this operator knows and the CRD lacks, since it
+    is older. It is None until the CRD was read, or the first try to read it has failed.
+
+    ``on_change`` is called, synchronously, when the CRD was changed, created or deleted; not for its state at
+    the start. ``on_fields`` is called, synchronously, when ``lacking_fields`` has changed. Both must not
+    block and must not raise. Without the right to watch the CRD, nothing is known of it.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[], None],
+        on_fields: Callable[[], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.lacking_fields: tuple[FieldPath, ...] | None = None
+        self._on_change = on_change
+        self._on_fields = on_fields
+        self._watch = NamedWatch(
+            transport, target=_CRD, on_change=self._look, monotonic=monotonic, relist_seconds=float("inf")
+        )
+        self._is_seen = False
+        self._found: NamedObject | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such CRD, as last seen; False where it cannot be read."""
+        return self._is_seen and self._found is None and self._watch.refusal is None
+
+    async def run(self) -> None:
+        """Watch until cancelled. Survives everything that the API server may answer."""
+        await self._watch.run()
+
+    def _look(self) -> None:
+        found = self._watch.found
+        if found is not None and (found != self._found or self.lacking_fields is None):
+            self._compare(found)
+        elif found is None and (self._watch.watched or self._watch.failing is not None):
+            self._set_lacking(())
+        if not self._watch.watched:
+            return
+        is_news = self._is_seen and found != self._found
+        self._is_seen, self._found = True, found
+        if is_news:
+            self._on_change()
+
+    def _compare(self, found: NamedObject) -> None:
+        before, lacking = self.lacking_fields, lacking_fields(found.spec, schema())
+        if lacking == (before or ()):
+            self._set_lacking(lacking)
+            return
+        if lacking:
+            log.warning(
+                f"{OLDER} %s; no spec can set these fields, and the status of pools is written without "
+                "them: kubectl apply -k crds",
+                ", ".join(map(name_of, lacking)),
+            )
+        else:
+            log.info("the CRD %s has all fields of this operator", CRD_NAME)
+        self._set_lacking(lacking)
+
+    def _set_lacking(self, lacking: tuple[FieldPath, ...]) -> None:
+        is_news = lacking != self.lacking_fields
+        self.lacking_fields = lacking
+        if is_news:
+            self._on_fields()

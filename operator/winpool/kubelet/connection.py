@@ -1,0 +1,539 @@
+"""One GET over TLS to a server that may be hostile, read with bounded memory and in bounded time.
+
+The read buffers of asyncio's TLS connections: most of the memory that one takes.
+
+Those to Prometheus and to the API server are such. Those to kubelets are not (``wire``).
+
+A socket for asyncio that does not receive without an end. For kubelets, ``wire`` counts by itself.
+
+The answer to one GET, read from bytes as they come. It connects to nothing.
+
+The bytes are read by the parser of aiohttp, which is compiled (llhttp). Nothing of an answer gets into an
+error, since a server can send back the token that it was sent.
+
+One GET with a token from a server that may be hostile, by aiohttp: from a Prometheus.
+
+What the GETs from kubelets need too is here as well (``wire``).
+
+It follows no redirects, keeps no cookies, uses no proxies, and reads no more than a limit: of the body, and
+of all that comes over the network. Nothing of an answer gets into an error, since a server can send back the
+token that it was sent.
+
+A TLS connection to one server that may be hostile, without the TLS of asyncio.
+
+That one, with aiohttp on it, takes a third more CPU time for a poll, and three times the memory for a
+connection that is kept (docs/adr/0034-polls-over-plain-sockets.md). Here OpenSSL works in memory, and the
+event loop moves the bytes. So all that comes is counted before OpenSSL reads it, which would take session
+tickets without an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from asyncio import sslproto
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import aiohttp
+from aiohttp import hdrs
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
+from aiohttp.streams import StreamReader
+from yarl import URL
+
+from winpool import __version__
+from winpool.kubelet.outcome import Outcome, PollError
+
+TLS_BUFFER_BYTES: Final = 16 * 1024
+"""About one record of TLS, the most that OpenSSL decrypts at once. asyncio has 256 KiB. With 16, a
+connection was measured to take 90 kB instead of 330, and a poll no more time."""
+
+
+def shrink_tls_buffers() -> None:
+    """Give each TLS connection that this process makes from now on a read buffer of TLS_BUFFER_BYTES.
+
+    The queries of a Prometheus are nine connections. asyncio has no setting for single connections, so those
+    to the API server get such a buffer too. They read a page of 500 nodes in a hundred parts instead of six,
+    which takes a millisecond.
+    """
+    sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+
+
+PIECE_BYTES: Final = 32 * 1024
+"""Received at once: the summary of a node with 15 pods is one piece. asyncio would receive 256 kB, and read
+them before anyone else has a turn, which takes a tenth of a second if they are 10,000 interim answers."""
+
+
+class MeteredSocket(socket.socket):
+    """A socket that receives ``left`` bytes more, and then breaks.
+
+    The limit of a body alone leaves what is no body without an end: interim answers, empty lines, extensions
+    of chunks, and answers that no one has asked for. They would cost as much CPU time as the other side can
+    send.
+    """
+
+    left = 0
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Receive, as asyncio does for HTTP."""
+        data = super().recv(min(size, PIECE_BYTES), flags)
+        self._count(len(data))
+        return data
+
+    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0, /) -> int:
+        """Receive, as asyncio does for TLS."""
+        count = super().recv_into(buffer, min(size or len(memoryview(buffer)), PIECE_BYTES), flags)
+        self._count(count)
+        return count
+
+    def _count(self, received: int) -> None:
+        self.left -= received
+        if self.left < 0:
+            # asyncio cuts a connection whose socket fails.
+            raise OSError("the other side sends more than was asked for")
+
+
+_OK: Final = 200
+_OUTCOMES: Final = {401: Outcome.UNAUTHORIZED, 403: Outcome.FORBIDDEN}
+_REDIRECTS: Final = range(300, 400)
+_INTERIM: Final = frozenset(range(100, 200)) - {101}
+"""Before the answer proper (RFC 9110, 15.2). After 101 comes another protocol."""
+
+_NEVER_FULL: Final = 2**23
+"""The parser asks its connection to pause at twice as many bytes, or at a sixteenth of it in chunks. The body
+is taken out of it after each piece of a few kilobytes, so it has no connection to pause."""
+
+
+def refusal(status: int) -> PollError:
+    """Return the error of an answer with another status than 200."""
+    outcome = Outcome.REDIRECTED if status in _REDIRECTS else _OUTCOMES.get(status, Outcome.SERVER_ERROR)
+    return PollError(outcome, f"the answer has the status {status}")
+
+
+class Answer:
+    """An answer that is read piece by piece.
+
+    ``has_begun`` once its head is read, ``is_complete`` once its body is. Then ``is_last`` says whether the
+    connection is of no use any more: the server says so, or has sent more than was asked for.
+    """
+
+    def __init__(self, *, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Read a body of at most ``limit`` bytes."""
+        self.body = bytearray()
+        self.has_begun = False
+        self.is_complete = False
+        self.is_last = False
+        self._limit = limit
+        self._content: StreamReader | None = None
+        self._parser = HttpResponseParser(
+            BaseProtocol(loop), loop, _NEVER_FULL, read_until_eof=True, auto_decompress=False
+        )
+
+    def feed(self, data: bytes) -> None:
+        """Read what has come. Raises PollError."""
+        try:
+            messages, *_ = self._parser.feed_data(data)
+        except (HttpProcessingError, ValueError):
+            raise PollError(Outcome.UNREADABLE, "the answer is not HTTP") from None
+        for message, content in messages:
+            self._begin(message, content)
+        self._take()
+
+    def end(self) -> None:
+        """Note that nothing more comes: some answers end so. Raises PollError."""
+        self.is_last = True
+        if self._content is None:
+            raise PollError(Outcome.NO_CONNECTION, "the connection broke off")
+        try:
+            self._parser.feed_eof()
+        except (HttpProcessingError, ValueError):
+            raise PollError(Outcome.NO_CONNECTION, "the answer broke off") from None
+        self._take()
+
+    def _begin(self, message: RawResponseMessage, content: StreamReader) -> None:
+        if self.has_begun:
+            self.is_last = True
+        elif message.code not in _INTERIM:
+            if message.code != _OK:
+                raise refusal(message.code)
+            self.has_begun = True
+            self.is_last = message.should_close
+            self._content = content
+
+    def _take(self) -> None:
+        if self._content is None:
+            return
+        self.body += self._content.read_nowait()
+        if len(self.body) > self._limit:
+            raise PollError(Outcome.TOO_LARGE, f"the answer has more than {self._limit} bytes")
+        self.is_complete = self._content.is_eof()
+
+
+Token = Callable[[], Awaitable[str | None]]
+"""Returns the bearer token to send now, None where there is none. It logs by itself why."""
+
+HEADERS: Final = {
+    hdrs.USER_AGENT: f"winpool/{__version__}",
+    hdrs.ACCEPT: "application/json",
+    # Uncompressed: the limit is for what is kept in memory.
+    hdrs.ACCEPT_ENCODING: "identity",
+}
+
+_FAULTS: Final = (aiohttp.ClientError, OSError, HttpProcessingError, ValueError, RuntimeError)
+"""What aiohttp may raise for a connection or an answer: also errors of its parsers, and RuntimeError for a
+session that was closed meanwhile."""
+
+_NAME_MISMATCHES: Final = frozenset({62, 64})
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL (x509_vfy.h)."""
+
+BEARER: Final = "Bearer "
+"""Before a token, in the header Authorization."""
+
+WRAPPING_BYTES: Final = 128 * 1024
+"""What may come before a body, and beside it: certificates, of which OpenSSL takes 100 kB, headers, and what
+wraps each piece of a body, some 2 % of it."""
+
+
+class OtherNameError(PollError):
+    """The certificate is trusted, and for another name."""
+
+
+async def header_of(token: Token) -> str:
+    """Return the value of the Authorization header. Raises PollError (NO_TOKEN)."""
+    text = (await token() or "").strip()
+    if not text or not (text.isascii() and text.isprintable()) or " " in text:
+        raise PollError(Outcome.NO_TOKEN, "there is no token to send")
+    return BEARER + text
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a whole poll, from the token to the end of the body. Raises PollError (TIMEOUT)."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise PollError(Outcome.TIMEOUT, f"no complete answer within {seconds:.0f} s") from None
+
+
+class Line:
+    """The connections to one server, which are cut when it is closed. Make it inside a running event loop.
+
+    asyncio sends a goodbye on a TLS connection that is closed, and waits 30 s for that of the other side. A
+    server that never says it would keep 90 kB for that time, so the sockets themselves are shut down.
+    """
+
+    def __init__(self, *, limit: int, keep_alive: float) -> None:
+        """Make a line of at most ``limit`` connections, which may idle for ``keep_alive`` seconds."""
+        self._sockets: list[MeteredSocket] = []
+        self._allowance = 0
+        self._in_flight = 0
+        connector = aiohttp.TCPConnector(
+            limit=limit, keepalive_timeout=keep_alive, socket_factory=self._make_socket
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=HEADERS,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),  # each poll has a deadline of its own
+            trust_env=False,  # no proxy may see the token
+            auto_decompress=False,  # a kilobyte can become a gigabyte
+        )
+
+    async def close(self) -> None:
+        """Cut all connections."""
+        for each in self._sockets:
+            with suppress(OSError):  # it is closed already
+                each.shutdown(socket.SHUT_RDWR)
+        await self._session.close()
+
+    async def get(
+        self,
+        url: URL,
+        *,
+        authorization: str | None,
+        context: ssl.SSLContext | None,
+        limit: int,
+    ) -> bytearray:
+        """Return the body of a 200, of at most ``limit`` bytes.
+
+        The certificate must be for the host of the URL. The token is sent once the handshake has succeeded,
+        so that only a server with such a certificate gets it. No more is received from the network than
+        WRAPPING_BYTES before the body, and as many beside it. Raises PollError.
+        """
+        self._in_flight += 1
+        self._allow(WRAPPING_BYTES)
+        has_begun = False
+        try:
+            async with self._session.get(
+                url,
+                headers={} if authorization is None else {hdrs.AUTHORIZATION: authorization},
+                allow_redirects=False,
+                ssl=True if context is None else context,
+            ) as response:
+                has_begun = True
+                self._allow(limit + WRAPPING_BYTES)
+                if response.status != _OK:
+                    raise refusal(response.status)
+                return await _body(response.content, limit=limit)
+        except (PollError, TimeoutError):
+            raise
+        except _FAULTS as error:
+            if any(each.left < 0 for each in self._sockets):
+                outcome = Outcome.TOO_LARGE if has_begun else Outcome.UNREADABLE
+                raise PollError(outcome, "more comes than an answer has") from None
+            raise _fault(error) from None
+        finally:
+            self._in_flight -= 1
+
+    def _allow(self, count: int) -> None:
+        """Have each connection receive so many bytes more, and one that is made as well.
+
+        Where several requests are under way, none is allowed less than it was.
+        """
+        is_shared = self._in_flight > 1
+        self._allowance = max(self._allowance, count) if is_shared else count
+        for each in self._sockets:
+            each.left = max(each.left, count) if is_shared else count
+
+    def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        self._sockets = [each for each in self._sockets if each.fileno() >= 0]
+        family, kind, protocol, *_ = address
+        made = MeteredSocket(family, kind, protocol)
+        made.left = self._allowance
+        self._sockets.append(made)
+        return made
+
+
+async def _body(content: aiohttp.StreamReader, *, limit: int) -> bytearray:
+    body = bytearray()
+    try:
+        while not content.at_eof():
+            body += await content.readany()
+            if len(body) > limit:
+                raise PollError(Outcome.TOO_LARGE, f"the answer has more than {limit} bytes")
+    except BaseException:
+        # The error has this frame in its traceback, and lives until the garbage collector finds it.
+        body.clear()
+        raise
+    return body
+
+
+def _fault(error: Exception) -> PollError:
+    """Say what is wrong with the connection, without any text of the other side."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        assert isinstance(cause, ssl.SSLCertVerificationError)
+        return certificate_fault(cause)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        found = error.os_error
+        reason = found.reason if isinstance(found, ssl.SSLError) else found.strerror
+        return PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}")
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        return PollError(Outcome.UNREADABLE, "the answer is not HTTP")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return PollError(Outcome.NO_CONNECTION, "the answer broke off")
+    return PollError(Outcome.NO_CONNECTION, "the connection broke off")
+
+
+def certificate_fault(error: ssl.SSLCertVerificationError) -> PollError:
+    """Return the error of a certificate that is refused: OtherNameError where only the name is wrong."""
+    kind = OtherNameError if error.verify_code in _NAME_MISMATCHES else PollError
+    return kind(Outcome.CERTIFICATE, error.verify_message)
+
+
+SLICE_BYTES: Final = 4096
+"""Given to OpenSSL at once. The buffer in between stays as large as it once was, and would be half of what a
+connection takes that is kept: 58 kB where it gets whole pieces, 32 kB with these slices."""
+
+RECORD_BYTES: Final = 16 * 1024
+"""The most that a record of TLS has (RFC 8446, 5.1)."""
+
+
+class _FloodError(Exception):
+    """More has come than an answer has."""
+
+
+class Wire:
+    """A connection for one request at a time. Make it inside a running event loop, and close it."""
+
+    def __init__(self, *, context: ssl.SSLContext, name: str) -> None:
+        """Make one that is not connected yet. ``name`` is what the certificate must be for.
+
+        Raises ValueError for what can be no name of a server.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._socket: socket.socket | None = None
+        self._left = 0
+        self._unseen = 0
+        self._has_ended = False
+        self._rest: asyncio.TimerHandle | None = None
+        self._awaited: asyncio.Future[bytes] | None = None
+        """What the reader waits for."""
+        self._is_watched = False
+
+    async def connect(self, host: str, port: int) -> None:
+        """Connect to an IP address, and have the certificate checked.
+
+        Raises PollError, and OtherNameError where only the name is wrong.
+        """
+        self._left = WRAPPING_BYTES
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._socket.setblocking(False)
+        try:
+            await self._loop.sock_connect(self._socket, (host, port))
+            await self._shake_hands(self._socket)
+        except _FloodError:
+            raise PollError(Outcome.UNREADABLE, "more comes than a handshake has") from None
+        except ssl.SSLCertVerificationError as error:
+            raise certificate_fault(error) from None
+        except OSError as error:
+            reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+            raise PollError(Outcome.NO_CONNECTION, f"cannot connect: {reason or 'no reason given'}") from None
+
+    async def ask(self, request: bytes, *, limit: int) -> tuple[bytearray, bool]:
+        """Send a request; return the body of a 200, and whether another request may follow.
+
+        The body has at most ``limit`` bytes. No more is received from the network than WRAPPING_BYTES before
+        it, and as many beside it. Raises PollError.
+        """
+        assert self._socket is not None
+        answer = Answer(limit=limit, loop=self._loop)
+        self._left = WRAPPING_BYTES
+        try:
+            self._tls.write(request)
+            await self._loop.sock_sendall(self._socket, self._outgoing.read())
+            while not answer.is_complete:
+                await self._read(self._socket, answer, limit=limit)
+        except BaseException as error:
+            # The error has this frame in its traceback, and lives until the garbage collector finds it.
+            answer.body.clear()
+            if isinstance(error, _FloodError):
+                outcome = Outcome.TOO_LARGE if answer.has_begun else Outcome.UNREADABLE
+                raise PollError(outcome, "more comes than an answer has") from None
+            if isinstance(error, OSError):
+                raise PollError(Outcome.NO_CONNECTION, "the connection broke off") from None
+            raise
+        return answer.body, not (answer.is_last or self._has_ended)
+
+    def rest(self, *, seconds: float, on_end: Callable[[], None]) -> None:
+        """Idle until ``wake``. The connection is closed, and ``on_end`` called, after so many seconds.
+
+        So it is as soon as anything comes: it would be taken for the answer to the next request.
+        """
+        assert self._socket is not None
+
+        def end() -> None:
+            self.close()
+            on_end()
+
+        self._rest = self._loop.call_later(seconds, end)
+        self._loop.add_reader(self._socket.fileno(), end)
+        self._is_watched = True
+
+    def wake(self) -> None:
+        """End the idling."""
+        if self._rest is not None and self._socket is not None:
+            self._rest.cancel()
+            self._rest = None
+            self._loop.add_reader(self._socket.fileno(), self._on_readable)
+
+    def close(self) -> None:
+        """Cut the connection, without a goodbye: a server that never says its own would keep it open."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        if self._socket is not None:
+            self._unwatch(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    async def _shake_hands(self, connection: socket.socket) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._loop.sock_sendall(connection, self._outgoing.read())
+                self._incoming.write(await self._receive(connection))
+            else:
+                return  # our last words go with the request
+
+    async def _read(self, connection: socket.socket, answer: Answer, *, limit: int) -> None:
+        """Read what has come of an answer, or wait for more."""
+        had_begun = answer.has_begun
+        data = self._decrypted(await self._receive(connection))
+        if data:
+            answer.feed(data)
+        if self._has_ended and not answer.is_complete:
+            answer.end()
+        if answer.has_begun and not had_begun:
+            self._left = limit + WRAPPING_BYTES
+
+    def _decrypted(self, received: bytes) -> bytes:
+        parts: list[bytes] = []
+        for start in range(0, len(received), SLICE_BYTES):
+            self._incoming.write(received[start : start + SLICE_BYTES])
+            try:
+                while part := self._tls.read(RECORD_BYTES):
+                    parts.append(part)
+                self._has_ended = True  # it has said goodbye
+                break
+            except ssl.SSLWantReadError:
+                continue
+        return b"".join(parts)
+
+    async def _receive(self, connection: socket.socket) -> bytes:
+        """Return what comes next, at most PIECE_BYTES; after each so many, others have a turn."""
+        if self._unseen >= PIECE_BYTES:
+            self._unseen = 0
+            await asyncio.sleep(0)
+        received = await self._next(connection)
+        self._unseen += len(received)
+        self._left -= len(received)
+        if self._left < 0:
+            raise _FloodError
+        if not received:
+            self._has_ended = True
+            self._incoming.write_eof()
+        return received
+
+    async def _next(self, connection: socket.socket) -> bytes:
+        """Return what comes next.
+
+        The event loop watches the socket from the first wait until it is closed. Its own ``sock_recv`` begins
+        and ends to watch with every call, three times in a poll.
+        """
+        self._awaited = self._loop.create_future()
+        if not self._is_watched:
+            self._is_watched = True
+            self._loop.add_reader(connection.fileno(), self._on_readable)
+        try:
+            return await self._awaited
+        finally:
+            self._awaited = None
+
+    def _on_readable(self) -> None:
+        connection, awaited = self._socket, self._awaited
+        if connection is None:
+            return
+        if awaited is None or awaited.done():
+            self._unwatch(connection)  # until someone reads: the same bytes would be reported again and again
+            return
+        try:
+            received = connection.recv(PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except Exception as error:  # noqa: BLE001 - the reader gets it, as from the loop's own sock_recv
+            awaited.set_exception(error)
+        else:
+            awaited.set_result(received)
+
+    def _unwatch(self, connection: socket.socket) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            self._loop.remove_reader(connection.fileno())

@@ -1,0 +1,241 @@
+"""PodDisruptionBudgets: which pods one selects, and whether each of many pods may be evicted now.
+
+PodDisruptionBudgets: which pods one is about, and whether it permits an eviction.
+
+The API server decides. This is read before, so that no intent is written for a pod that it would refuse.
+https://kubernetes.io/docs/tasks/run-application/configure-pdb/
+
+Which pods the API server would not evict now, asked for each pod of many nodes.
+
+For the few pods of one node see ``budgets``. Here there are up to 150,000 pods and as many budgets. So each
+pod is compared with those budgets only that ask for a label that it has, and pods with the same labels once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from typing import Final, Protocol
+
+from winpool.model.node_pods import NodePod
+from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
+
+MAX_BUDGETS: Final = 1
+"""Of a pod that can be evicted. The API server answers 500 where a pod has more."""
+
+MOST_TERMS: Final = 5_000
+"""Labels and requirements that are compared with each pod of a namespace: those of two thousand budgets. 250
+pods of a node then take half a second, in which the operator does nothing else. Without this limit, anyone
+who may create budgets in a namespace could make it minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement of a label selector, with the operators of meta/v1 LabelSelectorRequirement."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def is_met_by(self, labels: Mapping[str, str]) -> bool:
+        """Whether ``labels`` meet it. An operator that is not known is always met (P4)."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        return True
+
+
+class Labelled(Protocol):
+    """A pod, as far as it matters to budgets."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget.
+
+    ``selects`` is False where it has no selector, and so is about no pod; an empty selector is about all pods
+    of its namespace. ``allowed`` is how many pods may be evicted now; 0 where its status is older than its
+    spec. ``lets_unready_go``: a pod that is not Ready is evicted whatever is allowed, by its
+    ``unhealthyPodEvictionPolicy``.
+    """
+
+    namespace: str
+    name: str
+    selects: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[Requirement, ...] = ()
+    allowed: int = 0
+    lets_unready_go: bool = False
+
+    def is_about(self, pod: Labelled) -> bool:
+        """Whether ``pod`` is one of those that it protects."""
+        return (
+            self.selects
+            and pod.namespace == self.namespace
+            and self.labels.items() <= pod.labels.items()
+            and all(each.is_met_by(pod.labels) for each in self.requirements)
+        )
+
+    @property
+    def terms(self) -> int:
+        """How much there is to compare with a pod."""
+        return 1 + len(self.labels) + len(self.requirements)
+
+
+def with_budgets(pods: Iterable[NodePod], budgets: Iterable[Budget]) -> tuple[NodePod, ...]:
+    """Return ``pods``, each with whether a budget permits no eviction of it now.
+
+    ``Budget.lets_unready_go`` is not considered: such a pod stays, although it could go. In
+    a namespace with more than MOST_TERMS all pods stay, since it is not found out which are protected (P4).
+    """
+    by_namespace: dict[str, list[Budget]] = {}
+    for budget in budgets:
+        by_namespace.setdefault(budget.namespace, []).append(budget)
+    too_many = {
+        namespace for namespace, own in by_namespace.items() if sum(each.terms for each in own) > MOST_TERMS
+    }
+    return tuple(
+        replace(
+            pod,
+            is_blocked=pod.namespace in too_many or _is_blocked(pod, by_namespace.get(pod.namespace, ())),
+        )
+        for pod in pods
+    )
+
+
+def _is_blocked(pod: NodePod, budgets: Sequence[Budget]) -> bool:
+    own = [each for each in budgets if each.is_about(pod)]
+    return len(own) > MAX_BUDGETS or any(each.allowed < 1 for each in own)
+
+
+MOST_COMPARED: Final = 500_000
+"""Labels and requirements that are compared in one namespace in one pass: a fifth of a second. After that it
+is not found out for pods with other labels. Someone who creates thousands of budgets for the same pods, and
+pods with thousands of different labels, could otherwise stop the operator for minutes."""
+
+_SETS_KEPT: Final = 256
+"""Sets of labels whose budgets are remembered. Pods come in the order of their namespaces and names, so that
+those of one workload come together."""
+
+_LONGEST_SET_KEPT: Final = 32
+"""A pod with more labels is compared each time and not remembered, so that no pod can make the operator keep
+megabytes."""
+
+Label = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The budgets of a namespace: by one label that they ask for, and those that ask for none.
+
+    ``left`` is how much may still be compared.
+    """
+
+    by_label: dict[Label, list[Budget]] = field(default_factory=dict)
+    others: list[Budget] = field(default_factory=list)
+    left: int = MOST_COMPARED
+
+
+class BudgetBook:
+    """The budgets of the cluster, for one pass."""
+
+    def __init__(self, budgets: Iterable[Budget]) -> None:
+        found: dict[str, list[Budget]] = {}
+        for each in budgets:
+            if each.selects:
+                found.setdefault(each.namespace, []).append(each)
+        self._namespaces = {name: _sorted_in(own) for name, own in found.items()}
+        self._remembered: OrderedDict[tuple[str, frozenset[Label]], tuple[Budget, ...]] = OrderedDict()
+
+    def block_of(self, pod: Pod) -> Block | None:
+        """Return why the API server would not evict ``pod`` now; None where it would.
+
+        By the rules of ``EvictionREST.Create`` in k8s.io/kubernetes, pkg/registry/core/pod/storage: it asks
+        no budget about a pod in the phase Pending, and evicts no pod with more than one.
+        """
+        if pod.is_pending or pod.namespace not in self._namespaces:
+            return None
+        budgets = self._about(pod)
+        if budgets is None:
+            return Block(pod.full_name, BlockedBy.UNREADABLE)
+        if len(budgets) > MAX_BUDGETS:
+            return Block(pod.full_name, BlockedBy.SEVERAL_BUDGETS, _names(budgets))
+        if any(each.allowed < 1 and not (each.lets_unready_go and not pod.is_ready) for each in budgets):
+            return Block(pod.full_name, BlockedBy.NONE_ALLOWED, _names(budgets))
+        return None
+
+    def _about(self, pod: Pod) -> tuple[Budget, ...] | None:
+        """Return the first budgets that are about ``pod``; None where there are too many to find out."""
+        own = self._namespaces[pod.namespace]
+        if own is None:
+            return None
+        if len(pod.labels) > _LONGEST_SET_KEPT:
+            return _compared(pod, own)
+        key = (pod.namespace, frozenset(pod.labels.items()))
+        found = self._remembered.get(key)
+        if found is None:
+            found = _compared(pod, own)
+            if found is not None:
+                self._remembered[key] = found
+                if len(self._remembered) > _SETS_KEPT:
+                    self._remembered.popitem(last=False)
+        return found
+
+
+def _sorted_in(budgets: Sequence[Budget]) -> _Namespace | None:
+    """Return the budgets of a namespace, each by that of its labels that the fewest others ask for."""
+    if sum(each.terms for each in budgets) > MOST_TERMS:
+        return None
+    asked = Counter(label for each in budgets for label in each.labels.items())
+    found = _Namespace()
+    for each in budgets:
+        if each.labels:
+            rarest = min(each.labels.items(), key=lambda label: (asked[label], label))
+            found.by_label.setdefault(rarest, []).append(each)
+        else:
+            found.others.append(each)
+    return found
+
+
+def _compared(pod: Pod, own: _Namespace) -> tuple[Budget, ...] | None:
+    if own.left < 0:
+        return None
+    candidates = list(_candidates(pod, own))
+    own.left -= sum(each.terms for each in candidates)
+    return _first(each for each in candidates if each.is_about(pod))
+
+
+def _candidates(pod: Pod, own: _Namespace) -> Iterator[Budget]:
+    yield from own.others
+    for label in pod.labels.items():
+        yield from own.by_label.get(label, ())
+
+
+def _first(budgets: Iterable[Budget]) -> tuple[Budget, ...]:
+    """Return the first few by name: of more than one only that they are several matters."""
+    return tuple(nsmallest(WORKLOAD_EXAMPLES_KEPT, budgets, key=_name_of))
+
+
+def _name_of(budget: Budget) -> str:
+    return budget.name
+
+
+def _names(budgets: Iterable[Budget]) -> tuple[str, ...]:
+    return tuple(each.name for each in budgets)

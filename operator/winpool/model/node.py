@@ -1,0 +1,297 @@
+"""Nodes as last reported, the hold that people put on one, and what a pass may write to one.
+
+Names of labels and taints.
+
+Nodes, and the patch of one.
+
+A node is kept as the few fields that a rule needs. So a heartbeat, which changes none of them, compares equal
+and wakes no pool.
+
+The hold: people ask the operator, by an annotation of a node, to write nothing to that node.
+
+Its value is empty, or the time at which the hold ends. Any other value holds: who wrote it wanted a hold.
+
+What a pass may do to the cluster beside its own pool: patch a node, evict a pod, write node conditions.
+
+Each has its precondition: the resourceVersion of the node, or the UID of the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from winpool.api.keys import HOLD_ANNOTATION
+from winpool.api.text import read_moment
+from winpool.model.pressure import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Labels and annotations by their keys, taints by key and effect, and whether a cordon is included."""
+
+    labels: frozenset[str] = frozenset()
+    taints: frozenset[tuple[str, str]] = frozenset()
+    annotations: frozenset[str] = frozenset()
+    unschedulable: bool = False
+
+    def __or__(self, other: Keys) -> Keys:
+        """Return those of both."""
+        return Keys(
+            self.labels | other.labels,
+            self.taints | other.taints,
+            self.annotations | other.annotations,
+            unschedulable=self.unschedulable or other.unschedulable,
+        )
+
+    def __sub__(self, other: Keys) -> Keys:
+        """Return those that ``other`` does not have."""
+        return Keys(
+            self.labels - other.labels,
+            self.taints - other.taints,
+            self.annotations - other.annotations,
+            unschedulable=self.unschedulable and not other.unschedulable,
+        )
+
+    def __and__(self, other: Keys) -> Keys:
+        """Return those that both have."""
+        return Keys(
+            self.labels & other.labels,
+            self.taints & other.taints,
+            self.annotations & other.annotations,
+            unschedulable=self.unschedulable and other.unschedulable,
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.labels or self.taints or self.annotations or self.unschedulable)
+
+    @property
+    def count(self) -> int:
+        """How many labels and taints there are."""
+        return len(self.labels) + len(self.taints)
+
+
+NO_KEYS: Final = Keys()
+
+
+REASON_LENGTH: Final = 128
+"""Characters of a condition's reason that are kept: it is one word in CamelCase."""
+
+MESSAGE_LENGTH: Final = 1024
+"""Characters of a condition's message that are kept: a few sentences. The API server limits neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint as it is on a node, with all its fields: the list is sent back whole (it is atomic).
+
+    ``time_added`` is the RFC 3339 text of the API server. Of the taints that we add, only those that are
+    removed after a time have one.
+    """
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Key and effect: what the API server requires to be unique within a node."""
+        return (self.key, self.effect)
+
+    @property
+    def added(self) -> datetime | None:
+        """When it was added, by the clock of the client that added it; None where it has no time."""
+        return read_moment(self.time_added)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVersions:
+    """The versions that a node reports, in its own words (``status.nodeInfo``); empty where it reports none.
+
+    ``kernel`` is ``10.0.20348.4052`` on Windows, ``runtime`` is like ``containerd://2.1.4``.
+    """
+
+    kernel: str = ""
+    kubelet: str = ""
+    runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """The memory that a node reports, in bytes; None where it reports none, or it cannot be read.
+
+    What its kubelet reserves is the difference.
+    """
+
+    capacity: int | None = None
+    allocatable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocatable:
+    """What a node has for pods beside memory: CPU in thousandths of a core, and how many pods.
+
+    None where it reports none, or it cannot be read. Its memory is in ``NodeMemory``.
+    """
+
+    cpu_milli: int | None = None
+    pods: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletEndpoint:
+    """Where a node says that its kubelet listens, in its own words: nothing of it is to be believed.
+
+    ``address`` is the first InternalIP, empty where it reports none. ``port`` is that of
+    ``status.daemonEndpoints``, None where it reports none.
+    """
+
+    address: str = ""
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """A condition of a node: one that we write, or one that it has.
+
+    ``status`` is "True", "False" or "Unknown". ``since`` is when that status began, None where it is not
+    known; it is not compared, and a condition that we want needs none. A reason above REASON_LENGTH or a
+    message above MESSAGE_LENGTH is cut when it is read, so we never write one.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: datetime | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Windows node as the API server last reported it.
+
+    ``ready`` is the status of its Ready condition ("True", "False", "Unknown"), or "Unknown" where the
+    condition is absent, ``ready_since`` when that status began by the kubelet's clock. ``created`` is the
+    API server's time of creation. Times that cannot be read are None. ``annotations`` and
+    ``conditions`` have only those of the table of our keys (``api.node_keys``), conditions in the order of
+    their types. ``kubelet_pressure`` is the status of the kubelet's own condition MemoryPressure, "Unknown"
+    where it is absent. ``boot_id`` is that of ``nodeInfo``, empty where it reports none: another
+    one means that the machine was started again. ``resource_version`` is the server's own text.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = field(compare=False)
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: str
+    deleting: bool = False
+    versions: NodeVersions = NodeVersions()
+    created: datetime | None = None
+    ready_since: datetime | None = None
+    memory: NodeMemory = NodeMemory()
+    conditions: tuple[NodeCondition, ...] = ()
+    kubelet: KubeletEndpoint = KubeletEndpoint()
+    kubelet_pressure: str = "Unknown"
+    boot_id: str = ""
+    allocatable: Allocatable = Allocatable()
+
+
+def is_held(node: Node, *, now: datetime) -> bool:
+    """Whether someone holds ``node`` now."""
+    if HOLD_ANNOTATION not in node.annotations:
+        return False
+    end = hold_end(node)
+    return end is None or end > now
+
+
+def hold_end(node: Node) -> datetime | None:
+    """Return the time that the annotation names; None where it names none, or is absent."""
+    return read_moment(node.annotations.get(HOLD_ANNOTATION))
+
+
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """The one merge patch that a pass sends to a node.
+
+    It has the resourceVersion of ``node``, so that it fails with 409 instead of
+    overwriting what someone wrote meanwhile. None as a label or annotation value removes
+    the key; ``taints`` is the whole list for the node. None for ``taints`` or ``unschedulable`` does not
+    change it. ``goal`` is the target state of the node: it is only compared, to distinguish the repetition of
+    a write that someone undid from a write with another purpose.
+    """
+
+    node: Node
+    labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
+    taints: tuple[Taint, ...] | None
+    unschedulable: bool | None = None
+    goal: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """What an eviction for memory pressure was decided on: ``node`` as it was, and its pressure on ``axis``.
+
+    ``intended_at`` is the time of the intent on the node. ``max_pressured_nodes`` is that of the spec of
+    the pool.
+    """
+
+    node: Node
+    axis: Axis
+    intended_at: datetime
+    max_pressured_nodes: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One pod to be evicted, through the Eviction API, with its UID as precondition (P5).
+
+    ``node`` is where it runs, ``why`` is for the log. Where a detector of memory pressure waits for what it
+    returns, ``node_uid`` is the UID of the node, and ``share`` what the pod was measured to have, in bytes;
+    ``premise`` is then checked again right before the request.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    why: str
+    node_uid: str = ""
+    share: float | None = None
+    premise: Premise | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionsPatch:
+    """All conditions of ours that ``node`` is to have; others of ours are removed."""
+
+    node: Node
+    conditions: tuple[NodeCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What a pass is to do to nodes and pods: at most one patch, and one set of conditions, for each node."""
+
+    patches: tuple[NodePatch, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    conditions: tuple[ConditionsPatch, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.patches or self.evictions or self.conditions)
+
+
+NO_ACTS: Final = Acts()

@@ -1,0 +1,300 @@
+"""Pods as records: what a pod tolerates and asks for, and the workloads that a drain would move.
+
+What runs on each node of a pool and would have to move for an upgrade: records only.
+
+Pods that are alike share one shape, so that a pool of thousands of nodes costs little. Only pools with
+``spec.upgrade`` ask for it.
+
+What a pod asks of a node, and what a drain does to it: a part of ``pod.Pod``, where it is asked for.
+
+The rules about a pod: whether it tolerates a taint, and whether it is on the wrong kind of machine.
+
+Records and rules. A pod is kept only until these are answered: see ``survey``.
+
+Keeps the first few names, for lists that people read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+SHAPES_KEPT: Final = 256
+"""Shapes of the pods of one node; more pods than this run on no Windows node (a kubelet permits 110 by
+default). The workload of a node with more is incomplete."""
+
+BLOCKS_KEPT: Final = 5
+"""Pods of a node that are named as not evictable; all are counted."""
+
+WORKLOAD_EXAMPLES_KEPT: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What pods request: CPU in thousandths of a core, memory in bytes, and how many pods they are."""
+
+    cpu_milli: int = 0
+    memory: int = 0
+    pods: int = 0
+
+    def __add__(self, other: Requests) -> Requests:
+        """Return both together."""
+        return Requests(self.cpu_milli + other.cpu_milli, self.memory + other.memory, self.pods + other.pods)
+
+
+NOTHING_REQUESTED: Final = Requests()
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """What the scheduler asks of a node for a pod; pods of one workload share one.
+
+    ``selector`` are the labels of ``spec.nodeSelector``, and of required node affinity where that is one term
+    of ``In`` with one value each. ``unclear`` says why it is not known which other nodes would take the
+    pod (other affinity, topology spread, a volume, a resource that is not CPU or memory, host ports, a
+    scheduler of its own); empty where it is.
+    """
+
+    requests: Requests
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    unclear: str = ""
+
+
+class BlockedBy(StrEnum):
+    """Why the API server would not evict a pod now."""
+
+    NONE_ALLOWED = "NoneAllowed"
+    """Its PodDisruptionBudget allows no disruption now."""
+    SEVERAL_BUDGETS = "SeveralBudgets"
+    """Two PodDisruptionBudgets are about it: the API server refuses to evict such a pod."""
+    UNREADABLE = "Unreadable"
+    """It was not found out, since there are too many budgets in the namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A pod that cannot be evicted now. ``pod`` is "namespace/name", ``budgets`` the names of its budgets."""
+
+    pod: str
+    why: BlockedBy
+    budgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredBuild:
+    """Pods of a node that declare the Windows build they are made for, such as 10.0.17763.
+
+    ``examples`` are the first of them as "namespace/name". ``is_bound`` says that they can only be scheduled
+    to nodes of that build (nodeSelector or required affinity), not only annotated with it.
+    """
+
+    build: str
+    pods: int
+    examples: tuple[str, ...] = ()
+    is_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What runs on one node, from a list of all pods.
+
+    ``used`` are the requests of all pods there that have not finished, agents included. ``moving`` are the
+    pods that a drain moves, by shape: not those of DaemonSets, mirror pods, or finished or terminating ones.
+    ``declared`` are the builds that moving pods declare, ``undeclared`` how many declare none. ``blocks`` are
+    the first pods that cannot be evicted now, ``blocked`` counts all; ``budgets_known`` is False where the
+    list of budgets failed or was forbidden. ``unmanaged`` pods have no controller and ``local`` ones use an
+    emptyDir: both are lost by a drain. ``longest_grace`` is the longest grace of a moving pod in seconds.
+    ``is_complete`` is False where a pod of the node could not be read, or there are more shapes than kept.
+    """
+
+    used: Requests = NOTHING_REQUESTED
+    moving: tuple[tuple[PodShape, int], ...] = ()
+    declared: tuple[DeclaredBuild, ...] = ()
+    undeclared: int = 0
+    blocks: tuple[Block, ...] = ()
+    blocked: int = 0
+    budgets_known: bool = True
+    unmanaged: int = 0
+    local: int = 0
+    longest_grace: int = 0
+    is_complete: bool = True
+
+    @property
+    def moving_pods(self) -> int:
+        """How many pods a drain moves."""
+        return sum(number for _, number in self.moving)
+
+
+NO_WORKLOAD: Final = Workload()
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """The workloads of the nodes of a pool, by the names of the nodes, as of one list."""
+
+    of_node: Mapping[str, Workload] = field(default_factory=dict)
+
+
+DEFAULT_GRACE_SECONDS: Final = 30
+"""What the API server sets where a pod sets none."""
+
+MOST_GRACE_SECONDS: Final = 30 * 86400
+"""A longer grace counts as this one: the API server permits three hundred billion years, with which no time
+can be computed."""
+
+
+class Unclear(StrEnum):
+    """Why it is not known which other nodes would take a pod, in the order in which it is checked.
+
+    The text is what of the pod it is because of.
+    """
+
+    SIZE = "node labels or tolerations that are too long"
+    """They are not kept: anyone who may create pods could make the operator keep a megabyte for each."""
+    NODE_AFFINITY = "its node affinity"
+    POD_AFFINITY = "its affinity to other pods"
+    SPREAD = "its topology spread constraints"
+    VOLUMES = "its volumes"
+    RESOURCES = "its request of a resource that is not CPU or memory"
+    CLAIMS = "its resource claims"
+    HOST_PORTS = "its host ports"
+    SCHEDULER = "its scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class PodWork:
+    """What is read of a pod on a node that may be upgraded.
+
+    ``build`` is the Windows that it declares to be made for, such as 10.0.17763, empty where it declares
+    none; ``is_bound``: it can only be scheduled to nodes of that build. ``is_local``: it has an emptyDir.
+    ``grace_seconds`` is its grace, at most MOST_GRACE_SECONDS.
+    """
+
+    shape: PodShape
+    build: str = ""
+    is_bound: bool = False
+    is_local: bool = False
+    grace_seconds: int = DEFAULT_GRACE_SECONDS
+
+
+NO_EXECUTE: Final = "NoExecute"
+DAEMON_SET: Final = "DaemonSet"
+LINUX: Final = "linux"
+
+_EXISTS: Final = "Exists"
+_EQUAL: Final = ("", "Equal")
+"""The empty operator is Equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration as the pod has it. ``seconds`` (tolerationSeconds) is None for "for ever"."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that is bound to a node, as the API server last reported it.
+
+    ``os`` is ``spec.os.name``, empty where it is not set. ``controller_kind`` and ``controller`` are the
+    owner that manages it, empty where there is none. ``is_critical``: of the priority class of node or
+    cluster agents. ``is_finished``: Succeeded or Failed. ``is_mirror``: of a static pod, which the
+    API server does not manage. ``is_pending``: in the phase Pending.
+    ``platform_problem`` is why the kubelet reports that it is for another platform, empty where it does not.
+    ``work`` is what matters where its node may be upgraded; None where that was not asked for, or cannot be
+    read.
+    """
+
+    namespace: str
+    name: str
+    node: str
+    os: str = ""
+    controller_kind: str = ""
+    controller: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    is_critical: bool = False
+    is_ready: bool = False
+    is_finished: bool = False
+    is_terminating: bool = False
+    is_mirror: bool = False
+    is_pending: bool = False
+    platform_problem: str = ""
+    work: PodWork | None = None
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, as people write it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_of_daemon_set(self) -> bool:
+        """Whether a DaemonSet manages it: by the kind alone, as kubectl drain does.
+
+        So DaemonSets of other API groups count too, which also run agents on every node.
+        """
+        return self.controller_kind == DAEMON_SET
+
+    @property
+    def is_evicted_by_drain(self) -> bool:
+        """Whether a drain evicts it: no DaemonSet manages it, and a taint can still affect it."""
+        return self.heeds_taints and not self.is_of_daemon_set
+
+    @property
+    def heeds_taints(self) -> bool:
+        """Whether a taint can still affect it: it is not finished, terminating, or a mirror pod."""
+        return not (self.is_finished or self.is_terminating or self.is_mirror)
+
+
+def tolerates(tolerations: Iterable[Toleration], *, key: str, value: str, effect: str) -> bool:
+    """Whether a pod with these tolerations may stay on a node with this taint without a time limit.
+
+    The rules are those of ``Toleration.ToleratesTaint`` (k8s.io/api/core/v1/toleration.go): an empty
+    effect matches every effect, an empty key every key, the operator Exists every value. Of several that
+    match a NoExecute taint the first decides (``GetMatchingTolerations``, used by the taint eviction
+    controller). Where it has tolerationSeconds, the pod is deleted when they are over, so it does not
+    tolerate the taint.
+
+    An unknown operator counts as not matching. Lt and Gt (KEP-5471) are unknown here: whether they have an
+    effect depends on a feature gate of the cluster, which clients cannot see.
+    """
+    for each in tolerations:
+        if (each.effect and each.effect != effect) or (each.key and each.key != key):
+            continue
+        is_limited = effect == NO_EXECUTE and each.seconds is not None
+        if each.operator == _EXISTS or (each.operator in _EQUAL and each.value == value):
+            return not is_limited
+        if is_limited and each.operator not in _EQUAL:
+            return False  # it may be the one that decides, and then the pod is deleted
+    return False
+
+
+def misplaced_because(pod: Pod) -> str:
+    """Return the evidence that ``pod``, which is on a Windows node, cannot run there; empty without evidence.
+
+    A pod that is being deleted is no longer misplaced. A missing field is not evidence (P4).
+    """
+    if pod.is_terminating:
+        return ""
+    if pod.os == LINUX:
+        return "its spec.os.name is linux"
+    return pod.platform_problem
+
+
+def keep_first(names: list[str], name: str, *, limit: int) -> None:
+    """Insert ``name`` in order into ``names``, each once, and keep the first ``limit``."""
+    if len(names) == limit and name > names[-1]:
+        return
+    place = bisect_left(names, name)
+    if place == len(names) or names[place] != name:
+        names.insert(place, name)
+        del names[limit:]

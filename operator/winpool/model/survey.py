@@ -1,0 +1,208 @@
+"""What pools want to know about all pods of the cluster, and the answers, as records.
+
+What pools want to know about all pods, and the answers: records only.
+
+A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to it. ``surveyor`` makes the
+survey from the pods, one after the other.
+
+A survey is about the nodes and taints in its question, and about no others: a node that came later is not
+"without pods" but unknown (P4). Usually it is of all pods; one of a single node is called its *own look*.
+
+What is known of pods, as a part of the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from winpool.model.node import Node, Taint
+from winpool.model.pods import Workload
+
+TaintKey = tuple[str, str, str]
+"""Key, effect and value: what a toleration is compared with."""
+
+EXAMPLES_KEPT: Final = 3
+"""Names in a list that people read. More would not be read, and the size of a status is limited."""
+
+DAEMON_SETS_KEPT: Final = 16
+"""As many as a status names. A node has about ten agents."""
+
+_SYSTEM: Final = "kube-system/"
+
+
+def daemon_set_place(name: str) -> tuple[bool, str]:
+    """Return what orders DaemonSets, "namespace/name": a node misses those of kube-system most."""
+    return (not name.startswith(_SYSTEM), name)
+
+
+ALL: Final = "All"
+CRITICAL: Final = "Critical"
+
+
+def taint_key(taint: Taint) -> TaintKey:
+    """Return the parts of ``taint`` that tolerations are compared with."""
+    return (taint.key, taint.effect, taint.value)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredPods:
+    """An entry of ``validation.requiredPods``. ``description`` names it in messages."""
+
+    namespace: str
+    matches: Callable[[Mapping[str, str]], bool]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolQuestion:
+    """What a pool asks about all pods.
+
+    ``nodes`` are its nodes with their UIDs. ``taints`` are those whose effect on the pods there it wants to
+    know. ``joining`` are the names of nodes that are being validated or may be joining, for which
+    ``node_agents`` ("Critical", "All", "None") and ``required_pods`` say what has to be Ready.
+    ``workloads`` asks what runs on each node, and what budgets permit.
+    """
+
+    pool_uid: str
+    generation: int
+    nodes: Mapping[str, str]
+    taints: tuple[Taint, ...] = ()
+    joining: frozenset[str] = frozenset()
+    node_agents: str = CRITICAL
+    required_pods: tuple[RequiredPods, ...] = ()
+    workloads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IntolerantPods:
+    """The pods of a pool's nodes that do not tolerate one taint (for NoExecute: not for ever).
+
+    Finished, terminating and mirror pods do not count. ``nodes`` are all that have at least one such pod;
+    ``examples`` and ``daemon_sets`` are "namespace/name", in order, the first few of them.
+    ``daemon_set_nodes`` are the nodes with such a pod of a DaemonSet, which would not come back. ``on_nodes``
+    has the same node by node: which of them matter may have changed since. Of the DaemonSets those of
+    kube-system are the first; ``daemon_set_count`` counts all.
+    """
+
+    taint: Taint
+    pods: int = 0
+    nodes: frozenset[str] = frozenset()
+    examples: tuple[str, ...] = ()
+    daemon_sets: tuple[str, ...] = ()
+    daemon_set_nodes: frozenset[str] = frozenset()
+    daemon_set_count: int = field(default=0, compare=False)
+    on_nodes: Mapping[str, OnNode] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """How many pods of a kind there are on one node, and one of them as "namespace/name"."""
+
+    pods: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A pod that cannot run where it is, and by what evidence."""
+
+    pod: str
+    node: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What has to be Ready on a joining node and is not.
+
+    ``unready`` is how many node agents are not, ``unready_agents`` the first of their DaemonSets
+    ("namespace/name"), ``missing_required`` the descriptions of the required pods of which none is Ready
+    there.
+    """
+
+    unready: int = 0
+    unready_agents: tuple[str, ...] = ()
+    missing_required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The answer to a ``PoolQuestion``, from one complete list of the pods of its nodes.
+
+    It was true at some moment between ``started`` and ``finished``, so that its age counts from ``started``.
+    ``began`` is the same moment by the monotonic clock, in seconds, to compare it with other moments of
+    this process. ``nodes`` are the names and UIDs of the nodes that were asked about.
+    ``intolerant`` has an entry for every taint that was asked about, also where all pods tolerate it.
+    ``misplaced_on`` counts the misplaced pods node by node; ``unreadable`` are the nodes with a pod that
+    could not be read. ``busy`` are the nodes with a pod that is neither of a DaemonSet nor a mirror pod nor
+    finished. ``workloads`` has what runs on each node, by name; None where the question did not ask for it.
+    """
+
+    pool_uid: str
+    generation: int
+    taints: tuple[Taint, ...]
+    started: datetime
+    finished: datetime
+    nodes: Mapping[str, str]
+    intolerant: Mapping[TaintKey, IntolerantPods]
+    misplaced: int = 0
+    misplaced_examples: tuple[Misplaced, ...] = ()
+    misplaced_on: Mapping[str, int] = field(default_factory=dict, compare=False)
+    unreadable: frozenset[str] = field(default=frozenset(), compare=False)
+    busy: frozenset[str] = frozenset()
+    readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    began: float = 0.0
+    workloads: Mapping[str, Workload] | None = field(default=None, compare=False)
+
+    def saw(self, node: Node) -> bool:
+        """Whether it is about this very node: another of the same name is another machine."""
+        return self.nodes.get(node.name) == node.uid
+
+    def covers(self, node: Node) -> bool:
+        """Whether it saw this very node, and every pod there could be read."""
+        return self.nodes.get(node.name) == node.uid and node.name not in self.unreadable
+
+    def asked_readiness(self, node: Node) -> bool:
+        """Whether it was asked what has to be Ready on this very node."""
+        is_asked = node.name in self.readiness or node.name in self.unreadable
+        return is_asked and self.saw(node)
+
+    def intolerant_of(self, taint: Taint) -> IntolerantPods | None:
+        """Return the pods that do not tolerate ``taint``; None where that was not asked."""
+        return self.intolerant.get(taint_key(taint))
+
+
+@dataclass(frozen=True, slots=True)
+class LookProblem:
+    """Why the last look at one node failed, for people; ``lasts`` says that the next will fail, too."""
+
+    message: str
+    lasts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPods:
+    """What looks at pods have found, and why there are no newer ones.
+
+    ``survey`` is what the last look at all pods found about this pool, None where there was none yet;
+    ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
+    ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets, empty where none is known
+    to be.
+    ``looks`` are the later looks at single nodes, by the name of the node, and ``look_problems`` says, by
+    UID, why the last one at a node failed. ``bare_since`` says, by UID, since when a node lacks the NoExecute
+    taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
+    """
+
+    survey: Survey | None = None
+    problem: str = ""
+    forbidden: str = ""
+    looks: Mapping[str, Survey] = field(default_factory=dict)
+    look_problems: Mapping[str, LookProblem] = field(default_factory=dict)
+    bare_since: Mapping[str, float] = field(default_factory=dict)
+    budgets_forbidden: str = ""
+
+
+NOTHING_SEEN: Final = KnownPods()

@@ -1,0 +1,444 @@
+"""Answers the questions of all pools from the pods of the cluster, one after the other.
+
+No pod is kept: the memory is limited by nodes, taints, and required pods, for any number of pods. This
+matters with 150,000 pods. Most of them are on nodes of no pool, and cost only one lookup in a dict.
+
+What was seen so far of the pods that one question is about: of one taint, and of one joining node.
+
+Makes the workloads of nodes from their pods, one after the other.
+
+Pods that are alike share one shape, over all nodes. Numbers stand for shapes while pods are counted: a shape
+is compared once for each pod, and sorted once for all nodes.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Final
+
+from winpool.model.budgets import Budget, BudgetBook
+from winpool.model.node import Taint
+from winpool.model.pods import (
+    BLOCKS_KEPT,
+    SHAPES_KEPT,
+    WORKLOAD_EXAMPLES_KEPT,
+    Block,
+    DeclaredBuild,
+    Pod,
+    PodShape,
+    PodWork,
+    Requests,
+    Toleration,
+    Workload,
+    keep_first,
+    misplaced_because,
+    tolerates,
+)
+from winpool.model.survey import (
+    ALL,
+    CRITICAL,
+    DAEMON_SETS_KEPT,
+    EXAMPLES_KEPT,
+    IntolerantPods,
+    Misplaced,
+    OnNode,
+    PoolQuestion,
+    Readiness,
+    Survey,
+    TaintKey,
+    daemon_set_place,
+    taint_key,
+)
+
+
+class TaintTally:
+    """The pods that do not tolerate one taint."""
+
+    __slots__ = ("_daemon_set_nodes", "_daemon_sets", "_examples", "_nodes", "_pods", "_taint")
+
+    def __init__(self, taint: Taint) -> None:
+        self._taint = taint
+        self._pods = 0
+        self._nodes: dict[str, OnNode] = {}
+        self._examples: list[str] = []
+        self._daemon_sets: set[str] = set()
+        self._daemon_set_nodes: set[str] = set()
+
+    def add(self, pod: Pod, *, node: str) -> None:
+        """Count a pod on ``node`` that does not tolerate the taint."""
+        self._pods += 1
+        there = self._nodes.get(node)
+        self._nodes[node] = OnNode(there.pods + 1, there.example) if there else OnNode(1, pod.full_name)
+        keep_first(self._examples, pod.full_name, limit=EXAMPLES_KEPT)
+        if pod.is_of_daemon_set:
+            self._daemon_sets.add(f"{pod.namespace}/{pod.controller}")
+            self._daemon_set_nodes.add(node)
+
+    def result(self) -> IntolerantPods:
+        """Return what was seen of the taint."""
+        return IntolerantPods(
+            taint=self._taint,
+            pods=self._pods,
+            nodes=frozenset(self._nodes),
+            examples=tuple(self._examples),
+            daemon_sets=tuple(sorted(self._daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
+            daemon_set_count=len(self._daemon_sets),
+            daemon_set_nodes=frozenset(self._daemon_set_nodes),
+            on_nodes=self._nodes,
+        )
+
+
+class ReadinessTally:
+    """What has to be Ready on one joining node."""
+
+    __slots__ = ("_missing", "_question", "_unready", "_unready_agents")
+
+    def __init__(self, question: PoolQuestion) -> None:
+        self._question = question
+        self._missing = set(range(len(question.required_pods)))
+        self._unready = 0
+        self._unready_agents: list[str] = []
+
+    def add(self, pod: Pod) -> None:
+        """Count a pod of the node."""
+        # A pod that is being deleted does not count as Ready: its replacement has not been seen yet.
+        is_serving = pod.is_ready and not pod.is_finished and not pod.is_terminating
+        if not is_serving and self._is_asked_for(pod):
+            self._unready += 1
+            # Pods have different names on each node; the DaemonSet is the same on many.
+            agent = f"{pod.namespace}/{pod.controller}" if pod.controller else pod.full_name
+            keep_first(self._unready_agents, agent, limit=EXAMPLES_KEPT)
+        if is_serving and self._missing:
+            self._missing = {number for number in self._missing if not self._fills(pod, number)}
+
+    def _is_asked_for(self, pod: Pod) -> bool:
+        agents = self._question.node_agents
+        return pod.is_of_daemon_set and (agents == ALL or (agents == CRITICAL and pod.is_critical))
+
+    def _fills(self, pod: Pod, number: int) -> bool:
+        required = self._question.required_pods[number]
+        return pod.namespace == required.namespace and required.matches(pod.labels)
+
+    def result(self) -> Readiness:
+        """Return what was seen of the node."""
+        required = self._question.required_pods
+        return Readiness(
+            unready=self._unready,
+            unready_agents=tuple(self._unready_agents),
+            missing_required=tuple(required[number].description for number in sorted(self._missing)),
+        )
+
+
+MOST_SHAPES: Final = 10_000
+"""Shapes of all nodes together that are kept, of up to 2 kB of text each: the workloads of the largest
+clusters. A node with a pod of another shape is incomplete."""
+
+BUILDS_KEPT: Final = 16
+"""Builds that the pods of one node declare: there are six releases of Windows Server. A node with more is
+incomplete."""
+
+
+class WorkloadTally:
+    """Counts the pods of ``nodes``. ``budgets`` is None where they are not known."""
+
+    def __init__(self, nodes: Iterable[str], budgets: BudgetBook | None) -> None:
+        self._budgets = budgets
+        self._nodes = {name: _NodeTally() for name in nodes}
+        self._shapes: dict[PodShape, int] = {}
+
+    def add(self, pod: Pod, *, node: str) -> None:
+        """Count ``pod``, which is on ``node``."""
+        tally = self._nodes.get(node)
+        if tally is None or pod.is_finished:
+            return
+        if pod.work is None:
+            tally.is_complete = False
+            return
+        tally.use(pod.work.shape.requests)
+        if pod.is_evicted_by_drain:
+            block = None if self._budgets is None else self._budgets.block_of(pod)
+            tally.move(pod, pod.work, shape=self._number(pod.work.shape), block=block)
+
+    def _number(self, shape: PodShape) -> int | None:
+        """Return the number of ``shape``; None where it is one too many."""
+        number = self._shapes.get(shape)
+        if number is None and len(self._shapes) < MOST_SHAPES:
+            number = self._shapes[shape] = len(self._shapes)
+        return number
+
+    def result(self, *, unreadable: Collection[str]) -> Mapping[str, Workload]:
+        """Return the workloads by the names of the nodes. ``unreadable`` have a pod that was not counted."""
+        shapes = tuple(self._shapes)
+        order = sorted(range(len(shapes)), key=lambda number: _place(shapes[number]))
+        places = {number: place for place, number in enumerate(order)}
+        pairs: dict[tuple[int, int], tuple[PodShape, int]] = {}
+
+        def moving(found: Counter[int]) -> tuple[tuple[PodShape, int], ...]:
+            there = sorted(found.items(), key=lambda each: places[each[0]])
+            return tuple([pairs.setdefault(each, (shapes[each[0]], each[1])) for each in there])
+
+        return {
+            name: tally.result(
+                moving(tally.moving),
+                budgets_known=self._budgets is not None,
+                is_readable=name not in unreadable,
+            )
+            for name, tally in self._nodes.items()
+        }
+
+
+@dataclass(slots=True)
+class _BuildTally:
+    """The pods of a node that declare one build in one way."""
+
+    pods: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _NodeTally:
+    """What was counted so far on one node."""
+
+    cpu_milli: int = 0
+    memory: int = 0
+    pods: int = 0
+    moving: Counter[int] = field(default_factory=Counter)
+    builds: dict[tuple[str, bool], _BuildTally] = field(default_factory=dict)
+    undeclared: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    blocked: int = 0
+    unmanaged: int = 0
+    local: int = 0
+    longest_grace: int = 0
+    is_complete: bool = True
+
+    def use(self, requests: Requests) -> None:
+        """Count what a pod requests that has not finished."""
+        self.cpu_milli += requests.cpu_milli
+        self.memory += requests.memory
+        self.pods += requests.pods
+
+    def move(self, pod: Pod, work: PodWork, *, shape: int | None, block: Block | None) -> None:
+        """Count a pod that a drain moves."""
+        if shape is None or (shape not in self.moving and len(self.moving) >= SHAPES_KEPT):
+            self.is_complete = False
+        else:
+            self.moving[shape] += 1
+        self._declare(pod, work)
+        if block is not None:
+            self.blocked += 1
+            if len(self.blocks) < BLOCKS_KEPT or block.pod < self.blocks[-1].pod:
+                insort(self.blocks, block, key=_pod_of)
+                del self.blocks[BLOCKS_KEPT:]
+        self.unmanaged += not pod.controller_kind
+        self.local += work.is_local
+        self.longest_grace = max(self.longest_grace, work.grace_seconds)
+
+    def _declare(self, pod: Pod, work: PodWork) -> None:
+        if not work.build:
+            self.undeclared += 1
+            return
+        tally = self.builds.get((work.build, work.is_bound))
+        if tally is None:
+            if len(self.builds) >= BUILDS_KEPT:
+                self.is_complete = False
+                return
+            tally = self.builds[work.build, work.is_bound] = _BuildTally()
+        tally.pods += 1
+        keep_first(tally.examples, pod.full_name, limit=WORKLOAD_EXAMPLES_KEPT)
+
+    def result(
+        self, moving: tuple[tuple[PodShape, int], ...], *, budgets_known: bool, is_readable: bool
+    ) -> Workload:
+        """Return the workload of the node, with the shapes of its moving pods in order."""
+        return Workload(
+            used=Requests(self.cpu_milli, self.memory, self.pods),
+            moving=moving,
+            declared=tuple(
+                DeclaredBuild(build, tally.pods, tuple(tally.examples), is_bound)
+                for (build, is_bound), tally in sorted(self.builds.items(), key=_key_of)
+            ),
+            undeclared=self.undeclared,
+            blocks=tuple(self.blocks),
+            blocked=self.blocked,
+            budgets_known=budgets_known,
+            unmanaged=self.unmanaged,
+            local=self.local,
+            longest_grace=self.longest_grace,
+            is_complete=self.is_complete and is_readable,
+        )
+
+
+def _pod_of(block: Block) -> str:
+    return block.pod
+
+
+def _key_of(each: tuple[tuple[str, bool], _BuildTally]) -> tuple[str, bool]:
+    return each[0]
+
+
+def _place(shape: PodShape) -> tuple[object, ...]:
+    """Return what orders shapes: the largest first, and the same order whatever came first."""
+    asked = shape.requests
+    tolerations = tuple(
+        (each.key, each.operator, each.value, each.effect, each.seconds is not None, each.seconds or 0)
+        for each in shape.tolerations
+    )
+    return (-asked.memory, -asked.cpu_milli, shape.selector, shape.unclear, tolerations)
+
+
+_SETS_KEPT: Final = 256
+"""Sets of tolerations that are judged once: the pods of one workload have the same."""
+
+_LONGEST_SET_KEPT: Final = 32
+"""A longer set is judged every time and not kept, so that no pod can make the operator keep megabytes."""
+
+
+class Surveyor:
+    """Gets every pod once, returns one survey for each question.
+
+    ``budgets`` are all PodDisruptionBudgets of the cluster, None where they are not known: they matter to
+    questions that ask for workloads.
+    """
+
+    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: Iterable[Budget] | None = None) -> None:
+        self._tallies = [_PoolTally(question) for question in questions]
+        # The names are those of the questions, not of the pods: one string for all pods of a node.
+        self._by_node: dict[str, tuple[str, tuple[_PoolTally, ...]]] = {}
+        for tally in self._tallies:
+            for node in tally.question.nodes:
+                _, others = self._by_node.get(node, (node, ()))
+                self._by_node[node] = (node, (*others, tally))
+        worked = work_nodes(tally.question for tally in self._tallies)
+        book = None if budgets is None else BudgetBook(budgets)
+        self._workloads = WorkloadTally(worked, book) if worked else None
+        self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
+        self._judge = partial(_not_tolerated, self._taints)
+        self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)
+
+    def see(self, pod: Pod) -> None:
+        """Count ``pod``."""
+        place = self._by_node.get(pod.node)
+        if place is None:
+            return
+        node, tallies = place
+        refused: Collection[TaintKey] = ()
+        if self._taints and pod.heeds_taints:
+            is_kept = len(pod.tolerations) <= _LONGEST_SET_KEPT
+            refused = self._judge_once(pod.tolerations) if is_kept else self._judge(pod.tolerations)
+        why = misplaced_because(pod)
+        if self._workloads is not None:
+            self._workloads.add(pod, node=node)
+        for tally in tallies:
+            tally.add(pod, node=node, refused=refused, why=why)
+
+    def finish(
+        self,
+        *,
+        started: datetime,
+        finished: datetime,
+        began: float = 0.0,
+        unreadable: Collection[str] = (),
+    ) -> dict[str, Survey]:
+        """Return the surveys by the UIDs of the pools.
+
+        Call it only after every pod of a complete list was seen. ``unreadable`` are the nodes with
+        a pod that could not be read: they are not covered. ``began`` is when the list was started, in
+        monotonic seconds.
+        """
+        workloads = {} if self._workloads is None else self._workloads.result(unreadable=unreadable)
+        return {
+            tally.question.pool_uid: tally.survey(
+                started=started, finished=finished, began=began, unreadable=unreadable, workloads=workloads
+            )
+            for tally in self._tallies
+        }
+
+
+def work_nodes(questions: Iterable[PoolQuestion]) -> frozenset[str]:
+    """Return the names of the nodes whose workloads are asked for."""
+    return frozenset(node for question in questions if question.workloads for node in question.nodes)
+
+
+def _not_tolerated(taints: frozenset[TaintKey], tolerations: tuple[Toleration, ...]) -> frozenset[TaintKey]:
+    """Return those of ``taints`` that a pod with ``tolerations`` does not tolerate."""
+    return frozenset(
+        (key, effect, value)
+        for key, effect, value in taints
+        if not tolerates(tolerations, key=key, value=value, effect=effect)
+    )
+
+
+class _PoolTally:
+    """What was seen so far of one pool's question."""
+
+    __slots__ = (
+        "_busy",
+        "_misplaced",
+        "_misplaced_examples",
+        "_misplaced_on",
+        "_readiness",
+        "intolerant",
+        "question",
+    )
+
+    def __init__(self, question: PoolQuestion) -> None:
+        self.question = question
+        self.intolerant: Mapping[TaintKey, TaintTally] = {
+            taint_key(taint): TaintTally(taint) for taint in question.taints
+        }
+        self._misplaced = 0
+        self._misplaced_examples: list[Misplaced] = []
+        self._misplaced_on: dict[str, int] = {}
+        self._busy: set[str] = set()
+        joining = question.joining & question.nodes.keys()
+        self._readiness = {node: ReadinessTally(question) for node in joining}
+
+    def add(self, pod: Pod, *, node: str, refused: Collection[TaintKey], why: str) -> None:
+        for key in refused:
+            if tally := self.intolerant.get(key):
+                tally.add(pod, node=node)
+        if why:
+            self._misplaced += 1
+            self._misplaced_on[node] = self._misplaced_on.get(node, 0) + 1
+            if len(self._misplaced_examples) < EXAMPLES_KEPT:
+                self._misplaced_examples.append(Misplaced(pod.full_name, node, why))
+        if not (pod.is_finished or pod.is_mirror or pod.is_of_daemon_set):
+            self._busy.add(node)
+        if readiness := self._readiness.get(node):
+            readiness.add(pod)
+
+    def survey(
+        self,
+        *,
+        started: datetime,
+        finished: datetime,
+        began: float,
+        unreadable: Collection[str],
+        workloads: Mapping[str, Workload],
+    ) -> Survey:
+        question = self.question
+        return Survey(
+            pool_uid=question.pool_uid,
+            generation=question.generation,
+            taints=question.taints,
+            started=started,
+            finished=finished,
+            began=began,
+            nodes=question.nodes,
+            intolerant={key: tally.result() for key, tally in self.intolerant.items()},
+            misplaced=self._misplaced,
+            misplaced_examples=tuple(self._misplaced_examples),
+            misplaced_on=self._misplaced_on,
+            unreadable=frozenset(question.nodes.keys() & set(unreadable)),
+            busy=frozenset(self._busy),
+            readiness={
+                node: tally.result() for node, tally in self._readiness.items() if node not in unreadable
+            },
+            workloads={node: workloads[node] for node in question.nodes} if question.workloads else None,
+        )

@@ -1,0 +1,315 @@
+"""The desired state of a node, merged from all features, and the record that goes with it.
+
+What a node is to have: as each room wants it, and merged.
+
+A room names keys. A key with a value is to be on the node with it (SET). A key with None is not to be there
+(ABSENT), as every key of ours that no room names; for a borrowed key this means that what we did is undone by
+the record. A key with LEAVE stays as it is: the room cannot decide now, since something is not known, or has
+to wait.
+
+Each key has one room that names it. Two rooms that name the same key are a bug.
+
+What the record of a node says beside the keys that are ours.
+
+It says what is doubted, which conditions there are, and what was lost: the keys of the pool that were on the
+node when its record could not be read. It is unknown who had set these, so they count as someone else's (P3),
+and stay when the pool is deleted. The next record names them, as long as the node has them, so that the
+status continues to report them. If a person removes one, the question is settled: the pool sets it again, and
+then it is the pool's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from winpool.api.keys import POOL_LABEL, PREFIX
+from winpool.api.node_keys import (
+    BORROWED_ANNOTATIONS,
+    CONDITIONS,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    RECORDED_ANNOTATIONS,
+    REQUEST_ANNOTATIONS,
+)
+from winpool.model.node import NO_KEYS, Keys, Node, NodeCondition
+from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, render_first_fitting
+from winpool.ownership.trust import names, standing
+
+K = TypeVar("K", bound="Hashable")
+
+NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class Leave(Enum):
+    """The wish to leave a key as it is."""
+
+    LEAVE = "leave"
+
+
+LEAVE: Final = Leave.LEAVE
+Wish = str | None | Leave
+
+
+class RoomsDisagreeError(Exception):
+    """Two rooms name one key of a node, or one names a key that it may not: always a bug of a room."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goals:
+    """What one room wants on one node. Nodes that are alike share one object.
+
+    ``annotations`` are of the table of our keys; a request of others can only be ABSENT, once it is served,
+    or where the operator may make it too, be made: the record then names it as ours.
+    ``unschedulable`` is True for a cordon, False for no cordon of ours, LEAVE, or None where the room does
+    not decide it. ``withheld`` are taints that the room leaves now and wants later, with their values: they
+    are not part of the patch, but of the purpose (``Target.goal``). ``timed`` are taints that get the time at
+    which we add them. With ``leaves_rest`` all that no room names stays as it is: the room cannot decide yet.
+    """
+
+    labels: Mapping[str, Wish] = field(default_factory=lambda: NONE)
+    annotations: Mapping[str, Wish] = field(default_factory=lambda: NONE)
+    taints: Mapping[TaintIdentity, Wish] = field(default_factory=lambda: NONE)
+    unschedulable: bool | Leave | None = None
+    conditions: tuple[NodeCondition, ...] = ()
+    withheld: Mapping[TaintIdentity, str] = field(default_factory=lambda: NONE)
+    timed: frozenset[TaintIdentity] = frozenset()
+    leaves_rest: bool = False
+
+
+NO_GOALS: Final = Goals()
+"""What a room wants on a node that does not concern it: nothing of its own."""
+
+LEAVE_ALL: Final = Goals(leaves_rest=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a node is to have in the end.
+
+    It distinguishes the repetition of a write that someone undid from a write with another purpose.
+    """
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+    unschedulable: bool
+    cleared: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """What all rooms together want on a node. Nodes that are alike share one object.
+
+    Labels, annotations and taints under our prefix (``own_…``) are separate: they need no record.
+    ``left_…`` are those that stay as they are, and ``absent`` those that a room wants to be absent, whatever
+    else is left. ``cleared`` are requests of others that were served, ``timed`` the taints that get the time
+    at which we add them. ``is_plain`` says that the quick check (``brief``) can compare it, ``wants_nothing``
+    that no room names anything on the node.
+    """
+
+    labels: Mapping[str, str]
+    own_labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    own_annotations: Mapping[str, str]
+    taints: Mapping[TaintIdentity, str]
+    own_taints: Mapping[TaintIdentity, str]
+    left_labels: frozenset[str]
+    left_annotations: frozenset[str]
+    left_taints: frozenset[TaintIdentity]
+    absent: frozenset[object]
+    unschedulable: bool | Leave | None
+    cleared: frozenset[str]
+    timed: frozenset[TaintIdentity]
+    conditions: tuple[NodeCondition, ...]
+    leaves_rest: bool
+    goal: Purpose
+    is_plain: bool
+    wants_nothing: bool
+
+
+def merged(wishes: Sequence[Goals]) -> Target:
+    """Merge what the rooms want on one node; raises RoomsDisagreeError."""
+    labels = _merged((each.labels for each in wishes), known=OWN_LABELS, what="label")
+    annotations = _merged((each.annotations for each in wishes), known=_ANNOTATIONS, what="annotation")
+    taints = _merged((each.taints for each in wishes), known=OWN_TAINTS, what="taint")
+    cordons = [each.unschedulable for each in wishes if each.unschedulable is not None]
+    if len(cordons) > 1:
+        raise RoomsDisagreeError("two rooms have a say in spec.unschedulable")
+    conditions = tuple(sorted((each for goals in wishes for each in goals.conditions), key=_type_of))
+    if len({each.type for each in conditions}) < len(conditions) or any(
+        each.type not in CONDITIONS for each in conditions
+    ):
+        raise RoomsDisagreeError(
+            f"two rooms set one condition, or one that is not in the table: {conditions}"
+        )
+    if wrong := [key for key, wish in annotations.items() if _is_for_others(key) and wish is not None]:
+        raise RoomsDisagreeError(f"{wrong} is a request of others, which is taken off once served, or left")
+    withheld = {key: value for goals in wishes for key, value in goals.withheld.items()}
+    set_labels, set_annotations, set_taints = _set(labels), _set(annotations), _set(taints)
+    unschedulable = cordons[0] if cordons else None
+    cleared = frozenset(
+        key for key, wish in annotations.items() if key in REQUEST_ANNOTATIONS and wish is None
+    )
+    left_labels, left_annotations, left_taints = _left(labels), _left(annotations), _left(taints)
+    leaves_rest = any(each.leaves_rest for each in wishes)
+    return Target(
+        labels=_part(set_labels, OWN_LABELS, are_among=False),
+        own_labels=_part(set_labels, OWN_LABELS, are_among=True),
+        annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=False),
+        own_annotations=_part(set_annotations, OWN_ANNOTATIONS, are_among=True),
+        taints=_part(set_taints, OWN_TAINTS, are_among=False),
+        own_taints=_part(set_taints, OWN_TAINTS, are_among=True),
+        left_labels=left_labels,
+        left_annotations=left_annotations,
+        left_taints=left_taints,
+        unschedulable=unschedulable,
+        cleared=cleared,
+        timed=frozenset().union(*(each.timed for each in wishes)),
+        conditions=conditions,
+        leaves_rest=leaves_rest,
+        absent=_absent(labels) | _absent(annotations) | _absent(taints),
+        goal=Purpose(set_labels, set_annotations, {**set_taints, **withheld}, unschedulable is True, cleared),
+        is_plain=not (
+            leaves_rest
+            or unschedulable is True
+            or unschedulable is LEAVE
+            or conditions
+            or cleared
+            or left_labels
+            or left_annotations
+            or left_taints.difference(OWN_TAINTS)
+        ),
+        wants_nothing=leaves_rest
+        and not (labels or annotations or taints or conditions or unschedulable is not None),
+    )
+
+
+_ANNOTATIONS: Final = (*OWN_ANNOTATIONS, *BORROWED_ANNOTATIONS, *REQUEST_ANNOTATIONS)
+
+
+def _is_for_others(key: str) -> bool:
+    """Whether only others make the request that ``key`` names; some of them the operator makes, too."""
+    return key in REQUEST_ANNOTATIONS and key not in RECORDED_ANNOTATIONS
+
+
+def _type_of(condition: NodeCondition) -> str:
+    return condition.type
+
+
+def _merged(wishes: Iterable[Mapping[K, Wish]], *, known: Sequence[K], what: str) -> dict[K, Wish]:
+    found: dict[K, Wish] = {}
+    for each in wishes:
+        if twice := found.keys() & each.keys():
+            raise RoomsDisagreeError(f"two rooms have a say in the {what} {sorted(map(str, twice))}")
+        found.update(each)
+    for key in found:
+        name = key[0] if isinstance(key, tuple) else str(key)
+        if key not in known and (name.startswith(PREFIX) or what == "annotation"):
+            raise RoomsDisagreeError(f"the {what} {key} is not in the table of our keys (api/node_keys.py)")
+    return found
+
+
+def _set(wishes: Mapping[K, Wish]) -> dict[K, str]:
+    return {key: wish for key, wish in wishes.items() if isinstance(wish, str)}
+
+
+def _left(wishes: Mapping[K, Wish]) -> frozenset[K]:
+    return frozenset(key for key, wish in wishes.items() if wish is LEAVE)
+
+
+def _absent(wishes: Mapping[K, Wish]) -> frozenset[object]:
+    return frozenset(key for key, wish in wishes.items() if wish is None)
+
+
+def _part(values: Mapping[K, str], keys: Sequence[K], *, are_among: bool) -> dict[K, str]:
+    return {key: value for key, value in values.items() if (key in keys) is are_among}
+
+
+_K = TypeVar("_K")
+
+
+def why_unreadable(node: Node, found: Record | Unreadable | None, *, pool_name: str) -> str:
+    """Say why the record on ``node`` gives no rights; empty where it does, or there never was one."""
+    if found is None:
+        is_labelled = node.labels.get(POOL_LABEL) == pool_name
+        return "it is missing, though the pool label is there" if is_labelled else ""
+    return "" if isinstance(found, Record) else found.why
+
+
+def lost_on(node: Node, found: Record | Unreadable | None, *, pool_uid: str, known: Keys, why: str) -> Keys:
+    """Return which keys of the pool are on ``node`` that a damaged record has lost.
+
+    ``known`` are the keys that the pool asks for or has set: a forged record can name no others. ``why`` says
+    why the record cannot be read, empty where it can.
+    """
+    if isinstance(found, Record):
+        lost = found.lost if found.pool_uid == pool_uid else NO_KEYS
+    else:
+        lost = known if why else NO_KEYS
+    return standing(lost & known, node) if lost else NO_KEYS
+
+
+def stays_behind(lost: Keys, *, labels: Mapping[str, Owned], taints: Mapping[tuple[str, str], Owned]) -> Keys:
+    """Return what of ``lost`` stays when the pool is deleted: all that the release does not remove."""
+    if not lost:
+        return NO_KEYS
+    return Keys(
+        frozenset(key for key in lost.labels if not _comes_off(key, labels)),
+        frozenset(each for each in lost.taints if not _comes_off(each, taints)),
+    )
+
+
+def _comes_off(key: _K, owned: Mapping[_K, Owned]) -> bool:
+    own = owned.get(key)
+    return own is not None and own.before is None
+
+
+def settled(kept: Record, *, node: Node) -> Record:
+    """Return ``kept`` without the values from before of keys that were lost, and have been removed since."""
+    if not kept.lost or not (removed := kept.lost - standing(kept.lost, node)):
+        return kept
+    return replace(
+        kept,
+        labels=_without_before(kept.labels, removed.labels),
+        taints=_without_before(kept.taints, removed.taints),
+    )
+
+
+def _without_before(owned: Mapping[_K, Owned], keys: Collection[_K]) -> dict[_K, Owned]:
+    return {
+        key: replace(own, before=None, before_time=None) if key in keys else own for key, own in owned.items()
+    }
+
+
+def conditions_to_name(node: Node, found: Record | Unreadable | None, target: Target) -> frozenset[str]:
+    """Return which conditions the record is to name: those that are wanted, and those that are not gone yet.
+
+    Removing one that is not ours does nothing (server-side apply), so a forged record does no harm.
+    """
+    standing = {each.type for each in node.conditions}
+    recorded = found.conditions if isinstance(found, Record) else frozenset()
+    return frozenset(each.type for each in target.conditions) | (recorded & standing)
+
+
+def text_of(record: Record, *, doubted: Record, goes_on: bool) -> str:
+    """Return the text of ``record``, which still claims what is ``doubted``, or names it as left alone.
+
+    It still claims it while there is no guard: the claim may count later. If both do not fit, what is ours
+    comes before what is doubted: a record that is too long gives no rights at all.
+    """
+    claimed = replace(
+        record,
+        labels={**doubted.labels, **record.labels},
+        annotations={**doubted.annotations, **record.annotations},
+        taints={**doubted.taints, **record.taints},
+        unschedulable=doubted.unschedulable or record.unschedulable,
+    )
+    told = replace(record, left=record.left | (names(doubted) - names(record)))
+    bare = replace(record, left=NO_KEYS)
+    choices = (claimed, told, bare, replace(bare, lost=NO_KEYS))
+    return render_first_fitting(*choices[0 if goes_on else 1 :])

@@ -1,0 +1,570 @@
+"""Compares a node with its desired state, and makes the one patch that brings it there.
+
+The edits of the values on a node: undo, set, and make one patch of the difference.
+
+``patch`` has the rules; this module carries out each of them on plain values.
+
+The quick check: whether a node is at its target, for thousands of nodes in a pass.
+
+How a node compares with what is wanted there: the patch that is due, and what is reported.
+
+The patch that removes from a node exactly what a pool set.
+
+From a node as it is to the one patch that brings it to its target, or removes what is ours.
+
+The rules, each with a test of its name:
+
+- A key outside our prefix that the node already has with the wanted value belongs to someone else: it is
+  not recorded, and so never removed.
+- A key that the node has with another value is replaced, and the value from before is kept in
+  the record. ``before`` is written once, when the key becomes ours, so that a repair or another
+  goal does not lose it.
+- A key that no room wants any more is undone: if it still has our value, the value from before
+  is restored, or the key is removed. If someone changed it meanwhile, it is theirs, and stays.
+- A key that is left stays as it is on the node, with its entry in the record.
+- Taints are an atomic list: the patch has all of them, those of others unchanged and in place.
+- Keys under ``winpool.dev/`` are ours without a record.
+- A cordon is ours only where the node was not cordoned before.
+- Where the record was damaged, what is on the node belongs to someone else; the next one names it
+  (``recording``).
+- A taint that is to be removed after a time has the time at which we added it.
+- The record names a node condition before it is written, and until it is gone.
+- What a record permits depends on the guard under which it was written (``rights``). A record that names
+  another guard than the one in force, or none, is written again, with no more than it permits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from winpool.api.keys import APPLIED_ANNOTATION, POOL_LABEL
+from winpool.api.node_keys import (
+    BORROWED_ANNOTATIONS,
+    MISMATCH_TAINT,
+    OWN_ANNOTATIONS,
+    OWN_LABELS,
+    OWN_TAINTS,
+    ROOMS_ANNOTATIONS,
+    ROOMS_LABELS,
+    TOLD_BY_THE_NODE,
+)
+from winpool.api.text import written_moment
+from winpool.model.node import NO_KEYS, Keys, Node, NodePatch, Taint
+from winpool.ownership.desired import (
+    LEAVE,
+    Target,
+    conditions_to_name,
+    lost_on,
+    settled,
+    stays_behind,
+    text_of,
+    why_unreadable,
+)
+from winpool.ownership.members import Member
+from winpool.ownership.record import Owned, Record, TaintIdentity, Unreadable, record_of
+from winpool.ownership.trust import Rights, names, standing
+
+K = TypeVar("K")
+
+NO_TIMES: Final[Mapping[TaintIdentity, str]] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class Standing:
+    """The values on a node, to be edited. ``annotations`` are all that are read of it."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    taints: dict[TaintIdentity, str]
+    unschedulable: bool
+
+
+def undo(
+    node: Node,
+    old: Record,
+    *,
+    keep_labels: Container[str] = (),
+    keep_annotations: Container[str] = (),
+    keep_taints: Container[TaintIdentity] = (),
+    keep_cordon: bool = False,
+) -> Standing:
+    """Return the values on the node once all that ``old`` has set is removed, except what is kept."""
+    standing = Standing(
+        dict(node.labels),
+        dict(node.annotations),
+        {taint.identity: taint.value for taint in node.taints},
+        node.unschedulable and (keep_cordon or not old.unschedulable),
+    )
+    _take_off(standing.labels, old.labels, keep=keep_labels)
+    _take_off(standing.annotations, old.annotations, keep=keep_annotations)
+    _take_off(standing.taints, old.taints, keep=keep_taints)
+    return standing
+
+
+def _take_off(values: dict[K, str], owned: Mapping[K, Owned], *, keep: Container[K]) -> None:
+    for key, own in owned.items():
+        if key in keep or values.get(key) != own.set:
+            continue
+        if own.before is None:
+            del values[key]
+        else:
+            values[key] = own.before
+
+
+def put(values: dict[K, str], wanted: Mapping[K, str], owned: Mapping[K, Owned]) -> dict[K, Owned]:
+    """Set what is wanted in ``values``; return which of it is ours."""
+    ours: dict[K, Owned] = {}
+    for key, value in wanted.items():
+        own, standing = owned.get(key), values.get(key)
+        if standing == value and (own is None or own.set != value):
+            continue
+        values[key] = value
+        before = own.before if own else standing
+        if before != value:  # a key that has its value from before again is not ours any more
+            ours[key] = replace(own, set=value) if own else Owned(set=value, before=before)
+    return ours
+
+
+def still_ours(standing: Mapping[K, str], left: Collection[K], owned: Mapping[K, Owned]) -> dict[K, Owned]:
+    """Return what stays in the record of the keys that are left as they are.
+
+    A key that is gone from the node and may not be restored now belongs to no one: if others set it, it is
+    theirs.
+    """
+    return {key: own for key in left if (own := owned.get(key)) and standing.get(key) == own.set}
+
+
+def put_own(
+    values: dict[K, str], wanted: Mapping[K, str], *, keys: Collection[K], left: Container[K]
+) -> None:
+    """Set or remove those of ``keys``, which are ours alone, as wanted; except what is left as it is."""
+    for key in keys:
+        if key in wanted:
+            values[key] = wanted[key]
+        elif key not in left:
+            values.pop(key, None)
+
+
+def difference(
+    node: Node, wanted: Standing, *, taints: tuple[Taint, ...], goal: object = None
+) -> NodePatch | None:
+    """Return the patch after which the node has exactly these; ``taints`` are its taints, in order."""
+    labels = _changes(node.labels, wanted.labels)
+    annotations = _changes(node.annotations, wanted.annotations)
+    cordons = wanted.unschedulable is not node.unschedulable
+    if not labels and not annotations and not cordons and taints == node.taints:
+        return None
+    return NodePatch(
+        node=node,
+        labels=labels,
+        annotations=annotations,
+        taints=None if taints == node.taints else taints,
+        unschedulable=wanted.unschedulable if cordons else None,
+        goal=goal,
+    )
+
+
+def _changes(standing: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    changed: dict[str, str | None] = {key: v for key, v in wanted.items() if standing.get(key) != v}
+    changed.update(dict.fromkeys(standing.keys() - wanted.keys()))
+    return changed
+
+
+def with_times(
+    node: Node, ours: Mapping[TaintIdentity, Owned], owned: Mapping[TaintIdentity, Owned]
+) -> dict[TaintIdentity, Owned]:
+    """Note, on taints that become ours now, when the taints that they replace had been added."""
+    added = {taint.identity: taint.time_added for taint in node.taints}
+    return {
+        identity: replace(own, before_time=time)
+        if identity not in owned and (time := added.get(identity))
+        else own
+        for identity, own in ours.items()
+    }
+
+
+def times_of(timed: Collection[TaintIdentity], *, now: datetime | None) -> Mapping[TaintIdentity, str]:
+    """Return the time that each of these taints gets if it is added or changed ``now``."""
+    return dict.fromkeys(timed, written_moment(now)) if timed and now else NO_TIMES
+
+
+def as_list(
+    node: Node,
+    taints: Mapping[TaintIdentity, str],
+    old: Record,
+    *,
+    times: Mapping[TaintIdentity, str] = NO_TIMES,
+) -> tuple[Taint, ...]:
+    """Return the list that the node is to have: taints that are there in their order, then new ones.
+
+    Taints that are new or changed get the times in ``times``.
+    """
+    standing = {taint.identity: taint for taint in node.taints}
+    stay = [
+        taint if taint.value == taints[identity] else _changed(taint, taints[identity], old, times)
+        for identity, taint in standing.items()
+        if identity in taints
+    ]
+    new = [
+        Taint(key, effect, value, times.get((key, effect)))
+        for (key, effect), value in taints.items()
+        if (key, effect) not in standing
+    ]
+    return (*stay, *new)
+
+
+def _changed(taint: Taint, value: str, old: Record, times: Mapping[TaintIdentity, str]) -> Taint:
+    """Return the taint with another value; with the old time, where this is the value from before us."""
+    own = old.taints.get(taint.identity)
+    time = own.before_time if own and own.before == value else times.get(taint.identity)
+    return Taint(taint.key, taint.effect, value, time)
+
+
+def drifted(node: Node, patch: NodePatch, *, is_repeat: bool) -> tuple[str, ...]:
+    """Name what ``patch`` restores, in the words of kubectl.
+
+    Where the record is unchanged, someone has undone what it names. Keys under our prefix are in no record:
+    of these, someone has undone the pool's label, and the others where we had written the node with this very
+    goal (``is_repeat``). Labels in which the operator reports facts of the node are no drift: usually the
+    machine itself has changed.
+    """
+    quiet = {*TOLD_BY_THE_NODE, *(() if is_repeat else OWN_LABELS)} - {POOL_LABEL}
+    labels = [f"label {key}" for key in sorted(patch.labels) if key not in quiet]
+    told = {*BORROWED_ANNOTATIONS, *(ROOMS_ANNOTATIONS if is_repeat else ())}
+    annotations = [f"annotation {key}" for key in sorted(patch.annotations) if key in told]
+    quiet_taints = {MISMATCH_TAINT, *(() if is_repeat else OWN_TAINTS)}
+    taints = [
+        f"taint {each.key}:{each.effect}"
+        for each in patch.taints or ()
+        if each not in node.taints and each.identity not in quiet_taints
+    ]
+    cordon = [] if patch.unschedulable is None else ["spec.unschedulable"]
+    return (*labels, *annotations, *taints, *cordon)
+
+
+class Brief:
+    """A target in the form in which thousands of nodes are compared with it."""
+
+    __slots__ = (
+        "_annotations",
+        "_fit",
+        "_fits",
+        "_is_as_wanted",
+        "_is_plain",
+        "_labels",
+        "_no_annotations",
+        "_no_labels",
+        "_no_taints",
+        "_taints",
+        "target",
+    )
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        pool_name: str,
+        fits: Callable[[Record], bool],
+        is_as_wanted: Callable[[Node, Record], bool],
+    ) -> None:
+        """Make it; ``fits`` says whether a record fits, ``is_as_wanted`` is the full check."""
+        self.target = target
+        self._is_plain = target.is_plain
+        self._fits = fits
+        self._is_as_wanted = is_as_wanted
+        # Whether a record fits, by its identity: usually all nodes of a pool share one. The record is kept
+        # with the answer. Otherwise another one could get the same identity.
+        self._fit: dict[int, tuple[Record, bool]] = {}
+        self._labels = {**target.labels, **target.own_labels, POOL_LABEL: pool_name}.items()
+        self._no_labels = tuple(key for key in ROOMS_LABELS if key not in target.own_labels)
+        self._annotations = {**target.annotations, **target.own_annotations}.items()
+        self._no_annotations = tuple(key for key in ROOMS_ANNOTATIONS if key not in target.own_annotations)
+        self._taints = {**target.taints, **target.own_taints}.items()
+        self._no_taints = tuple(
+            each for each in OWN_TAINTS if each not in target.own_taints and each not in target.left_taints
+        )
+
+    def is_met_by(self, member: Member) -> bool:
+        """Whether there is nothing to do on the node."""
+        record = member.record
+        if not isinstance(record, Record):
+            return False
+        if not self._is_plain or record.unschedulable or record.conditions:
+            return self._is_as_wanted(member.node, record)
+        fit = self._fit.get(id(record))
+        if fit is None:
+            fit = self._fit[id(record)] = (record, self._fits(record))
+        return fit[1] and self._stands_on(member)
+
+    def _stands_on(self, member: Member) -> bool:
+        # Views, not any(): a pass does this for every node, and the generators cost more than the comparison.
+        labels, annotations, taints = member.node.labels, member.node.annotations, member.taints
+        return (
+            self._labels <= labels.items()
+            and self._annotations <= annotations.items()
+            and self._taints <= taints.items()
+            and labels.keys().isdisjoint(self._no_labels)
+            and annotations.keys().isdisjoint(self._no_annotations)
+            and taints.keys().isdisjoint(self._no_taints)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conformity:
+    """How a node compares with what is wanted.
+
+    ``patch`` is None when nothing is to be done. ``drifted`` names, for people, what someone changed or
+    removed after we had set it; ``undone`` the same where it may not be restored now. ``unreadable`` says why
+    the record on the node gives no rights. ``lost`` is what stays on the node when the pool is deleted, since
+    a record could not be read, now or earlier. ``left_alone`` is what the record names and the node has, and
+    what is not changed, since the record may be forged; ``is_doubted`` says that this holds for the whole
+    record, since its owner was never seen.
+    """
+
+    patch: NodePatch | None = None
+    drifted: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    unreadable: str = ""
+    lost: Keys = NO_KEYS
+    left_alone: Keys = NO_KEYS
+    is_doubted: bool = False
+
+
+AS_WANTED: Final = Conformity()
+
+
+def release(node: Node, *, pool_uid: str, pool_name: str, rights: Rights) -> Conformity:
+    """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
+
+    Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
+    the pool label names it. Conditions have to be gone before: the record names them.
+    """
+    found = record_of(node)
+    if isinstance(found, Record):
+        if found.pool_uid != pool_uid:
+            return AS_WANTED
+    elif node.labels.get(POOL_LABEL) != pool_name:
+        return AS_WANTED
+    old = doubted = Record(pool_uid=pool_uid)
+    if isinstance(found, Record):
+        old, doubted = rights.believed(found), rights.doubted(found, node)
+    wanted = undo(node, old)
+    why = why_unreadable(node, found, pool_name=pool_name)
+    known = rights.pools.get(pool_uid, NO_KEYS)
+    lost = lost_on(node, found, pool_uid=pool_uid, known=known, why=why)
+    if wanted.labels.get(POOL_LABEL) == pool_name:
+        del wanted.labels[POOL_LABEL]
+    put_own(wanted.labels, {}, keys=ROOMS_LABELS, left=())
+    put_own(wanted.annotations, {}, keys=OWN_ANNOTATIONS, left=())
+    put_own(wanted.taints, {}, keys=OWN_TAINTS, left=())
+    return Conformity(
+        difference(node, wanted, taints=as_list(node, wanted.taints, old)),
+        unreadable=why,
+        lost=lost & Keys(frozenset(wanted.labels), frozenset(wanted.taints)) if lost else lost,
+        left_alone=names(doubted) | (standing(found.left, node) if isinstance(found, Record) else NO_KEYS),
+    )
+
+
+def _nothing_was_written(_uid: str, _goal: object) -> bool:
+    return False
+
+
+class PatchMaker:
+    """Makes the patches of one pool's nodes, for one pass.
+
+    ``rights`` say what records permit, and which guard new ones name. ``has_written`` says whether the last
+    write to the node with that UID had that very goal. ``now`` is the time of new taints that need one.
+    """
+
+    def __init__(
+        self,
+        *,
+        pool_name: str,
+        pool_uid: str,
+        rights: Rights,
+        has_written: Callable[[str, object], bool] = _nothing_was_written,
+        now: datetime | None = None,
+    ) -> None:
+        self._pool_name = pool_name
+        self._pool_uid = pool_uid
+        self._rights = rights
+        self._has_written = has_written
+        self._now = now
+        self._briefs: dict[Target, Brief] = {}
+
+    def conform(self, member: Member, target: Target) -> Conformity:
+        """Return the patch that brings the node to ``target``.
+
+        A record of another pool is undone first: the caller decides whether that pool is gone
+        (``membership.claim``). Deciding again on a node that the patch was applied to gives no patch.
+        """
+        if self.is_as_wanted(member, target) or target.wants_nothing:
+            return AS_WANTED
+        return self.compare(member.node, member.record, target)
+
+    def compare(self, node: Node, found: Record | Unreadable | None, target: Target) -> Conformity:
+        """Make the full comparison: what is to be undone, what is to be set, and the new record."""
+        rights, nothing = self._rights, Record(pool_uid=self._pool_uid)
+        old = rights.believed(found) if isinstance(found, Record) else nothing
+        doubted = rights.doubted(found, node) if isinstance(found, Record) else nothing
+        is_ours = old.pool_uid == self._pool_uid
+        # Without a guard nothing that a record says is lost: one may have been in force all the time.
+        kept = nothing if not is_ours else old if rights.guard or not isinstance(found, Record) else found
+        kept = settled(kept, node=node)
+        why = why_unreadable(node, found, pool_name=self._pool_name)
+        known = rights.pools.get(self._pool_uid, NO_KEYS)
+        lost = lost_on(node, found, pool_uid=self._pool_uid, known=known, why=why)
+
+        rest = kept if target.leaves_rest else nothing
+        absent = target.absent
+        left_labels = target.left_labels | (rest.labels.keys() - target.labels.keys() - absent)
+        left_annotations = target.left_annotations | (
+            rest.annotations.keys() - target.annotations.keys() - absent
+        )
+        left_taints = target.left_taints | (rest.taints.keys() - target.taints.keys() - absent)
+        leaves_cordon = target.unschedulable is LEAVE or (target.leaves_rest and target.unschedulable is None)
+        wanted = undo(
+            node,
+            old,
+            keep_labels=target.labels.keys() | left_labels if is_ours else (),
+            keep_annotations=target.annotations.keys() | left_annotations if is_ours else (),
+            keep_taints=target.taints.keys() | left_taints if is_ours else (),
+            keep_cordon=is_ours and (target.unschedulable is True or leaves_cordon),
+        )
+        own_labels = put(wanted.labels, target.labels, kept.labels)
+        own_labels.update(still_ours(wanted.labels, left_labels, kept.labels))
+        own_annotations = put(wanted.annotations, target.annotations, kept.annotations)
+        own_annotations.update(still_ours(wanted.annotations, left_annotations, kept.annotations))
+        own_taints = with_times(node, put(wanted.taints, target.taints, kept.taints), kept.taints)
+        own_taints.update(still_ours(wanted.taints, left_taints, kept.taints))
+        lost = stays_behind(lost, labels=own_labels, taints=own_taints)
+        is_cordon_ours = _cordon(wanted, target, kept=kept, leaves=leaves_cordon)
+        named = conditions_to_name(node, found, target)
+        goal = (target.goal, named)
+        left = standing(found.left, node) if isinstance(found, Record) else NO_KEYS
+        text = text_of(
+            Record(
+                pool_uid=self._pool_uid,
+                labels=own_labels,
+                annotations=own_annotations,
+                taints=own_taints,
+                unschedulable=is_cordon_ours,
+                conditions=named,
+                guard=rights.guard or kept.guard,
+                left=left
+                - Keys(
+                    frozenset(target.labels),
+                    frozenset(target.taints),
+                    frozenset(target.annotations),
+                    unschedulable=is_cordon_ours,
+                ),
+                lost=lost,
+            ),
+            doubted=doubted,
+            goes_on=is_ours and not rights.guard,
+        )
+        self._put_own(wanted, target)
+        wanted.annotations[APPLIED_ANNOTATION] = text
+        taints = as_list(node, wanted.taints, old, times=times_of(target.timed, now=self._now))
+        patch = difference(node, wanted, taints=taints, goal=goal)
+        unchanged = text == node.annotations.get(APPLIED_ANNOTATION)
+        is_repeat = unchanged and self._has_written(node.uid, goal)
+        return Conformity(
+            patch=patch,
+            drifted=drifted(node, patch, is_repeat=is_repeat) if unchanged and patch else (),
+            undone=tuple(
+                f"taint {key}:{effect}"
+                for key, effect in sorted(left_taints & kept.taints.keys())
+                if (key, effect) not in own_taints
+            ),
+            unreadable=why,
+            lost=lost,
+            left_alone=left | names(doubted),
+        )
+
+    def is_as_wanted(self, member: Member, target: Target) -> bool:
+        """Whether there is nothing to do: the quick check, since this is so for thousands of nodes in a pass.
+
+        The node has all that is wanted, and exactly what is ours of it is recorded.
+        """
+        return self.brief_of(target).is_met_by(member)
+
+    def brief_of(self, target: Target) -> Brief:
+        """Return ``target`` in the form in which many nodes are compared with it."""
+        brief = self._briefs.get(target)
+        if brief is None:
+            brief = self._briefs[target] = Brief(
+                target,
+                pool_name=self._pool_name,
+                fits=partial(self._fits, target=target),
+                is_as_wanted=partial(self._is_as_wanted_the_long_way, target=target),
+            )
+        return brief
+
+    def _is_as_wanted_the_long_way(self, node: Node, record: Record, *, target: Target) -> bool:
+        return self.compare(node, record, target) == AS_WANTED
+
+    def release(self, node: Node) -> Conformity:
+        """Return the patch that removes from ``node`` exactly what the pool set; none if there is nothing.
+
+        Where the record cannot be read, only keys under ``winpool.dev/`` are the pool's, and only if
+        the pool label names it.
+        """
+        return release(node, pool_uid=self._pool_uid, pool_name=self._pool_name, rights=self._rights)
+
+    def _put_own(self, wanted: Standing, target: Target) -> None:
+        put_own(
+            wanted.labels,
+            {**target.own_labels, POOL_LABEL: self._pool_name},
+            keys=OWN_LABELS,
+            left={*OWN_LABELS} - target.absent if target.leaves_rest else target.left_labels,
+        )
+        put_own(
+            wanted.annotations,
+            target.own_annotations,
+            keys=ROOMS_ANNOTATIONS,
+            left={*OWN_ANNOTATIONS} - target.absent if target.leaves_rest else target.left_annotations,
+        )
+        put_own(
+            wanted.taints,
+            target.own_taints,
+            keys=OWN_TAINTS,
+            left={*OWN_TAINTS} - target.absent if target.leaves_rest else target.left_taints,
+        )
+        for key in target.cleared:
+            wanted.annotations.pop(key, None)
+
+    def _fits(self, record: Record, *, target: Target) -> bool:
+        """Whether ``record`` is what we would write for a node that has all that is wanted.
+
+        Without a guard a record may name any guard: there is no better one.
+        """
+        guard = self._rights.guard
+        return (
+            record.is_canonical
+            and not record.left
+            and not record.lost
+            and (not guard or record.guard == guard)
+            and record.pool_uid == self._pool_uid
+            and _are_of(record.labels, target.labels)
+            and _are_of(record.annotations, target.annotations)
+            and _are_of(record.taints, target.taints)
+        )
+
+
+def _cordon(wanted: Standing, target: Target, *, kept: Record, leaves: bool) -> bool:
+    """Cordon where that is wanted; return whether the resulting cordon is ours."""
+    if target.unschedulable is True:
+        is_ours = kept.unschedulable or not wanted.unschedulable
+        wanted.unschedulable = True
+        return is_ours
+    return leaves and kept.unschedulable and wanted.unschedulable
+
+
+def _are_of(owned: Mapping[K, Owned], wanted: Mapping[K, str]) -> bool:
+    return all(wanted.get(key) == own.set != own.before for key, own in owned.items())

@@ -1,0 +1,399 @@
+"""The whole status of a pool, from one snapshot.
+
+What a new node of a pool will carry, so that an autoscaler knows it before there is one.
+
+What ``status.history`` says: which targets the nodes were brought to, since when, and how that ended.
+
+It follows from the history as it stands and from what is due now. So it needs no memory of this process, and
+alone it never causes a write: an entry changes only where the nodes that are due change, the target, or an
+override.
+
+Figures about a pool that are served as metrics and stand in no status.
+
+Figures about upgrades that are served as metrics: counts of nodes, and which gates are closed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from winpool.api.issues import IssueReason
+from winpool.api.keys import OS_LABEL, OS_VERSION_LABEL, OS_WINDOWS, POOL_LABEL, WINDOWS_BUILD_LABEL
+from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
+from winpool.api.upgrade import Gate, Trigger, UpgradeState
+from winpool.api.v1alpha1 import (
+    Mode,
+    NodeTemplate,
+    Plan,
+    SelectorOperator,
+    SetKeys,
+    TemplateTaint,
+    WindowsNodePoolSpec,
+    WindowsNodePoolStatus,
+)
+from winpool.features.contract.feature import Refusal
+from winpool.features.feature import RoomResult
+from winpool.features.judge import layers_of
+from winpool.features.memory.overview import Overview
+from winpool.features.upgrade.records import UpgradeOverview
+from winpool.model.node import Keys
+from winpool.model.pool import Pool, SurpriseKind
+from winpool.model.pressure import Axis, Level
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.desired import NONE
+from winpool.ownership.members import Claim
+from winpool.status.assessment import Assessed, Assessment, tally
+from winpool.status.conditions import conditions
+from winpool.status.issues import Issues, carried_issues, issues
+from winpool.status.node_findings import MISMATCHES, lost_key_findings, node_findings, reserved_findings
+from winpool.status.os_support import builds, findings, grouped
+from winpool.status.plan import plan
+from winpool.status.pods import misplaced_pods, overdue_at, pod_findings
+from winpool.status.pool_findings import (
+    blind,
+    carried_report,
+    carried_strays,
+    crd_findings,
+    guard_findings,
+    held_findings,
+    other_operator_findings,
+    owner_findings,
+    stray_findings,
+    unselected_findings,
+)
+from winpool.status.upgrade import control_plane_of, upgrades_of
+from winpool.status.view import View, memory_capabilities, pool_memory
+from winpool.support.rows import Layered
+
+
+def node_template(name: str, spec: WindowsNodePoolSpec, *, layers: Layered) -> NodeTemplate:
+    """Return labels and taints of a new node of the pool ``name``, as far as the spec tells them.
+
+    A requirement that a label has one value of several leaves the label open. Startup taints are left out:
+    they come off again, and an autoscaler that counted them would think that no pod fits.
+    https://github.com/kubernetes/autoscaler/issues/2888
+    """
+    selector = spec.node_selector
+    required = {
+        each.key: each.values[0]
+        for each in selector.match_expressions
+        if each.operator is SelectorOperator.IN and len(each.values) == 1
+    }
+    release = layers.matrix.judged_as(spec.os.version)
+    build = layers.build_of(release)
+    known = {OS_VERSION_LABEL: release, WINDOWS_BUILD_LABEL: f"10.0.{build}"} if build is not None else {}
+    labels = {
+        **known,
+        **required,
+        **selector.match_labels,
+        **spec.labels,
+        OS_LABEL: OS_WINDOWS,
+        POOL_LABEL: name,
+    }
+    return NodeTemplate(
+        labels=dict(sorted(labels.items())),
+        taints=tuple(
+            TemplateTaint(key=each.key, value=each.value, effect=each.effect) for each in spec.taints
+        ),
+    )
+
+
+REOPENED: Final = timedelta(hours=1)
+"""One node whose kubelet reports another version now and then must not push ten upgrades out of the history,
+nor begin the clock of the alert about upgrades that are due for too long again."""
+
+
+def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> tuple[HistoryEntry, ...]:
+    """Return the history, the newest entry first.
+
+    An entry begins when nodes are due, and ends when none is, or when the target is another one. While it is
+    not known of a node whether it is due, an entry goes on (P4). Its ``nodes`` is the most that were due at
+    once: which these were is not kept. An entry that ended less than an hour ago goes on where nodes are due
+    for the same target again.
+
+    Without an ``overview`` nothing is known, and it stays as it is; but where the spec asks for no upgrades
+    any more, no one goes on with the target.
+    """
+    before = pool.status.history
+    first = before[0] if before else None
+    standing = first if first and first.result is HistoryResult.IN_PROGRESS else None
+    ended = before[1:] if standing else before
+    if overview is None:
+        if standing is None or pool.deleting or pool.spec is None or pool.spec.upgrade is not None:
+            return before
+        return (_ended(standing, HistoryResult.SUPERSEDED, now), *ended)
+    found = _found(overview, now)  # with the target as the status keeps it: a long one is cut
+    begun = (found,) if overview.due else ()
+    if standing is None:
+        if begun and first and _goes_on(first, found.target, now):
+            return (_continued(_reopened(first), found), *before[1:])
+        return (*begun, *before)[:MAX_HISTORY]
+    if found.target != standing.target:
+        return (*begun, _ended(standing, HistoryResult.SUPERSEDED, now), *ended)[:MAX_HISTORY]
+    if begun:
+        return (_continued(standing, found), *ended)
+    return before if overview.unknown else (_ended(standing, HistoryResult.SUCCEEDED, now), *ended)
+
+
+def _goes_on(ended: HistoryEntry, target: str, now: datetime) -> bool:
+    """Whether nodes that are due for ``target`` go on with an entry that has just ended."""
+    end = ended.end_time
+    return (
+        ended.target == target
+        and ended.result is HistoryResult.SUCCEEDED
+        and end is not None
+        and end <= now < end + REOPENED
+    )
+
+
+def _reopened(ended: HistoryEntry) -> HistoryEntry:
+    return ended.model_copy(update={"end_time": None, "result": HistoryResult.IN_PROGRESS})
+
+
+def _found(overview: UpgradeOverview, now: datetime) -> HistoryEntry:
+    return HistoryEntry(
+        target=overview.target,
+        start_time=now,
+        nodes=len(overview.due),
+        result=HistoryResult.IN_PROGRESS,
+        overrides=_in_order(each.gate for each in overview.in_force),
+    )
+
+
+def _continued(standing: HistoryEntry, found: HistoryEntry) -> HistoryEntry:
+    return standing.model_copy(
+        update={
+            "nodes": max(standing.nodes, found.nodes),
+            "overrides": _in_order((*standing.overrides, *found.overrides)),
+        }
+    )
+
+
+def _ended(standing: HistoryEntry, result: HistoryResult, now: datetime) -> HistoryEntry:
+    """Return ``standing`` as it ended: not before it began, whatever the clock says."""
+    at = max(now.replace(microsecond=0), standing.start_time)
+    return standing.model_copy(update={"end_time": at, "result": result})
+
+
+_PLACES = {gate.value: place for place, gate in enumerate(Gate)}
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return each name once, those of gates in their order, what an editor of the status wrote after them."""
+    return tuple(sorted({str(each) for each in names}, key=lambda name: (_PLACES.get(name, len(Gate)), name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """How many nodes of one pool have trouble of a kind, as its last pass has seen them.
+
+    ``reserved_memory_mismatched`` counts nodes whose kubelet is known to hold back another amount of memory
+    than the pool declares. ``taint_missing`` counts nodes of the pool on which a taint of ``spec.taints``
+    is missing or has another value, also where it is held back on purpose, and in every mode: whoever alerts
+    on it looks at the mode too. ``overlapping`` counts nodes that the pool selects and another pool
+    selects too, or has. ``upgrade_due`` counts nodes that are known to run another release, or an older
+    revision, than ``spec.os`` asks for. ``memory_levels`` counts nodes by the level of each axis, None where
+    it is not known, and ``is_memory_systemic`` says whether more nodes are under pressure than the pool
+    allows; empty and None where memory is not watched. ``upgrades`` is None where the spec asks for none.
+
+    A pool that is being deleted wants nothing of its nodes: all of them are 0.
+    """
+
+    reserved_memory_mismatched: int = 0
+    taint_missing: int = 0
+    overlapping: int = 0
+    upgrade_due: int = 0
+    memory_levels: Mapping[tuple[Axis, Level | None], int] = field(default_factory=lambda: NONE)
+    is_memory_systemic: bool | None = None
+    upgrades: UpgradeFigures | None = None
+
+
+def figures_of(
+    assessed: Iterable[Assessment], memory: Overview | None, upgrades: UpgradeFigures | None = None
+) -> Figures:
+    """Count the nodes of a pool that is not being deleted.
+
+    ``memory`` is None where it is not watched, ``upgrades`` where the spec asks for none.
+    """
+    mismatched = missing = overlapping = due = 0
+    for each in assessed:
+        # One walk over thousands, most of which have none of it.
+        if each.reserved is not None and each.reserved.verdict in MISMATCHES:
+            mismatched += 1
+        if each.lacks_taints:
+            missing += 1
+        if each.rival and each.claim in (Claim.OURS, Claim.RIVAL):
+            overlapping += 1
+        if each.is_due:
+            due += 1
+    return Figures(
+        reserved_memory_mismatched=mismatched,
+        taint_missing=missing,
+        overlapping=overlapping,
+        upgrade_due=due,
+        memory_levels=memory.levels if memory else NONE,
+        is_memory_systemic=memory.is_systemic if memory else None,
+        upgrades=upgrades,
+    )
+
+
+UNKNOWN: Final = "Unknown"
+"""Stands for the state of nodes of which it is not known whether they are due."""
+
+_SURPRISES: Final = {
+    SurpriseKind.REBOOT: IssueReason.SURPRISE_REBOOT,
+    SurpriseKind.OS_CHANGE: IssueReason.SURPRISE_OS_CHANGE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeFigures:
+    """What a pass has found of the upgrades of a pool.
+
+    ``states`` counts nodes by what is known of them now: their labels follow within a minute. A node whose
+    upgrade has begun stays Required. ``due`` counts
+    them by trigger, and a node may have several. ``closed`` are gates that keep all nodes, or at least one
+    that is due. ``surprised`` counts nodes of which something unannounced was seen within the last hour.
+    """
+
+    states: Mapping[str, int]
+    due: Mapping[Trigger, int]
+    closed: frozenset[Gate]
+    overrides_in_force: int
+    overrides_expired: int
+    surprised: Mapping[SurpriseKind, int]
+
+
+def upgrade_figures(results: Sequence[RoomResult]) -> UpgradeFigures | None:
+    """Return them; None without ``spec.upgrade``."""
+    overview = upgrades_of(results)
+    if overview is None:
+        return None
+    due = Counter(trigger for node in overview.due for trigger in {each.trigger for each in node.due})
+    permitted = frozenset(overview.permitted)
+    required = sum(
+        each.state is UpgradeState.REQUIRED or each.node.name in permitted for each in overview.due
+    )
+    found = [finding for result in results for finding in result.findings]
+    return UpgradeFigures(
+        states={
+            UpgradeState.UP_TO_DATE: overview.up_to_date,
+            UpgradeState.REQUIRED: required,
+            UpgradeState.GATED: len(overview.due) - required,
+            UNKNOWN: len(overview.unknown),
+        },
+        due={trigger: due[trigger] for trigger in Trigger},
+        closed=frozenset(
+            gate.gate
+            for gates in (overview.closed, *(node.closed for node in overview.due))
+            for gate in gates
+        ),
+        overrides_in_force=len(overview.in_force),
+        overrides_expired=len(overview.expired),
+        surprised={
+            kind: len({name for each in found if each.reason is reason for name in each.nodes})
+            for kind, reason in _SURPRISES.items()
+        },
+    )
+
+
+def status(
+    snapshot: Snapshot,
+    nodes: Assessed,
+    results: Sequence[RoomResult],
+    *,
+    refusal: Refusal,
+    missing_permission: str,
+    set_keys: Keys,
+) -> tuple[WindowsNodePoolStatus, Issues]:
+    """Return what is to stand in ``status``, all of it, for one write; and all issues."""
+    pool, counts = snapshot.pool, tally(nodes.all, results)
+    groups = grouped(nodes.all)
+    judged = findings(groups, today=snapshot.now.date())
+    found = (
+        *node_findings(nodes.notable),
+        *held_findings(nodes.notable),
+        *guard_findings(snapshot),
+        *other_operator_findings(snapshot),
+        *crd_findings(snapshot),
+        *unselected_findings(snapshot, nodes.all),
+        *lost_key_findings(nodes.notable),
+        *stray_findings(snapshot),
+        *owner_findings(snapshot, nodes.notable),
+        *judged,
+        *pod_findings(snapshot, nodes),
+        *reserved_findings(pool, nodes.all),
+        *(finding for result in results for finding in result.findings),
+    )
+    memory = pool_memory(pool, results)
+    carried = (
+        *carried_report(snapshot),
+        *carried_strays(snapshot),
+        *carried_issues(snapshot),
+        *(memory.carried if memory else ()),
+    )
+    standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
+    overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
+    view = View(
+        pool=pool,
+        tally=counts,
+        refusal=refusal,
+        missing_permission=missing_permission,
+        blind=blind(snapshot, nodes.notable),
+        is_overdue=overdue is not None and overdue <= snapshot.now,
+        groups=groups,
+        judged=judged,
+        found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
+        memory=memory,
+        upgrades=upgrades_of(results),
+    )
+    reported = WindowsNodePoolStatus(
+        observed_generation=pool.generation,
+        nodes=counts.nodes,
+        ready_nodes=counts.ready,
+        up_to_date_nodes=counts.up_to_date,
+        up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
+        available_nodes=counts.available,
+        held_nodes=counts.held,
+        pressured_nodes=memory.pressured if memory else 0,
+        memory_capabilities=memory_capabilities(pool, snapshot.memory.capabilities) or None
+        if memory
+        else None,
+        misplaced_pods=misplaced_pods(snapshot, nodes.all),
+        builds=builds(groups),
+        issues=standing.shown,
+        issue_count=standing.count,
+        set_keys=_written_keys(set_keys) if set_keys else None,
+        node_template=_template(snapshot) if view.accepted else None,
+        plan=_plan(snapshot, nodes, view),
+        control_plane=control_plane_of(view),
+        history=history(pool, view.upgrades, now=snapshot.now),
+        conditions=conditions(view, now=snapshot.now),
+    )
+    return reported, standing
+
+
+def _plan(snapshot: Snapshot, nodes: Assessed, view: View) -> Plan | None:
+    """Return what would be done, in the mode that asks for it."""
+    if view.mode is not Mode.DRY_RUN or snapshot.pool.deleting:
+        return None
+    ours = [each.node for each in nodes.all if each.claim is Claim.OURS]
+    return plan(snapshot, nodes.notable, view.upgrades, nodes_of_pool=ours)
+
+
+def _written_keys(keys: Keys) -> SetKeys:
+    return SetKeys(
+        labels=tuple(sorted(keys.labels)),
+        taints=tuple(f"{key}:{effect}" for key, effect in sorted(keys.taints)),
+    )
+
+
+def _template(snapshot: Snapshot) -> NodeTemplate | None:
+    pool = snapshot.pool
+    if pool.spec is None or pool.deleting:
+        return None
+    return node_template(pool.name, pool.spec, layers=layers_of(snapshot, pool.spec))

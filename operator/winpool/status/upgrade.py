@@ -1,0 +1,179 @@
+"""The condition UpgradeAllowed: whether a node that is due may be upgraded now, and if not, what opens what.
+
+Whoever upgrades nodes waits for it. So it says the same as long as nothing changes: no ages, no time that is
+left, only times of the clock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from winpool.api.conditions import ConditionType, Reason
+from winpool.api.issues import IssueReason
+from winpool.api.status import ControlPlaneSeen
+from winpool.api.text import written_moment
+from winpool.api.upgrade import Gate, UpgradeState
+from winpool.features.feature import RoomResult
+from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
+from winpool.status.assessment import count_nodes, counted_nodes, enumerate_names
+from winpool.status.view import SEE_ACCEPTED, Told, View, none_of_ours
+
+LONGEST_MESSAGE: Final = 3800
+"""Characters of a message: the API keeps 4096 of it, and the last sentence names what is left out."""
+
+LONGEST_CAUSE: Final = 400
+"""Characters that one gate may use of it. Some of its words are a person's: a reason of a pause, for one."""
+
+MOST_CAUSES: Final = 3
+"""Causes of one gate that is judged node by node: nodes can have one each, and other gates need room."""
+
+OF_GATES: Final = {
+    Gate.SUPPORT_MATRIX: Reason.SUPPORT_MATRIX,
+    Gate.END_OF_SUPPORT: Reason.END_OF_SUPPORT,
+    Gate.REVISION_FLOOR: Reason.REVISION_FLOOR,
+    Gate.CONTROL_PLANE: Reason.CONTROL_PLANE,
+    Gate.MAINTENANCE_WINDOW: Reason.MAINTENANCE_WINDOW,
+    Gate.POOL_HEALTH: Reason.POOL_HEALTH,
+    Gate.BUDGET: Reason.BUDGET,
+}
+"""The gates that are judged once for the pool, and the reason where one is the first that is closed."""
+
+OF_STOPS: Final = {
+    "NotAccepted": Reason.SPEC_REJECTED,
+    "PausedBySpec": Reason.PAUSED_BY_SPEC,
+    "DryRun": Reason.DRY_RUN,
+    "PauseRequested": Reason.PAUSE_REQUESTED,
+}
+"""What else stops the pool as a whole. It comes before the gates."""
+
+
+def upgrades_of(results: Iterable[RoomResult]) -> UpgradeOverview | None:
+    """Return what the room of upgrades has found; None without ``spec.upgrade``."""
+    return next((each.overview for each in results if isinstance(each, UpgradeResult)), None)
+
+
+def control_plane_of(view: View) -> ControlPlaneSeen | None:
+    """Return since when the version of the control plane is what it is; None without ``spec.upgrade``.
+
+    It stays while the spec cannot be read: an edit that goes wrong restarts no clock (P8).
+    """
+    if view.upgrades is not None:
+        return view.upgrades.control_plane
+    return view.pool.status.control_plane if view.pool.spec is None else None
+
+
+def upgrade_allowed(view: View) -> Told | None:
+    """Return what UpgradeAllowed says; None where the spec does not ask for it."""
+    spec = view.pool.spec
+    if spec is None:
+        standing = view.pool.status.condition(ConditionType.UPGRADE_ALLOWED)
+        return _not_accepted() if standing else None
+    if spec.upgrade is None:
+        return None
+    if view.pool.deleting:
+        return Told(
+            "Unknown",
+            Reason.RELEASING_NODES,
+            "The operator judges no gates for a pool that is being deleted.",
+        )
+    if view.refusal:
+        return _not_accepted()
+    if view.upgrades is None:
+        return None
+    if not view.tally.nodes:
+        return none_of_ours(view.tally)
+    if view.missing_permission and view.upgrades.due:
+        return Told(
+            "False",
+            Reason.MISSING_PERMISSION,
+            f"The operator permits no upgrade while it lacks a permission. {SEE_ACCEPTED}",
+        )
+    return _told(view.upgrades)
+
+
+def _not_accepted() -> Told:
+    said = f"The operator permits no upgrade by a spec that is not accepted. {SEE_ACCEPTED}"
+    return Told("False", Reason.SPEC_REJECTED, said)
+
+
+def _told(overview: UpgradeOverview) -> Told:
+    due, permitted = len(overview.due), overview.permitted
+    if not due and overview.unknown:
+        return Told(
+            "Unknown",
+            Reason.BUILD_UNKNOWN,
+            f"No node is known to be due for an upgrade, and of {count_nodes(len(overview.unknown))} it is "
+            f"not known. See the issue {IssueReason.BUILD_UNKNOWN}.",
+        )
+    if not due:
+        return Told("True", Reason.NOTHING_DUE, "No node is due for an upgrade.")
+    are = "is" if due == 1 else "are"
+    if permitted:
+        said = f"Of {count_nodes(due)} that {are} due, {len(permitted)} may be upgraded now"
+        head = f"{said}: {enumerate_names(permitted)}."
+        return Told("True", Reason.UPGRADE_ALLOWED, _message(head, overview))
+    head = f"{count_nodes(due)} {are} due for an upgrade, and none may be upgraded now."
+    if begun := [each.node.name for each in overview.due if each.state is UpgradeState.REQUIRED]:
+        head = f"{head} It has begun on {counted_nodes(begun)}, and may continue there."
+    return Told("False", _reason(overview), _message(head, overview))
+
+
+def _reason(overview: UpgradeOverview) -> Reason:
+    for stop in overview.stops:
+        return OF_STOPS.get(stop.name, Reason.NODES_GATED)
+    for gate in overview.closed:
+        return OF_GATES.get(gate.gate, Reason.NODES_GATED)
+    return Reason.NODES_GATED
+
+
+def _message(head: str, overview: UpgradeOverview) -> str:
+    """Return ``head`` with every cause that there is room for, and the names of the others."""
+    said = head
+    left: list[str] = []
+    for name, cause in _causes(overview):
+        clipped = cause if len(cause) <= LONGEST_CAUSE else f"{cause[: LONGEST_CAUSE - 1]}…"
+        if left or len(said) + len(clipped) > LONGEST_MESSAGE:
+            left.append(name)
+        else:
+            said = f"{said} {clipped}"
+    others = list(dict.fromkeys(left))
+    return f"{said} There is more: {', '.join(others)}." if others else said
+
+
+def _causes(overview: UpgradeOverview) -> Iterator[tuple[str, str]]:
+    """Yield the name of each gate and stop that is in the way, with what it says."""
+    for stop in overview.stops:
+        yield stop.name, f"{stop.name}: {stop.message} {stop.opens}".rstrip()
+    for gate in overview.closed:
+        yield gate.gate, f"{gate.gate}: {gate.message} {gate.opens}".rstrip()
+    for gate in overview.gates:
+        if gate.override is not None and gate.stand is not Stand.OPEN:
+            until = written_moment(gate.override.until)
+            yield gate.gate, f"Overridden until {until}, {gate.gate}. {gate.message}"
+    for (_, name), causes in sorted(_of_nodes(overview.due).items()):
+        ordered = sorted(causes)
+        for cause in ordered[:MOST_CAUSES]:
+            yield name, f"{name}, on {counted_nodes(sorted(causes[cause]))}: {cause}"
+        if more := sorted({node for cause in ordered[MOST_CAUSES:] for node in causes[cause]}):
+            yield name, f"{name}, on {counted_nodes(more)}: Other causes. Run kubectl winpool why NODE."
+
+
+def _of_nodes(due: Iterable[NodeUpgrade]) -> dict[tuple[int, str], dict[str, list[str]]]:
+    """Return what keeps nodes and is their own, by place and name, and by its text the nodes.
+
+    Stops come first, then gates in their order.
+    """
+    found: defaultdict[tuple[int, str], dict[str, list[str]]] = defaultdict(dict)
+    for each in due:
+        name = each.node.name
+        for stop in each.stops:
+            found[-1, stop.name].setdefault(f"{stop.message} {stop.opens}", []).append(name)
+        for gate in each.closed:
+            place = _PLACES[gate.gate]
+            found[place, gate.gate].setdefault(f"{gate.message} {gate.opens}", []).append(name)
+    return found
+
+
+_PLACES: Final = {gate: place for place, gate in enumerate(Gate)}

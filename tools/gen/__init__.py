@@ -1,0 +1,1 @@
+"""Generators of manifests and reference pages. Nothing here is shipped."""

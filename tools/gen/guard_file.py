@@ -1,0 +1,42 @@
+"""The file that installs the guard: ``python -m gen.guard_file``.
+
+``deploy/operator`` holds what this prints; a test compares them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from winpool.api.admission import GUARD_NAME, binding_spec, manifests_of, policy_spec
+from winpool.api.crd import file_of, text_of
+
+FILE: Final = "deploy/operator/guard.yaml"
+"""Where the result stands, from the root of the repository."""
+
+COMMAND: Final = f"python -m gen.guard_file > {FILE}"
+
+HEADER: Final = f"""\
+# Keeps kubelets, and pods with the tokens of their node, from writing what only the operator and people may
+# write on a node (docs/guard.md). The operator compares it word by word: one that was edited is not in force.
+# Generated from operator/winpool/api/admission.py. Do not edit; run: {COMMAND}
+"""
+
+
+def documents() -> list[dict[str, Any]]:
+    """Return the policy and its binding."""
+    return manifests_of(GUARD_NAME, policy=policy_spec(), binding=binding_spec())
+
+
+def render() -> str:
+    """Return the file: YAML with a header that says where it comes from."""
+    return file_of(HEADER, map(text_of, documents()))
+
+
+def main() -> None:
+    """Print the file."""
+    sys.stdout.write(render())
+
+
+if __name__ == "__main__":
+    main()
