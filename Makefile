@@ -16,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
-# What the tests on a real control plane took, test by test.
+# What tests took, one by one, in a file for each run of pytest (JUnit XML).
 RESULTS ?= .results
 # Two for each core, since tests wait for half of their time, and as fit into memory: a control plane with nodes,
 # operator and tests takes 1.5 GiB.
@@ -26,7 +26,7 @@ WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-oldest test-crash breaks demo up down generate lock format
+.PHONY: help install quick check test test-oldest test-crash breaks demo up down generate lock format
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,31 +46,48 @@ $(INSTALLED): requirements/dev.txt pyproject.toml tests/testbed/pyproject.toml
 	  -e . -e tests/testbed
 	@touch $@
 
-# How hard property tests look: "first" for those who wait, "ci" is all of it.
+# How many examples property tests try: "first" is a quarter of "ci", for those who wait.
 PROPERTIES ?= first
-check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (a minute or two)
-	@HYPOTHESIS_PROFILE=$(PROPERTIES) $(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-unit check-lint check-imports
+at_once = HYPOTHESIS_PROFILE=$(PROPERTIES) $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 
-.PHONY: check-types check-unit check-lint check-imports
+quick: $(INSTALLED) ## While you work: lint, types, import rules, the unit tests that are not slow (less than a minute)
+	@$(at_once) quick-unit check-types check-lint check-imports
+
+check: $(INSTALLED) ## The fast half: lint, types, import rules, generated files, unit tests (a minute or two)
+	@$(at_once) check-types check-unit check-lint check-imports
+
+.PHONY: quick-unit check-types check-unit check-lint check-imports test-unit test-alerts test-cluster
+unit = $(BIN)/pytest -q -n 2 --dist worksteal --junitxml=$(RESULTS)/unit.xml tests/unit
+quick-unit: $(INSTALLED)
+	@$(unit) -m "not slow and not kubectl"
 check-types: $(INSTALLED)
 	@$(BIN)/mypy
 check-unit: $(INSTALLED)
-	@$(BIN)/pytest -q -n 2 --dist worksteal tests/unit
+	@$(unit) -m "not kubectl"
 check-lint: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run make format" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 check-imports: $(INSTALLED)
 	@$(BIN)/lint-imports | tail -n 2
 
-test: PROPERTIES := ci
-test: check ## Everything: the fast half, then the alerts on promtool and the tests on a real control plane
+# Tests on a control plane wait for half of their time. The rest runs beside them, on what they leave of the cores.
+test: $(INSTALLED) ## Everything: the tests on a real control plane, and beside them the fast half and the alerts on promtool
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.promtool
 	@$(BIN)/python -m testbed.prometheus
-	@WINPOOL_WORLDS=10000 WINPOOL_PODS=150000 $(BIN)/pytest -q -n 2 --dist worksteal \
-	  tests/unit/control/test_quiet_worlds.py tests/unit/contract/test_survey.py
-	@$(BIN)/pytest -q tests/alerts
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not long" --durations=25 --junitxml=$(RESULTS)/cluster.xml tests/cluster
+	@HYPOTHESIS_PROFILE=$(PROPERTIES) $(BIN)/python tests/beside.py --make "$(MAKE)" --logs $(RESULTS) \
+	  test-cluster --beside check-lint check-imports check-types test-unit test-alerts
+
+# What make test runs, and people seldom alone.
+test-unit: $(INSTALLED)
+	@WINPOOL_WORLDS=1000 $(unit)
+test-alerts: $(INSTALLED)
+	@$(BIN)/pytest -q --junitxml=$(RESULTS)/alerts.xml tests/alerts
+test-cluster: $(INSTALLED)
+	@$(call cluster,cluster) -m "not long" --durations=25 tests/cluster
+
+# On a control plane that stands already; the word is the name of the file of results.
+cluster = $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml
 
 # The oldest Kubernetes that is supported; pins for it lie in tests/testbed/controlplane.
 OLDEST := 1.32
@@ -78,16 +95,16 @@ test-oldest: export WINPOOL_KUBERNETES := $(OLDEST)
 test-oldest: $(INSTALLED) ## The tests on a control plane, with the oldest supported Kubernetes
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.prometheus
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not long" tests/cluster
+	@$(call cluster,oldest) -m "not long" tests/cluster
 
 test-memory: $(INSTALLED) ## Memory pressure on simulated nodes, from the first sample to the eviction and the end of it
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m testbed.prometheus
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m long tests/cluster
+	@$(call cluster,memory) -m long tests/cluster
 
 test-crash: $(INSTALLED) ## The long loops: the operator killed at every write, long outages
 	@$(BIN)/python -m testbed build
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup tests/crash
+	@$(call cluster,crash) tests/crash
 
 .PHONY: explore nightly test-benches
 # A seed that was printed, and how many worlds: make explore SEED=4711 WORLDS=1000.
@@ -175,7 +192,7 @@ release: $(INSTALLED) ## Write dist/install.yaml: all that kubectl apply -k depl
 
 breaks: $(INSTALLED) ## Break each promise on purpose, and check that its test fails
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python tests/breaks/__main__.py --workers $(WORKERS)
+	@PYTHONPATH=$(CURDIR)/tests $(BIN)/python -m breaks --workers $(WORKERS)
 
 # 130: Ctrl-C ended it, and it has said so. That is no failure to make.
 demo: $(INSTALLED) ## Show every feature on a real control plane, step by step, then stop

@@ -1,4 +1,4 @@
-"""For every test: no task left running, what it asks of the machine, and which tests stay on one worker."""
+"""For every test: no task left running, what it asks of the machine, its time, its worker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+import durations
 from testbed import machine
 
 # What stands on either side of an assertion that failed there is told, as in a test.
@@ -56,6 +57,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = group_of(item)
         if item.get_closest_marker("xdist_group") is None and group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    durations.begin(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.when == "teardown":
+        durations.end(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [
+        each
+        for found in terminalreporter.stats.values()
+        for each in found
+        if isinstance(each, pytest.TestReport)
+    ]
+    if os.environ.get("HYPOTHESIS_PROFILE") == "first" and (slow := durations.slow(reports)):
+        terminalreporter.section(f"over {durations.SLOW_SECONDS:g} s on an idle machine: mark them slow")
+        for seconds, name in slow:
+            terminalreporter.line(f"{seconds:6.1f} s  {name}")
 
 
 def group_of(item: pytest.Function) -> str | None:

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from breaks.edits import Break, broken, read_all
 
 ROOT = Path(__file__).parents[2]
 PASSED, FAILED = 0, 1
 """Exit codes of pytest: anything but FAILED (a syntax error, no such test) is no proof."""
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """A patch, what it breaks, and the test that has to notice."""
-
-    patch: Path
-    promise: str
-    what: str
-    test: str
-
-
-def read(patch: Path) -> Break:
-    """Read the head of a patch."""
-    head = dict(re.findall(r"^(Promise|Break|Test): (.+)$", patch.read_text(), re.MULTILINE))
-    return Break(patch, head["Promise"], head["Break"], head["Test"])
 
 
 def copy_repository(to: Path) -> None:
@@ -65,10 +49,10 @@ def run(tests: list[str], *, copy: Path, workers: int = 0) -> tuple[int, str]:
 
 def try_out(each: Break, *, directory: Path) -> tuple[bool, str]:
     """Break a copy of its own; return whether the test noticed, and what it printed."""
-    copy = directory / each.patch.stem
+    copy = directory / each.name
     copy_repository(copy)
-    command = ["git", "apply", "--unsafe-paths", f"--directory={copy}", str(each.patch)]
-    subprocess.run(command, cwd="/", check=True)
+    for path, text in broken(copy, each.edits).items():
+        path.write_text(text)
     code, output = run([each.test], copy=copy)
     shutil.rmtree(copy)
     return code == FAILED, output
@@ -82,9 +66,8 @@ def main() -> int:
         "words", nargs="*", help="breaks with one of these in the name of their file; default: all"
     )
     given = parser.parse_args()
-    breaks = [read(patch) for patch in sorted(Path(__file__).parent.glob("*.patch"))]
     breaks = [
-        each for each in breaks if not given.words or any(word in each.patch.name for word in given.words)
+        each for each in read_all() if not given.words or any(word in each.name for word in given.words)
     ]
     if not breaks:
         print(f"no break has {' or '.join(given.words)} in the name of its file", file=sys.stderr)

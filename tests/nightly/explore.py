@@ -1,4 +1,4 @@
-"""``make explore``: property tests and quiet worlds from a random seed, ten times those of ``make test``.
+"""``make explore``: property tests and quiet worlds from a random seed, and the largest clusters and nodes.
 
 The seed is printed, and ``make explore SEED=…`` takes it again. What failed is kept in ``.explore/``: the
 output, and the examples in Hypothesis' own database, which the next run tries first.
@@ -21,7 +21,9 @@ KEPT: Final = ROOT / ".explore"
 SEEDS: Final = 2**31
 """pytest-randomly takes no more than 32 bits; the worlds count up from there."""
 WORLDS: Final = 100_000
-"""Ten times those of ``make test``."""
+"""A hundred times those of ``make test``."""
+PODS: Final = 150_000
+"""Of the largest clusters; ``make test`` lists a tenth of them."""
 TEST_TIMEOUT_SECONDS: Final = 3600
 """Guard: ten times the examples, and the slowest property takes a minute for its own on a busy machine."""
 PASSED: Final = 0
@@ -55,6 +57,15 @@ def runs(seed: int, *, worlds: int) -> list[Run]:
             "worlds",
             (f"--randomly-seed={seed}", "tests/unit/control/test_quiet_worlds.py"),
             {"WINPOOL_WORLDS": str(worlds), "WINPOOL_FIRST_WORLD": str(seed)},
+        ),
+        Run(
+            "sizes",
+            (
+                f"--randomly-seed={seed}",
+                "tests/unit/contract/test_survey.py",
+                "tests/unit/cluster_room/test_node_texts.py",
+            ),
+            {"WINPOOL_PODS": str(PODS)},
         ),
     ]
 

@@ -1,7 +1,4 @@
-"""How hard Hypothesis looks here: a first look by ``make check``, the whole look by ``make test``.
-
-``make explore`` looks ten times as hard, from random seeds.
-"""
+"""How many examples Hypothesis tries: a quarter where people wait, ten times as many by ``make explore``."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-# For ``make check``, which people wait for.
+# For ``make quick``, ``make check`` and ``make test``, which people wait for.
 settings.register_profile(
     "first", settings.get_profile("ci"), max_examples=EXAMPLES // 4, stateful_step_count=15
 )

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness.documents import ROOT, documents
+from harness.every import every
 
 _JSONPATH = re.compile(r"jsonpath='([^']*)'")
 _COLUMNS = re.compile(r"custom-columns='?([^' ]*)'?")
@@ -96,7 +97,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS)))
+@every("command", sorted(set(COMMANDS)))
 def test_what_a_page_asks_of_a_pool_is_in_its_schema(command: str) -> None:
     pool = pool_schema()
     pools = {"type": "object", "properties": {"items": {"type": "array", "items": pool}}}

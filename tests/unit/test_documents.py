@@ -16,6 +16,7 @@ from harness.documents import (
     documents,
     links_of,
 )
+from harness.every import every
 from testbed.pins import all_pins, minor_of
 
 PAGES = [
@@ -26,13 +27,13 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     missing = [target for target in links_of(page.read_text()) if not (page.parent / target).exists()]
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_anchor_leads_to_a_heading(page: Path) -> None:
     text = page.read_text()
     missing = [

@@ -62,6 +62,7 @@ def test_it_ends_at_once_as_the_first_process_of_a_container_too(tmp_path: Path)
         assert process.wait(GUARD_SECONDS) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("private_network")
 def test_without_a_handler_the_first_process_of_a_container_would_not_end(tmp_path: Path) -> None:
     """Or the test before would prove nothing."""

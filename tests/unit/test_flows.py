@@ -12,6 +12,7 @@ import pytest
 
 import winpool
 from harness.documents import ROOT
+from harness.every import every
 
 SOURCE = Path(winpool.__file__).parent
 FLOWS = (ROOT / "docs" / "flows.md").read_text()
@@ -63,7 +64,7 @@ def test_the_flows_name_functions() -> None:
     assert len(FUNCTIONS) > 50
 
 
-@pytest.mark.parametrize(("path", "function"), FUNCTIONS)
+@every(("path", "function"), FUNCTIONS)
 def test_each_function_of_a_flow_is_in_its_file(path: str, function: str) -> None:
     assert (SOURCE / path).is_file()
     assert function in names_in(SOURCE / path)
@@ -75,6 +76,7 @@ def test_each_file_of_a_flow_is_there() -> None:
     assert not [path for path in sorted(paths) if not (SOURCE / path).is_file()]
 
 
+@pytest.mark.slow
 def test_each_record_of_a_flow_is_a_class() -> None:
     records = {span for span in _SPAN.findall(FLOWS) if _RECORD.fullmatch(span)}
     assert records

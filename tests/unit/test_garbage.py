@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import gc
 from winpool import start
@@ -19,6 +21,7 @@ raise SystemExit(main(["run"]))
 """
 
 
+@pytest.mark.slow
 def test_it_looks_rarely_and_never_in_what_was_imported() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout == "(20000, 20, 20) True\n"

@@ -1,4 +1,4 @@
-"""The shape of the house: where the source root is, what may be loaded by what, how long a module is."""
+"""The shape of the house: where the source root is, what may be loaded by what."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ PURE = (
 )
 ENGINES = ("kopf", "aiohttp", "kubernetes")
 """What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
-
-MAX_LINES = 300
 
 PURE_OF_KUBELET = (
     *("addresses", "amounts", "configz", "exporter", "keeping", "limits", "outcome", "samples", "schedule"),
@@ -73,6 +71,7 @@ def dotted(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
+@pytest.mark.slow
 def test_deciding_needs_no_client_and_no_framework() -> None:
     """A pure room that could reach the network would not be one."""
     pure = [dotted(path) for path in MODULES if path.relative_to(ROOM).parts[0] in PURE]
@@ -81,6 +80,7 @@ def test_deciding_needs_no_client_and_no_framework() -> None:
     assert loaded.isdisjoint(ENGINES)
 
 
+@pytest.mark.slow
 def test_reading_samples_and_planning_polls_needs_no_client_either() -> None:
     loaded = loaded_after(*(f"winpool.kubelet.{name}" for name in PURE_OF_KUBELET))
     assert "winpool" in loaded
@@ -94,8 +94,3 @@ def test_operator_is_the_standard_library_in_a_fresh_interpreter_too() -> None:
         [sys.executable, "-c", program], cwd=SOURCE, capture_output=True, text=True, timeout=60, check=True
     )
     assert SOURCE not in Path(done.stdout.strip()).parents
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOM)))
-def test_a_module_is_short_enough_to_be_read_at_once(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_LINES

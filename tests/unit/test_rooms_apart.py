@@ -32,6 +32,7 @@ def test_each_room_is_among_the_pure_packages() -> None:
     assert set(pure) >= PACKAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("importer", "line", "broken"),
     [

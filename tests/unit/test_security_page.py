@@ -7,9 +7,8 @@ import re
 from functools import cache
 from typing import Final
 
-import pytest
-
 from harness.documents import ROOT
+from harness.every import every
 
 PAGE: Final = (ROOT / "docs" / "security.md").read_text()
 NAMED: Final = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
@@ -30,7 +29,7 @@ def statements() -> list[str]:
     return re.findall(r"^- .*(?:\n  .*)*", shown, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("file", "name"), NAMED, ids=lambda text: text.rpartition("/")[2])
+@every(("file", "name"), NAMED, ids=lambda text: text.rpartition("/")[2])
 def test_a_test_that_the_page_names_exists(file: str, name: str) -> None:
     assert name in names_in(file)
 

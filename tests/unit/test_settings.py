@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 import winpool
+from harness.every import every
 from winpool.__main__ import Winpool, main
 from winpool.api.crd import render
 from winpool.kube.watch import RELIST_SECONDS
@@ -98,7 +99,7 @@ def test_a_setting_can_be_given_by_environment(
     assert getattr(by_flags(), name) == value
 
 
-@pytest.mark.parametrize(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
+@every(("name", "text", "value"), [(n, *pair) for n, pair in OTHER_THAN_DEFAULT.items()])
 def test_a_setting_can_be_given_by_flag(name: str, text: str, value: object) -> None:
     flag = f"--{name.replace('_', '-')}"
     others = [f"--{other.replace('_', '-')}={given}" for other, given in others_of(name).items()]

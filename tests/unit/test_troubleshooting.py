@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 import winpool
 from harness.documents import ROOT
+from harness.every import every
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionType
 
@@ -53,6 +52,6 @@ def test_messages_are_quoted() -> None:
     assert len(QUOTES) > 15
 
 
-@pytest.mark.parametrize("quote", QUOTES)
+@every("quote", QUOTES)
 def test_a_quoted_message_is_in_the_code(quote: str) -> None:
     assert quote in BY_KUBECTL or any(quote in text for text in TEXTS)

@@ -198,6 +198,7 @@ STOPPERS: Final = (
 every_stopper = pytest.mark.parametrize("stopper", STOPPERS, ids=lambda each: each.name)
 
 
+@pytest.mark.slow
 @every_stopper
 def test_p1_what_stops_takes_the_permission_and_its_end_gives_it_back(stopper: Stopper) -> None:
     world = a_world()
@@ -214,6 +215,7 @@ def test_p1_what_stops_takes_the_permission_and_its_end_gives_it_back(stopper: S
     assert allowed(world) == "True"
 
 
+@pytest.mark.slow
 @every_stopper
 def test_p2_what_stops_is_written_once(stopper: Stopper) -> None:
     world = a_world()
@@ -224,6 +226,7 @@ def test_p2_what_stops_is_written_once(stopper: Stopper) -> None:
     assert (len(world.writes), world.status_writes) == (writes, statuses)
 
 
+@pytest.mark.slow
 @every_stopper
 def test_p8_a_restart_under_it_gives_and_writes_nothing(stopper: Stopper) -> None:
     world = a_world()
@@ -275,6 +278,7 @@ def test_p2_labels_stay_where_pods_are_listed_rarely() -> None:
     assert (world.writes, states(world)) == ([], [PERMITTED] * 3)
 
 
+@pytest.mark.slow
 def test_p6_in_a_rollout_node_by_node_no_other_node_keeps_its_permission_for_longer_than_a_minute() -> None:
     names = [f"w{number:02}" for number in range(24)]
     world = UpgradeWorld(upgrade_pool(), {name: settled_node(name) for name in names})
@@ -441,6 +445,7 @@ def test_p6_the_node_in_work_keeps_its_permission_and_no_other_gets_or_keeps_one
     assert states(world) == ["Gated"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cordoned", "not Ready", "unknown", "deleting"])
 @pytest.mark.parametrize(("budget", "number"), [(1, 1), (2, 2), ("50%", 1), ("99%", 2), ("1%", 1)])
 def test_p6_every_kind_of_unavailable_node_counts(how: str, budget: int | str, number: int) -> None:
@@ -858,7 +863,7 @@ def expected(world: UpgradeWorld, node: Node) -> set[str | None]:
     return {PERMITTED}
 
 
-TestUpgrades = Upgrades.TestCase
+TestUpgrades = pytest.mark.slow(Upgrades.TestCase)
 TestUpgrades.settings = settings(
     # An example costs a tenth of a second. What fails is short enough to be read as it is found.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

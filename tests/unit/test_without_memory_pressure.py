@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def known(data: st.DataObject, fleet: Nodes) -> KnownMemory:
     return KnownMemory(told=views(), views=views(), problems={uids[0]: "no answer"}, read_at=1e6)
 
 
+@pytest.mark.slow
 @given(pools(), fleets(), st.data())
 def test_what_is_known_of_memory_changes_nothing(pool: Pool, fleet: Nodes, data: st.DataObject) -> None:
     assert pool.spec is not None

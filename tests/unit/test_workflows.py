@@ -120,10 +120,11 @@ def test_the_devcontainer_installs_and_keeps_the_cache(monkeypatch: pytest.Monke
 
 
 def test_the_cluster_tests_show_the_slowest_and_keep_the_time_of_each() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    [recipe] = re.findall(r"^test: check .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-    [run] = [line for line in recipe.splitlines() if line.endswith(" tests/cluster")]
-    assert {"$(WORKERS)", "--durations=25", "--junitxml=$(RESULTS)/cluster.xml"} <= set(run.split())
+    command = ["make", "--dry-run", "test-cluster", "WORKERS=3", "RESULTS=results"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    [run] = [line for line in printed.splitlines() if line.endswith(" tests/cluster")]
+    assert "-n 3 " in run
+    assert {"--durations=25", "--junitxml=results/cluster.xml"} <= set(run.split())
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,7 @@ def any_of(node: Schema) -> Any:
     return {"a": any_of(node["additionalProperties"])} if "additionalProperties" in node else 0
 
 
+@pytest.mark.slow
 @given(removed=st.sets(st.sampled_from(FIELDS), max_size=5))
 def test_an_older_crd_has_all_fields_of_a_value_without_those_that_it_lacks(removed: set[FieldPath]) -> None:
     outermost = [path for path in removed if not any(path[:n] in removed for n in range(len(path)))]

@@ -64,6 +64,7 @@ def test_file_is_what_the_models_say(file: str, command: str, render: Callable[[
     assert stored == render(), f"{file} is not what the models in operator/winpool/api say; run: {command}"
 
 
+@pytest.mark.slow
 def test_yaml_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(crd_render()) == definition()
     assert list(yaml.safe_load_all(guard_file_render())) == guard_file_documents()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 from pydantic import TypeAdapter, ValidationError
 
+from harness.every import every
 from winpool.api.quantity import (
     GIB,
     KIB,
@@ -35,7 +36,7 @@ BINARY = {"Ki": KIB, "Mi": MIB, "Gi": GIB, "Ti": TIB}
 DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-@pytest.mark.parametrize(
+@every(
     ("quantity", "size"),
     [
         (0, 0),
@@ -66,7 +67,7 @@ def test_what_kubernetes_writes_is_read(quantity: int | str, size: int) -> None:
     assert bytes_of(quantity) == size
 
 
-@pytest.mark.parametrize(
+@every(
     "quantity",
     [
         *("", " ", "Gi", "2GB", "2gi", "2 Gi", " 2Gi"),
@@ -79,7 +80,7 @@ def test_what_is_no_quantity_is_refused_with_what_it_was(quantity: str) -> None:
         bytes_of(quantity)
 
 
-@pytest.mark.parametrize(
+@every(
     ("quantity", "thousandths"),
     [
         ("250m", 250),
@@ -136,7 +137,7 @@ def test_a_rounded_amount_has_one_decimal_and_is_near(size: int) -> None:
     assert abs(bytes_of(text) - size) <= step / 2 + 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("size", "precise", "about"),
     [
         (0, "0", "0"),
@@ -159,7 +160,7 @@ def test_amounts_are_told_in_the_units_of_people(size: int, precise: str, about:
     assert (exact(size), rounded(size)) == (precise, about)
 
 
-@pytest.mark.parametrize(
+@every(
     "value",
     [
         *(0, 1, 536870912, MAX_MEMORY, "0", "536870912"),
@@ -173,7 +174,7 @@ def test_a_spec_may_declare_it(value: int | str) -> None:
     assert 0 <= bytes_of(value) <= MAX_MEMORY
 
 
-@pytest.mark.parametrize(
+@every(
     "value",
     [
         *(-1, MAX_MEMORY + 1, 2**64, "2GB", "-1", "-1Gi", "1e30", "1e3", "2.5", "17Ti", "16.001Ti", "99999G"),

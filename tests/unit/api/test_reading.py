@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from cluster.admission import tables
+from harness.every import every
 from winpool.api.model import MAX_PROBLEMS
 from winpool.api.v1alpha1 import (
     InvalidSpecError,
@@ -239,12 +240,12 @@ def test_models_can_be_built_by_their_python_names() -> None:
         NodeSelector()
 
 
-@pytest.mark.parametrize("case", tables.accepted(), ids=lambda case: case.name)
+@every("case", tables.accepted(), ids=lambda case: case.name)
 def test_the_operator_reads_what_the_api_server_accepts(case: tables.Accepted) -> None:
     assert WindowsNodePool.from_object(case.manifest).metadata.name == case.manifest["metadata"]["name"]
 
 
-@pytest.mark.parametrize("case", tables.refused("rule"), ids=lambda case: case.name)
+@every("case", tables.refused("rule"), ids=lambda case: case.name)
 def test_the_operator_says_what_the_rules_of_the_api_server_say(case: tables.Refused) -> None:
     problems = problems_of(case.manifest)
     assert len(problems) == 1, "one fault, one sentence"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from harness.every import every
 from winpool.api.condition_table import CONDITIONS
 from winpool.api.conditions import ConditionKind, ConditionType, Reason, referred_by, see_condition
 from winpool.api.events import EVENTS, EventKind, EventReason, Regarding
@@ -19,7 +18,7 @@ def test_every_type_and_every_reason_has_a_meaning() -> None:
     assert {meaning.reason for kind in CONDITIONS for meaning in kind.meanings} == set(Reason)
 
 
-@pytest.mark.parametrize("kind", CONDITIONS, ids=lambda kind: kind.type)
+@every("kind", CONDITIONS, ids=lambda kind: kind.type)
 def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: ConditionKind) -> None:
     assert {meaning.status for meaning in kind.meanings} - {"Unknown"} == {"True", "False"}
     reasons = [meaning.reason for meaning in kind.meanings]
@@ -27,7 +26,7 @@ def test_a_condition_can_be_true_and_false_and_says_each_thing_once(kind: Condit
     assert all(CAMEL_CASE.fullmatch(reason) for reason in reasons)
 
 
-@pytest.mark.parametrize("type_", ConditionType)
+@every("type_", ConditionType)
 def test_a_reference_to_a_condition_is_found_at_the_end_of_a_message_only(type_: ConditionType) -> None:
     see = see_condition(type_)
     assert referred_by(see) is type_
@@ -57,7 +56,7 @@ def test_every_event_reason_is_in_the_table() -> None:
     assert list(EVENTS) == list(EventReason)
 
 
-@pytest.mark.parametrize("kind", EVENTS.values(), ids=lambda kind: kind.reason)
+@every("kind", EVENTS.values(), ids=lambda kind: kind.reason)
 def test_events_are_within_the_limits_of_the_api_server(kind: EventKind) -> None:
     for text in (kind.reason, kind.action):
         assert CAMEL_CASE.fullmatch(text)
@@ -65,7 +64,7 @@ def test_events_are_within_the_limits_of_the_api_server(kind: EventKind) -> None
     assert kind.meaning.endswith(".")
 
 
-@pytest.mark.parametrize("kind", EVENTS.values(), ids=lambda kind: kind.reason)
+@every("kind", EVENTS.values(), ids=lambda kind: kind.reason)
 def test_an_event_of_nodes_may_stand_on_their_pool_and_one_of_a_pool_nowhere_else(kind: EventKind) -> None:
     assert kind.objects[0] is kind.regarding
     assert Regarding.POOL in kind.objects

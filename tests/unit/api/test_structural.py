@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster.admission.tables import SMALLEST
+from harness.every import Decorator, every
 from winpool.api.crd import COLUMNS, SELECTABLE_FIELDS, in_line, schema
 from winpool.api.model import MAP_FIELDS, VALIDATIONS
 from winpool.api.quantity import INT_OR_STRING
@@ -54,18 +55,19 @@ def values_of(value: Any) -> Iterator[Any]:
         yield from values_of(each)
 
 
-def nodes(holds: Callable[[Node], bool] = lambda _: True) -> pytest.MarkDecorator:
+def nodes(holds: Callable[[Node], bool] = lambda _: True) -> Decorator:
     """Run a test for every node of the schema for which ``holds``."""
-    return pytest.mark.parametrize(
-        "node", [pytest.param(node, id=path) for path, node in ALL.items() if holds(node)]
-    )
+    return every("node", [pytest.param(node, id=path) for path, node in ALL.items() if holds(node)])
 
 
-RULES = [
-    pytest.param(node, rule, id=f"{path}-{index}")
-    for path, node in ALL.items()
-    for index, rule in enumerate(node.get(VALIDATIONS, ()))
-]
+every_rule = every(
+    ("node", "rule"),
+    [
+        pytest.param(node, rule, id=f"{path}-{index}")
+        for path, node in ALL.items()
+        for index, rule in enumerate(node.get(VALIDATIONS, ()))
+    ],
+)
 
 
 @nodes()
@@ -94,7 +96,7 @@ def test_node_is_bounded(node: Node) -> None:
             assert "properties" in node or node["maxProperties"] > 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("path", "node"),
     [pytest.param(path, node, id=path) for path, node in ALL.items() if path[-1] != "]"],
 )
@@ -154,14 +156,14 @@ def test_pattern_is_one_that_re2_reads(node: Node) -> None:
     assert "\\" not in node["pattern"]
 
 
-@pytest.mark.parametrize(("node", "rule"), RULES)
+@every_rule
 def test_rule_has_a_sentence_for_people(node: Node, rule: dict[str, str]) -> None:
     assert re.match(r"must |a key (must|is) |label `[^`]+` must ", rule["message"])
     assert "\n" not in rule["message"]
     assert len(rule["message"]) <= 400
 
 
-@pytest.mark.parametrize(("node", "rule"), RULES)
+@every_rule
 def test_rule_points_at_a_field_that_exists(node: Node, rule: dict[str, str]) -> None:
     here = node
     for name in filter(None, rule.get("fieldPath", "").split(".")):

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.documents import ROOT
+from harness.every import every
 from winpool.api.fields import (
     ALLOWED_LABEL_KEYS,
     KEY_PATTERN,
@@ -127,7 +128,7 @@ def test_a_label_that_no_kubelet_may_write(key: str) -> None:
     assert is_restricted_label(key)
 
 
-@pytest.mark.parametrize(
+@every(
     "key",
     [
         *KUBELET_LABEL_KEYS,
@@ -140,7 +141,7 @@ def test_a_label_that_a_kubelet_may_write(key: str) -> None:
     assert not is_restricted_label(key)
 
 
-@pytest.mark.parametrize("key", RESERVED_TAINT_KEYS)
+@every("key", RESERVED_TAINT_KEYS)
 def test_no_pool_may_set_a_taint_of_others(key: str) -> None:
     assert is_key(key)
     assert not is_taint_key_allowed(key)

@@ -122,6 +122,7 @@ def test_kubectl_finds_it_by_its_name() -> None:
     assert script.load() is main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["validate", "-f", "-"], ["check", "-f", "-", "--host-build", "2022"]])
 def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[str]) -> None:
     program = (
@@ -135,6 +136,7 @@ def test_offline_nothing_is_loaded_that_could_reach_a_cluster(arguments: list[st
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     text = "kind: WindowsNodePool\n---\n" * 20_000
     command = [sys.executable, "-m", "winpool.cli", "validate", "-f", "-"]

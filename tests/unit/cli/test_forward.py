@@ -111,6 +111,7 @@ async def test_a_kubectl_that_does_not_listen_is_quoted(
             pass
 
 
+@pytest.mark.slow
 async def test_a_kubectl_that_hangs_is_not_waited_for(
     stub: Callable[[str], tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_list_is_taken_apart() -> None:
     assert second.line_of(("x",)) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

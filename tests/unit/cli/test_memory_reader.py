@@ -232,6 +232,7 @@ async def test_where_another_operator_leads_the_next_read_is_from_that_one(host:
     assert [call.split()[-2] for call in host.calls] == ["pod/winpool-0", "pod/winpool-1"]
 
 
+@pytest.mark.slow
 async def test_an_operator_with_tls_is_read_by_https_and_verified_with_a_ca_file(
     host: Host, tmp_path: Path
 ) -> None:
@@ -441,6 +442,7 @@ def test_without_credentials_it_ends_with_2_and_says_what_is_missing(
     assert "kubectl winpool memory: no credentials for the API server" in ended.err[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("-w",), ("node/a", "-o", "json")])
 def test_where_nothing_listens_any_more_it_ends_with_2(
     plugin: Callable[..., Any], more: tuple[str, ...]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from cluster.door import until
 from harness.listener import a_kubeconfig_for, an_authority, server_tls
 from winpool.kube.client import Transport
@@ -16,6 +18,7 @@ SPARE_SECONDS = 0.3
 """For one connection too many to come: they are all asked for at once."""
 
 
+@pytest.mark.slow
 async def test_requests_share_64_connections_however_many_there_are(tmp_path: Path) -> None:
     connected = 0
 

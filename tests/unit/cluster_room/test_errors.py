@@ -335,6 +335,7 @@ def shows(text: str) -> bool:
     return any(SECRET[at : at + 4] in text for at in range(len(SECRET) - 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", LEAKS)
 def test_no_cut_of_a_message_shows_four_characters_of_a_secret(text: str) -> None:
     for end in range(len(text) + 1):

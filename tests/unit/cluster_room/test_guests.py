@@ -141,6 +141,7 @@ async def test_whom_to_act_as_is_told_once_after_a_401_too(tmp_path: Path) -> No
         assert [head.count("Impersonate-Group: dev") for head in server.heads] == [1, 1]
 
 
+@pytest.mark.slow
 async def test_kopf_meets_an_error_where_it_is_redirected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import importlib, json, pkgutil, sys
 import winpool.cluster
@@ -15,6 +17,7 @@ print(json.dumps(sorted(name for name in sys.modules if name.startswith("kuberne
 """
 
 
+@pytest.mark.slow
 def test_a_fresh_interpreter_loads_only_the_configuration() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     loaded: list[str] = json.loads(done.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,10 +38,10 @@ from winpool.support.versions import parse_minor, parse_runtime, parse_windows
 Object = dict[str, Any]
 
 MEGABYTE: Final = 1_000_000
-UPDATES: Final = 100
+UPDATES: Final = 10 if os.environ.get("HYPOTHESIS_PROFILE") == "first" else 100
 HUGE: Final = "HUGE"
 KEPT: Final = 256 * 1024
-"""Bytes that may be kept of a hundred updates of a megabyte each: the node as it is now, five annotations of
+"""Bytes that may be kept of all updates, of a megabyte each: the node as it is now, five annotations of
 16 KiB with it, and what a Python of its own keeps."""
 FRAMES: Final = 8
 """More than the calls between a function of winpool and the one that allocates for it."""
@@ -164,8 +165,9 @@ def lines(change: Callable[[Object], None]) -> Iterator[bytes]:
         yield huge(number).encode().join([head, *tail])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_a_hundred_updates_of_a_megabyte_leave_nothing_behind(field: Callable[[Object, str], None]) -> None:
+def test_updates_of_a_megabyte_leave_nothing_behind(field: Callable[[Object, str], None]) -> None:
     store = NodeStore(lambda _old, _new: None)
     store.put(read(a_node()))
     with measured() as memory:
@@ -183,6 +185,7 @@ def take(update: bytes, store: NodeStore) -> None:
         store.put(node)
 
 
+@pytest.mark.slow
 def test_a_hundred_nodes_with_long_annotations_take_little() -> None:
     store = NodeStore(lambda _old, _new: None)
     told = [line(a_node(f"w{number}")) for number in range(UPDATES)]
@@ -213,6 +216,7 @@ def test_of_thousands_of_conditions_of_one_type_the_first_is_kept() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_ten_thousand_addresses_one_is_kept() -> None:
     store = NodeStore(lambda _old, _new: None)
     told = a_node(version=2)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.kube.errors import Gone, StreamGarbled, Unavailable
 from winpool.kube.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
 from winpool.model.node import (
@@ -229,7 +230,7 @@ WRONG: list[Object] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@every("wrong", WRONG)
 def test_an_unreadable_node_is_named_and_is_not_gone(wrong: Object) -> None:
     with pytest.raises(UndecodableNodeError) as caught:
         decode_event(line("MODIFIED", wrong))
@@ -278,7 +279,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("body", GARBAGE)
+@every("body", GARBAGE)
 def test_garbage_says_nothing_at_all(body: bytes) -> None:
     with pytest.raises(StreamGarbled):
         decode_page(body)

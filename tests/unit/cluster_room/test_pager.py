@@ -275,6 +275,7 @@ class Body(bytearray):
     """An answer that can be watched for being let go."""
 
 
+@pytest.mark.slow
 async def test_one_page_is_held_at_a_time() -> None:
     """Neither its bytes nor what was read from them, when the next one is asked for."""
     alive: list[weakref.ref[Any]] = []
@@ -355,6 +356,7 @@ async def test_pages_of_pods_grow_back_after_a_bad_stretch() -> None:
     assert cluster.limits[-1] == 500
 
 
+@pytest.mark.slow
 async def test_pages_of_nodes_grow_back_after_a_bad_stretch() -> None:
     cluster = Cluster(KINDS["nodes"], [json.dumps(a_node(f"w{number}")).encode() for number in range(600)])
     small = cluster.items[:]

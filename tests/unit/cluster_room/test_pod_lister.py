@@ -160,6 +160,7 @@ class Tracked(bytearray):
     """A page that can be watched for being let go."""
 
 
+@pytest.mark.slow
 async def test_a_page_is_let_go_when_the_next_one_comes() -> None:
     """Also one with a pod that could not be read, of which the node is remembered."""
     alive: list[weakref.ref[Tracked]] = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.api.keys import WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import GIB, MIB
 from winpool.kube.pods import TEXT_KEPT, TOLERATIONS_KEPT, decode_pod_page
@@ -105,7 +106,7 @@ def test_a_pod_that_has_not_started_is_pending(phase: str | None, is_pending: bo
 # Requests
 
 
-@pytest.mark.parametrize(
+@every(
     ("spec", "cpu", "memory"),
     [
         ({"containers": []}, 0, 0),
@@ -149,7 +150,7 @@ def test_requests_are_what_the_scheduler_counts(spec: Object, cpu: int, memory: 
 # Which nodes would take it
 
 
-@pytest.mark.parametrize(
+@every(
     ("spec", "unclear"),
     [
         ({}, ""),
@@ -214,7 +215,7 @@ def test_of_several_terms_none_is_required() -> None:
 # The Windows that it is made for
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "spec", "build", "is_bound"),
     [
         (None, {}, "", False),
@@ -262,7 +263,7 @@ def test_an_empty_dir_is_lost() -> None:
 # Whatever comes
 
 
-@pytest.mark.parametrize(
+@every(
     "spec",
     [
         {"containers": "all"},

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.kube.errors import StreamGarbled
 from winpool.kube.pods import PROBLEM_LENGTH, decode_pod_page
 from winpool.model.pods import Pod, Toleration
@@ -223,7 +224,7 @@ WRONG: list[Object] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@every("wrong", WRONG)
 def test_a_pod_that_cannot_be_read_hides_no_other_and_its_node_is_told(wrong: Object) -> None:
     found = decode_pod_page(page(a_pod_object("a"), wrong, a_pod_object("b")))
     assert [pod.name for pod in found.pods] == ["a", "b"]
@@ -231,7 +232,7 @@ def test_a_pod_that_cannot_be_read_hides_no_other_and_its_node_is_told(wrong: Ob
     assert "a pod on node w1: " in str(found.unreadable[0])
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         7,
@@ -279,7 +280,7 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("body", GARBAGE)
+@every("body", GARBAGE)
 def test_garbage_says_nothing_at_all(body: bytes) -> None:
     with pytest.raises(StreamGarbled, match=r"^list pods: "):
         decode_pod_page(body)

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from harness.every import every
 from harness.listener import Listener, a_kubeconfig_for, an_authority, listening, server_tls
 from testbed.pki import Authority
 from winpool.kube.client import Transport
@@ -24,7 +25,7 @@ NAME = "https://kubernetes.default.svc"
 """Not on loopback by its name, and in the certificate of the harness."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("server", "no_proxy", "excluded"),
     [
         ("https://api.example.com", "", False),
@@ -67,7 +68,7 @@ def test_no_proxy_is_read_as_client_go_reads_it(server: str, no_proxy: str, excl
     assert is_excluded(URL(server), no_proxy) is excluded
 
 
-@pytest.mark.parametrize(
+@every(
     ("environ", "proxy"),
     [
         ({}, None),

@@ -45,6 +45,7 @@ async def a_door(kubeconfig: str, clock: Seconds) -> AsyncIterator[Transport]:
         yield transport
 
 
+@pytest.mark.slow
 async def test_a_new_ca_is_believed_and_the_old_one_no_longer(
     tmp_path: Path, clock: Seconds, old: Authority, new: Authority
 ) -> None:

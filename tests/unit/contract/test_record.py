@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.every import every
 from harness.strategies import hostile_records
 from winpool.api.fields import (
     RESERVED_TAINT_KEYS,
@@ -110,7 +111,7 @@ def test_equal_records_have_equal_texts(record: Record, random: Any) -> None:
 # Reading gives rights only to keys and values that a pool could have set
 
 
-@pytest.mark.parametrize(
+@every(
     "key",
     [
         "kubernetes.io/os",
@@ -156,8 +157,8 @@ def test_a_label_that_a_pool_may_set_is_read(key: str) -> None:
     assert labels_read({key: {"set": "a", "before": "b"}}) == {key: Owned("a", "b")}
 
 
-@pytest.mark.parametrize("key", [*RESERVED_TAINT_KEYS, "karpenter.sh/disrupted", "winpool.dev/x", "", "a b"])
-@pytest.mark.parametrize("effect", TAINT_EFFECTS)
+@every("key", [*RESERVED_TAINT_KEYS, "karpenter.sh/disrupted", "winpool.dev/x", "", "a b"])
+@every("effect", TAINT_EFFECTS)
 def test_a_taint_that_no_pool_may_set_is_not_read(key: str, effect: str) -> None:
     stranger = {"key": key, "effect": effect, "value": "", "before": None}
     ours = {"key": "node.kubernetes.io/os", "effect": effect, "value": "windows", "before": None}
@@ -172,19 +173,19 @@ def test_a_taint_with_an_effect_that_no_pool_may_use_is_not_read(effect: Any) ->
 BAD_VALUES = ["not a value", "x" * 64, "-x", "ü", "x\n", 1, True, ["x"], {"x": "y"}, 1.5]
 
 
-@pytest.mark.parametrize("value", [*BAD_VALUES, None])
+@every("value", [*BAD_VALUES, None])
 def test_a_label_whose_value_no_pool_could_have_set_is_not_read(value: Any) -> None:
     assert labels_read({"team": {"set": value, "before": None}}) == {}
 
 
-@pytest.mark.parametrize("before", BAD_VALUES)
+@every("before", BAD_VALUES)
 def test_a_label_that_could_not_be_put_back_is_not_read(before: Any) -> None:
     """Or the API server would refuse the undo of all the rest, for ever."""
     assert labels_read({"team": {"set": "a", "before": before}}) == {}
 
 
-@pytest.mark.parametrize("value", BAD_VALUES)
-@pytest.mark.parametrize("field", ["value", "before"])
+@every("value", BAD_VALUES)
+@every("field", ["value", "before"])
 def test_a_taint_whose_value_no_pool_could_have_set_is_not_read(field: str, value: Any) -> None:
     entry = {"key": "os", "effect": "NoSchedule", "value": "windows", "before": None, field: value}
     assert taints_read(entry) == {}
@@ -234,7 +235,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE.keys())
+@every("text", [pytest.param(text, id=name) for name, text in UNREADABLE.items()])
 def test_a_record_that_cannot_be_read_gives_no_rights_and_says_why(text: str) -> None:
     record = parse(text)
     assert isinstance(record, Unreadable)

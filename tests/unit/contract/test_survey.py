@@ -359,7 +359,7 @@ def test_a_survey_is_what_the_rules_say_of_all_pods(
 
 
 SURVEYED = int(os.environ.get("WINPOOL_PODS", "15000"))
-"""A tenth of the largest clusters, on a tenth of the nodes; ``make test`` surveys them whole."""
+"""A tenth of the largest clusters, on a tenth of the nodes; ``make explore`` surveys them whole."""
 
 FLEET = [f"win-{number:04}" for number in range(SURVEYED // 30)]
 SETS = [EVERYTHING, *((Toleration("team", "Equal", f"t{number}"),) for number in range(9))]
@@ -408,6 +408,7 @@ def held_after(count: int) -> tuple[int, int, Survey]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_nodes_and_taints_whatever_the_number_of_pods() -> None:
     held_after(SURVEYED // 100)  # what is made at the first use, and once, counts for neither
     few_peak, few_held, _ = held_after(SURVEYED // 10)

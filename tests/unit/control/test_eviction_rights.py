@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from harness.builders import Object, a_body, a_node
 from harness.clock import Seconds
 from harness.loops import MemoryCluster, MemoryOperator
@@ -81,6 +83,7 @@ async def test_the_right_counts_as_granted_once_a_pod_is_evicted() -> None:
         await world.operator.stop()
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_refusal_is_forgotten_when_nothing_is_evicted_any_more() -> None:
     world = World()

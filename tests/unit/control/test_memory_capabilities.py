@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from unittest.mock import patch
 
+import pytest
+
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
 from winpool.controllers import memory_sources as probes
@@ -45,6 +47,7 @@ async def test_without_an_exporter_it_is_known_that_no_node_reports_paging() -> 
     assert found.paging == Capability(have=0, unknown=0)
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_while_kubelets_are_asked_the_counts_change_every_hour_at_most_and_once_when_all_were() -> None:
     """One a minute, after the first ones, with a pass every minute."""

@@ -67,6 +67,7 @@ def leaking(
     return lambda at: min(most, first + max(0.0, at - since) / 60 * per_minute)
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_healthy_fleet_is_polled_once_a_minute_and_wakes_nobody_once_it_is_known() -> None:
     stage = Stage(range(200), jitter=None)
@@ -175,6 +176,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trouble", "outcome"), BROKEN)
 @in_virtual_time
 async def test_nodes_that_fail_cost_the_others_nothing_and_are_unknown_and_explained(
@@ -438,6 +440,7 @@ async def test_a_kubelet_that_leaves_no_time_for_its_configuration_is_asked_with
         assert stage.fleet.probes.total() == 1
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_each_kubelet_is_asked_once_whether_it_evicts_and_again_with_another_version() -> None:
     stage = Stage(range(60), jitter=None)
@@ -501,6 +504,7 @@ async def test_a_bug_about_one_node_costs_that_node_only(caplog: pytest.LogCaptu
 FROM_PROMETHEUS = a_watching_pool(sources=[PROMETHEUS_SOURCE])
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_prometheus_is_queried_every_30_s_for_all_nodes_and_no_kubelet_is_polled() -> None:
     stage = Stage(range(60), jitter=None)

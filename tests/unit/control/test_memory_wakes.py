@@ -48,6 +48,7 @@ def state_of(view: NodeView) -> tuple[object, ...]:
     return (axes, view.guard, view.is_signalled)
 
 
+@pytest.mark.slow
 @given(history=histories)
 @hypothesis_settings(max_examples=150)
 def test_over_any_samples_there_is_one_piece_of_news_for_each_change_and_none_without(

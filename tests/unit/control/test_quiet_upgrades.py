@@ -41,6 +41,7 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "uniform", random.uniform)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worlds", CHUNKS, ids=lambda worlds: str(worlds[0]))
 @pytest.mark.usefixtures("rolled")
 def test_each_world_comes_to_rest_and_writes_nothing_more(worlds: range) -> None:

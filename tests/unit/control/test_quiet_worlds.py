@@ -57,6 +57,7 @@ def rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "uniform", random.uniform)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worlds", [ONCE_BUSY, *CHUNKS], ids=lambda worlds: str(worlds[0]))
 @pytest.mark.usefixtures("rolled")
 def test_no_world_is_busy_and_each_gets_quiet(worlds: Iterable[int]) -> None:

@@ -128,6 +128,7 @@ async def test_an_owner_that_stays_unknown_costs_two_lists_and_none_after_that()
         assert min(gaps(server.listed[2:])) >= PERIOD
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_owners_that_are_made_up_one_after_another_do_not_have_us_list_all_day() -> None:
     server = ScriptedTransport(lists=[BOTH])

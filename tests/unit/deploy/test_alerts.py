@@ -12,6 +12,7 @@ import yaml
 from alerts import render
 from alerts.promql import Selector, grouping_labels, selectors
 from harness.builders import a_pool
+from harness.every import every
 from winpool.api.conditions import ConditionType
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import Mode
@@ -64,8 +65,8 @@ def _firing(rule: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-every_rule = pytest.mark.parametrize("rule", RULES, ids=_name)
-every_alert = pytest.mark.parametrize("alert", ALERTS)
+every_rule = every("rule", RULES, ids=_name)
+every_alert = every("alert", ALERTS)
 
 
 @pytest.mark.parametrize("file", render.FILES)

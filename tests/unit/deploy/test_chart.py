@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from harness.every import every
 from harness.manifests import DEPLOY, kustomization_of
 from release import chart
 from release.edits import EDITS, NO_TEMPLATE, Edit
@@ -27,7 +28,7 @@ TEMPLATES: Final = chart.CHART / "templates"
 TEXTS: Final = {path: path.read_text() for path in TEMPLATES.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@every("path", FILES, ids=lambda path: path.name)
 def test_generated_file_is_what_the_manifests_and_values_say(path: Path) -> None:
     assert path.read_text() == FILES[path], f"run: {chart.COMMAND}"
 
@@ -58,7 +59,7 @@ def test_the_chart_has_the_version_of_the_operator_and_its_oldest_kubernetes() -
 # Values.
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda each: each.path)
+@every("value", VALUES, ids=lambda each: each.path)
 def test_a_value_is_used_in_a_template(value: Any) -> None:
     leaf = value.path.rpartition(".")[2]
     used = re.compile(rf"\.Values\.{re.escape(value.path)}\b")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.documents import ROOT
+from harness.every import every
 from harness.manifests import (
     CHECKOV,
     COMPONENTS,
@@ -65,7 +66,7 @@ POD: Final = TEMPLATE["spec"]
 (OPERATOR,) = containers_of(DEPLOYMENT)
 LABELS: Final = TEMPLATE["metadata"]["labels"]
 
-every_object = pytest.mark.parametrize("each", OBJECTS, ids=lambda each: "-".join(key_of(each)[1:]))
+every_object = every("each", OBJECTS, ids=lambda each: "-".join(key_of(each)[1:]))
 every_workload = pytest.mark.parametrize(
     "workload", [each for each in OBJECTS if list(containers_of(each))], ids=lambda each: each["kind"]
 )

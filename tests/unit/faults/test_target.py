@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
+from harness.every import every
 from testbed.faults.target import Target, target_of
 
 POOLS = "/apis/winpool.dev/v1alpha1/windowsnodepools"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/winpool-system/leases"
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "path", "expected"),
     [
         ("GET", "/api/v1/nodes", Target(verb="list", resource="nodes")),

@@ -15,6 +15,8 @@ import pytest
 from harness.forked import Forked
 from harness.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 STARTS = """
 import os, sys
 from pathlib import Path

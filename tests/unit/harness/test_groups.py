@@ -12,6 +12,7 @@ import pytest
 CASES = 8
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)  # three Python processes, on a machine that may be busy
 def test_one_worker_runs_all_tests_of_a_group(tmp_path: Path) -> None:
     (tmp_path / "test_group.py").write_text(

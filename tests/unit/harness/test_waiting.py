@@ -38,6 +38,7 @@ def test_what_cannot_come_any_more_is_not_waited_for() -> None:
     assert looks == 1
 
 
+@pytest.mark.slow
 def test_an_operator_that_ends_at_its_start_is_told_of_with_the_end_of_its_log(tmp_path: Path) -> None:
     operator = Operator(kubeconfig=tmp_path / "missing.kubeconfig", log_file=tmp_path / "operator.log")
     try:

@@ -159,11 +159,13 @@ def test_every_cut_removes_something_and_most_of_what_was_there_goes(slimmed: Sl
     assert sum(each.size for each in slimmed.removed) > 70_000_000
 
 
+@pytest.mark.slow
 def test_all_that_winpool_imports_is_left(slimmed: Slimmed) -> None:
     imported = run_with(slimmed, IMPORT_ALL)
     assert int(imported) == len(list((SOURCES / "winpool").rglob("*.py"))) - 1
 
 
+@pytest.mark.slow
 def test_each_kind_of_credentials_of_a_kubeconfig_works(slimmed: Slimmed, tmp_path: Path) -> None:
     assert json.loads(run_with(slimmed, CREDENTIALS, str(tmp_path))) == {
         "token": "Bearer fixed",
@@ -177,6 +179,7 @@ def test_what_is_left_in_python_only_does_what_the_compiled_code_did(slimmed: Sl
     assert json.loads(run_with(slimmed, IN_PYTHON)) == [["sent"], []]
 
 
+@pytest.mark.slow
 def test_an_import_of_what_is_removed_is_one_that_winpool_never_reaches(slimmed: Slimmed) -> None:
     """Also of imports in functions, which run late, with a setting, or after a fault."""
     left = modules(slimmed.site)
@@ -185,6 +188,7 @@ def test_an_import_of_what_is_removed_is_one_that_winpool_never_reaches(slimmed:
     assert imports_of(gone, left) == NEVER_REACHED.keys()
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_imports_what_is_removed(slimmed: Slimmed) -> None:
     gone = slimmed.before - modules(slimmed.site).keys()
     ours = modules(SOURCES)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.kubelet.addresses import KUBELET_PORT, AddressRules, Target
 from winpool.kubelet.outcome import Outcome, PollError
 
@@ -50,7 +51,7 @@ def test_without_an_internal_ip_there_is_no_address() -> None:
     assert raised.value.outcome is Outcome.NO_ADDRESS
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         *(
@@ -137,7 +138,7 @@ TUNNELS = ["2002:7f00:1::", "2002:a9fe:a9fe::1", "2001:0:7f00:1::"]
 """6to4 and Teredo, to 127.0.0.1 and to 169.254.169.254."""
 
 
-@pytest.mark.parametrize("address", [*NEAR, *NO_MACHINE, *METADATA, *TUNNELS])
+@every("address", [*NEAR, *NO_MACHINE, *METADATA, *TUNNELS])
 def test_an_address_that_no_other_machine_has_is_refused(address: str) -> None:
     assert refusal(address, "10.0.0.5") is Outcome.REFUSED_ADDRESS
 
@@ -150,7 +151,7 @@ def test_a_setting_allows_ranges_of_loopback_and_link_local_addresses(address: s
     assert refusal(address, rules=other) is Outcome.REFUSED_ADDRESS
 
 
-@pytest.mark.parametrize("address", [*NO_MACHINE, *METADATA, *TUNNELS])
+@every("address", [*NO_MACHINE, *METADATA, *TUNNELS])
 def test_no_setting_allows_an_address_of_no_machine(address: str) -> None:
     everything = AddressRules(allowed=(ip_network("0.0.0.0/0"), ip_network("::/0")))
     assert refusal(address, rules=everything) is Outcome.REFUSED_ADDRESS

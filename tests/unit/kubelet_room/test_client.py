@@ -69,6 +69,7 @@ async def test_configz_says_whether_the_kubelet_evicts(authority: Authority, tls
     assert server.heads[0].startswith("GET /configz HTTP/1.1\r\n")
 
 
+@pytest.mark.slow
 async def test_an_answer_that_trickles_in_time_is_a_sample(authority: Authority, tls: ssl.SSLContext) -> None:
     body = a_summary("w1", pods=[], systemContainers=[])
     async with (
@@ -113,6 +114,7 @@ async def test_an_answer_that_is_no_sample_has_its_outcome(
     assert await poll_once(authority, tls, answer) is outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

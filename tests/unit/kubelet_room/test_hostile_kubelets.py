@@ -101,6 +101,7 @@ FLOODS: Final = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_what_never_ends_ends_the_poll_soon(
     authority: Authority, tls: ssl.SSLContext, flood: str
@@ -189,6 +190,7 @@ async def test_an_answer_that_came_before_its_request_is_no_answer(
 # Bodies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_compressed_body_stays_compressed(
     authority: Authority, tls: ssl.SSLContext, encoding: str
@@ -217,6 +219,7 @@ async def test_a_compressed_transfer_is_unreadable(authority: Authority, tls: ss
     assert await poll_once(authority, tls, answer) is Outcome.UNREADABLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

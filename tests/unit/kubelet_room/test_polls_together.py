@@ -6,6 +6,8 @@ import asyncio
 from itertools import pairwise
 from typing import Final
 
+import pytest
+
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import in_virtual_time
 from winpool.kubelet.schedule import MAX_IN_FLIGHT
@@ -15,6 +17,7 @@ APART: Final = 0.3
 ROUNDING: Final = 1e-6
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_polls_begin_every_three_tenths_of_a_second_at_most_and_late_by_no_more_than_that() -> None:
     stage = Stage(range(600), jitter=None)

@@ -155,6 +155,7 @@ async def test_an_answer_that_is_too_large(
     assert await refused(authority, tls, answer) is Outcome.TOO_LARGE
 
 
+@pytest.mark.slow
 async def test_of_an_answer_without_an_end_no_more_is_read_than_the_limit(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ async def test_of_an_answer_without_an_end_no_more_is_read_than_the_limit(
             assert memory()[1] < (prometheus_module.MAX_QUERIES + 1) * limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [

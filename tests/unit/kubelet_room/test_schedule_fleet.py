@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def names(count: int) -> list[str]:
     return [f"w{number:04}" for number in range(count)]
 
 
+@pytest.mark.slow
 def test_healthy_nodes_are_polled_as_often_while_others_are_slow_or_hang() -> None:
     """5 % answer after 7 s, 1 % never, and 5 % are hot."""
     fleet_names = names(2000)

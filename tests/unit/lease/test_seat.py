@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from harness.listener import a_kubeconfig_for, an_authority, server_tls
@@ -80,6 +81,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Server, str]]:
         await runner.cleanup()
 
 
+@pytest.mark.slow
 async def test_patches_that_take_every_connection_hold_up_no_renewal(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, kubeconfig), asyncio.timeout(SECONDS):
         connection = await load_connection(kubeconfig=kubeconfig, environ={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from winpool.features.memory.settings import DetectorSettings
 ROUNDING = 0.001
 
 
+@pytest.mark.slow
 @given(history=histories, settings=settings, later=st.lists(st.integers(0, 900), min_size=1, max_size=5))
 @hypothesis_settings(max_examples=200)
 def test_until_then_nothing_changes(history: History, settings: DetectorSettings, later: list[int]) -> None:

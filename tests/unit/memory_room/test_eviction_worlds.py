@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -251,4 +252,4 @@ class EvictionsOfTwo(Evictions):
 
 
 TestOneOperator = Evictions.TestCase
-TestTwoOperators = EvictionsOfTwo.TestCase
+TestTwoOperators = pytest.mark.slow(EvictionsOfTwo.TestCase)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.features.memory.intents import (
     MAX_BYTES,
     MAX_INTENTS,
@@ -141,7 +142,7 @@ def test_any_json_in_the_place_of_an_eviction_is_unreadable(value: Any) -> None:
     assert isinstance(read(json.dumps({"v": 1, "evictions": [value]})), Unreadable)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "",

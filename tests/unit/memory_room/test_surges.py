@@ -111,6 +111,7 @@ def test_of_nodes_that_are_over_soft_before_they_are_signalled_all_count() -> No
     assert pool.asides == {Aside.SYSTEMIC}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("over", [SOFT, HARD])
 def test_a_node_that_was_calm_counts_until_it_is_sampled_again(over: float) -> None:
     """All come under pressure at one moment. The first one is seen at once, the others up to 60 s later."""
@@ -151,6 +152,7 @@ def surges(
     return Pool(machines, allowed=allowed)
 
 
+@pytest.mark.slow
 @given(surges(over=[SOFT], within=COLD, settings=BY_WHAT_IS_LEFT))
 @hypothesis_settings(max_examples=30, deadline=None)
 def test_whatever_the_order_in_which_nodes_reach_soft_within_an_interval_nobody_is_evicted(
@@ -160,6 +162,7 @@ def test_whatever_the_order_in_which_nodes_reach_soft_within_an_interval_nobody_
     assert pool.first_eviction() is None
 
 
+@pytest.mark.slow
 @given(surges(over=[SOFT, HARD], within=HOT))
 @hypothesis_settings(max_examples=30, deadline=None)
 def test_whatever_the_order_in_which_they_reach_hard_within_two_samples_nobody_is_evicted(pool: Pool) -> None:
@@ -167,6 +170,7 @@ def test_whatever_the_order_in_which_they_reach_hard_within_two_samples_nobody_i
     assert pool.first_eviction() is None
 
 
+@pytest.mark.slow
 @given(st.lists(phases, min_size=1, max_size=12), st.sampled_from([SOFT, HARD]))
 @hypothesis_settings(max_examples=40, deadline=None)
 def test_one_node_alone_is_evicted_from_within_an_interval_after_that_is_right(

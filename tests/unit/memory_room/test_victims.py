@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from harness.memory import GIB, MIB
 from winpool.features.memory.victims import Basis, Behavior, Candidate, Choice, Exclusion, Protection, choose
 from winpool.model.pressure import Axis
@@ -78,7 +79,7 @@ def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
     assert name_of(chosen(second, first)) == first.name
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "exclusion"),
     [
         ({"is_static": True}, Exclusion.STATIC),

@@ -208,6 +208,7 @@ def test_a_node_with_more_builds_than_there_are_is_incomplete() -> None:
     assert (found.is_complete, len(found.declared)) == (False, BUILDS_KEPT)
 
 
+@pytest.mark.slow
 def test_very_many_hostile_pods_leave_little() -> None:
     """Each has requests, a selector, a build and labels of its own, and is blocked by a budget of all."""
     surveyor = Surveyor([a_question(workloads=True)], budgets=[Budget("shop", "all")])
@@ -227,6 +228,7 @@ def test_very_many_hostile_pods_leave_little() -> None:
     assert (found.is_complete, found.blocked, len(found.moving)) == (False, 12_000, SHAPES_KEPT)
 
 
+@pytest.mark.slow
 def test_what_a_pool_of_many_nodes_keeps_is_a_few_kilobytes_for_each() -> None:
     names = [f"w{number}" for number in range(1000)]
     surveyor = Surveyor([a_question(workloads=True, nodes=names)], budgets=())

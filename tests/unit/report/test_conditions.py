@@ -25,6 +25,7 @@ from harness.builders import (
     unreadable,
     with_status,
 )
+from harness.every import every
 from harness.memory_worlds import MEMORY_WORLDS
 from harness.sentences import faults_of, faults_of_texts
 from harness.upgrade_views import UPGRADE_WORLDS, decided
@@ -350,7 +351,7 @@ def reported(snapshot: Snapshot) -> dict[str, Condition]:
     return {condition.type: condition for condition in decide(snapshot).status.conditions}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.world)
+@every("case", CASES, ids=lambda case: case.world)
 def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     found = reported(WORLDS[case.world]())
     assert {kind: condition.reason for kind, condition in found.items()} == case.reasons
@@ -359,7 +360,7 @@ def test_a_pool_is_reported_as_it_is(case: Case) -> None:
     assert unknown <= {"OSSupported", "NodesUpToDate", "MemoryHealthy"}
 
 
-@pytest.mark.parametrize("world", [*WORLDS, *UPGRADE_WORLDS])
+@every("world", [*WORLDS, *UPGRADE_WORLDS])
 def test_each_pool_is_told_of_in_sentences_and_none_is_told_twice(world: str) -> None:
     decision = decide(WORLDS[world]()) if world in WORLDS else decided(world)
     assert list(faults_of(decision.status)) == []
@@ -466,10 +467,8 @@ def test_the_worlds_above_show_every_meaning_of_the_table() -> None:
 # Each condition by itself
 
 
-@pytest.mark.parametrize(("sick", "available"), [(0, "True"), (1, "True"), (2, "False"), (3, "False")])
-@pytest.mark.parametrize(
-    "how", [{"ready": "False"}, {"ready": "Unknown"}, {"unschedulable": True}, {"deleting": True}]
-)
+@every(("sick", "available"), [(0, "True"), (1, "True"), (2, "False"), (3, "False")])
+@every("how", [{"ready": "False"}, {"ready": "Unknown"}, {"unschedulable": True}, {"deleting": True}])
 def test_all_but_one_node_must_be_available(how: dict[str, Any], sick: int, available: str) -> None:
     nodes = [a_node(f"w{n}", **(how if n < sick else {})) for n in range(4)]
     found = reported(a_snapshot(*settled(a_pool(labels=LABELS), by_name(*nodes))))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def test_a_clock_that_was_set_back_ends_nothing_before_it_began() -> None:
     assert found.end_time == found.start_time == NOON + 10 * MINUTE
 
 
+@pytest.mark.slow
 @given(st.lists(overviews(), max_size=6))
 def test_it_is_always_well_formed(found: Sequence[UpgradeOverview]) -> None:
     pool = a_pool(more=UPGRADING)

@@ -317,6 +317,7 @@ def test_an_end_that_an_earlier_version_announced_is_not_announced_again() -> No
     assert [each.since for each in later.status.issues] == [first]
 
 
+@pytest.mark.slow
 def test_thousands_of_nodes_that_become_unsupported_at_once_are_one_event() -> None:
     nodes = [running(f"w{n:04d}", OLD) for n in range(1000)]
     good = [a_node(f"w{n:04d}") for n in range(1000)]

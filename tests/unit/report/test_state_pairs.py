@@ -30,6 +30,7 @@ from harness.builders import (
     edited,
     unreadable,
 )
+from harness.every import every
 from harness.views import CALM, HARD, told
 from harness.writes import relabelled, settled
 from winpool.api.keys import HOLD_ANNOTATION
@@ -285,12 +286,13 @@ def test_a_pool_that_is_well_is_up_to_date_and_an_empty_one_selects_no_node() ->
     assert Scene(a_pool(labels=LABELS), {}).ready() == ("True", "NoNodesSelected")
 
 
-@pytest.mark.parametrize("state", ORDER)
+@every("state", ORDER)
 def test_each_trouble_alone_is_told(state: str) -> None:
     assert scene_of(state).ready() == expected(state)
 
 
-@pytest.mark.parametrize(("worse", "milder"), PAIRS)
+@pytest.mark.slow
+@every(("worse", "milder"), PAIRS)
 def test_of_two_troubles_the_worse_one_is_told(worse: str, milder: str) -> None:
     assert scene_of(worse, milder).ready() == expected(worse)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cluster.kstatus import Status
 from harness.assessing import assess
 from harness.builders import SUPPORTED, Nodes, a_node, a_pool, a_record, a_snapshot, by_name
+from harness.every import every
 from harness.strategies import fleets
 from harness.writes import settled
 from unit.report.test_conditions import WHY, WORLDS, reported
@@ -57,14 +58,14 @@ SHOWN: Final = {
 RANKS: Final = {each.reason: rank for rank, each in enumerate(STATES)}
 
 
-@pytest.mark.parametrize(("state", "world"), [(state, world) for state, (world, _) in SHOWN.items()])
+@every(("state", "world"), [(state, world) for state, (world, _) in SHOWN.items()])
 def test_each_state_is_shown(state: str, world: str) -> None:
     ready = reported(WORLDS[world]())["Ready"]
     [meant] = [each.status for each in STATES if each.reason == state]
     assert (ready.reason, ready.status) == (state, meant)
 
 
-@pytest.mark.parametrize(("state", "world", "status"), [(state, *shown) for state, shown in SHOWN.items()])
+@every(("state", "world", "status"), [(state, *shown) for state, shown in SHOWN.items()])
 def test_kstatus_reads_each_state_as_whoever_waits_needs_it(state: str, world: str, status: Status) -> None:
     assert (state, read(WORLDS[world]())) == (state, status)
 

@@ -230,6 +230,7 @@ def names_in(text: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text)]
 
 
+@pytest.mark.slow
 @given(troubled())
 def test_there_is_one_entry_for_each_reason_and_cause_and_it_is_of_the_promised_form(seen: Snapshot) -> None:
     """§1: "`{reason, nodeCount, nodes: [first 3], since, message, fix}`, one per reason and cause"."""
@@ -262,6 +263,7 @@ def test_all_that_people_read_is_in_sentences_and_none_is_told_twice(seen: Snaps
     assert list(faults_of_texts(notes)) == []
 
 
+@pytest.mark.slow
 @given(troubled(), st.randoms())
 def test_the_status_does_not_depend_on_the_order_in_which_things_are_seen(
     seen: Snapshot, shuffler: random.Random
@@ -286,6 +288,7 @@ def test_a_second_look_at_the_same_changes_nothing_and_keeps_all_times(seen: Sna
     assert issues_of(told(again)) == issues_of(told(seen))
 
 
+@pytest.mark.slow
 @given(troubled())
 def test_the_status_can_be_read_back(seen: Snapshot) -> None:
     status = told(seen)

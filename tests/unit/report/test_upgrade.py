@@ -12,6 +12,7 @@ from hypothesis import given
 
 from harness.builders import MINUTE, NOON, a_node, a_pool, a_snapshot, by_name, unreadable
 from harness.conditions import is_listed
+from harness.every import every
 from harness.sentences import is_told_in_sentences
 from harness.upgrade_views import (
     ASKED,
@@ -67,7 +68,7 @@ def test_a_pool_without_the_block_has_no_such_condition() -> None:
     assert "history" not in decision.status.to_object()
 
 
-@pytest.mark.parametrize(
+@every(
     ("world", "status", "reason"),
     [
         ("upgrade allowed", "True", "UpgradeAllowed"),
@@ -341,7 +342,7 @@ def test_nodes_that_are_due_for_windows_wait_for_an_actor(more: dict[str, Any]) 
     assert reconciling.status == "False"
 
 
-@pytest.mark.parametrize(
+@every(
     ("asked", "sick", "available"),
     [
         (1, 1, "True"),

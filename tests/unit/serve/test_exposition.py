@@ -108,6 +108,7 @@ class Watched(Collector):
         self.ended = self.loop.turns
 
 
+@pytest.mark.slow
 async def test_the_event_loop_goes_on_while_the_metrics_of_many_pools_are_rendered() -> None:
     """The watches and the renewal of the Lease are in this loop."""
     loop = Loop()

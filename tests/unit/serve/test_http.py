@@ -19,6 +19,7 @@ from winpool.serve import connections, http
 from winpool.serve.http import Server
 
 
+@pytest.mark.slow
 async def test_scrapers_in_a_loop_share_one_render_a_second_and_take_turns() -> None:
     """However many they are: what they cost the loop that reads the watches is bounded."""
     async with serving() as served:
@@ -42,6 +43,7 @@ async def test_scrapers_in_a_loop_share_one_render_a_second_and_take_turns() -> 
     assert 8 <= answers <= seconds / 0.05 + 1
 
 
+@pytest.mark.slow
 async def test_a_stream_that_the_same_loop_reads_brings_more_lines_than_scrapers_get_answers() -> None:
     """The watches are such streams. Each line is asked for once the one before it was read."""
     lines = answers = 0
@@ -164,6 +166,7 @@ async def test_compressed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 1 <= compressed <= time.monotonic() - started + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True], ids=["shared port", "port for health"])
 @pytest.mark.parametrize(("addresses", "each"), [(1, 32), (1, 100), (4, 8), (32, 1)])
 async def test_connections_that_do_nothing_do_not_fail_the_probes(
@@ -298,6 +301,7 @@ async def test_who_asks_and_does_not_read_holds_a_connection_for_seconds_only(
                     await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_an_idle_connection_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connections.KEEP_ALIVE_SECONDS == 15
     # Longer than a busy machine takes to ask again.

@@ -323,6 +323,7 @@ def test_a_pool_that_watches_memory_counts_nodes_by_axis_and_level_and_another_d
     assert not any(bare[name] for name in memory)
 
 
+@pytest.mark.slow
 def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:
     counts: dict[int, list[int]] = {}
     for nodes in (10, 5000):
@@ -338,6 +339,7 @@ def test_the_number_of_series_grows_with_pools_and_not_with_nodes() -> None:
     assert three - two == two - one == one - none > 0
 
 
+@pytest.mark.slow
 def test_nodes_that_run_a_build_each_do_not_make_a_series_each() -> None:
     builds = tuple(f"10.0.{number}.1" for number in range(5000))
     pool = reported("odd", nodes_in_trouble(5000, builds=builds))

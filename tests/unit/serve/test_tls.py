@@ -250,6 +250,7 @@ HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 """The beginning of a handshake that never ends."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("addresses", "each"), [(1, 100), (4, 8), (32, 1)])
 @pytest.mark.parametrize("said", [b"", HELLO], ids=["nothing", "half a hello"])
 async def test_handshakes_that_never_end_do_not_fail_scrapes(
@@ -281,6 +282,7 @@ async def test_handshakes_that_never_end_are_no_more_than_there_are_places(
         await asyncio.gather(*ends, return_exceptions=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", HELLO, b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half", "no TLS"])
 async def test_a_handshake_that_does_not_end_holds_its_connection_for_seconds_only(
     tls: ServingTls, monkeypatch: pytest.MonkeyPatch, said: bytes
@@ -291,6 +293,7 @@ async def test_a_handshake_that_does_not_end_holds_its_connection_for_seconds_on
         assert await is_closed(reader)
 
 
+@pytest.mark.slow
 async def test_slow_headers_hold_a_connection_with_tls_for_seconds_only(
     mounted: Mounted, tls: ServingTls
 ) -> None:
@@ -328,6 +331,7 @@ async def test_with_tls_too_the_longest_quiet_connection_of_an_address_makes_roo
             assert await ask(*each) == 200
 
 
+@pytest.mark.slow
 async def test_who_asks_and_does_not_read_holds_a_connection_with_tls_for_seconds_only(
     mounted: Mounted, tls: ServingTls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
-import pytest
-
+from harness.every import every
 from winpool.api.matrix import Verdict
 from winpool.support.judge import judge_node
 from winpool.support.matrix import Matrix, built_in
@@ -127,7 +126,7 @@ def test_what_upstream_dropped_and_a_vendor_lists_is_no_longer_dropped() -> None
     assert [cell for cell, status in lists.items() if status == "unknown"] == [("1.37", "2019")]
 
 
-@pytest.mark.parametrize(("minor", "release", "letter"), CELLS, ids=str)
+@every(("minor", "release", "letter"), CELLS, ids=str)
 def test_cell(minor: Minor, release: str, letter: str) -> None:
     found = class_reason(minor, release, layers=layered(built_in()))
     assert (found.code, found.verdict) == MEANING[letter]
@@ -136,9 +135,7 @@ def test_cell(minor: Minor, release: str, letter: str) -> None:
     assert f"Kubernetes {minor}" in found.message
 
 
-@pytest.mark.parametrize(
-    ("minor", "release", "letter"), [each for each in CELLS if each[1] in HOSTS], ids=str
-)
+@every(("minor", "release", "letter"), [each for each in CELLS if each[1] in HOSTS], ids=str)
 def test_node_of_every_cell(minor: Minor, release: str, letter: str) -> None:
     found = judge_node(
         control_plane=str(minor),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.api.matrix import Verdict
 from winpool.support.compat import Compatibility, Isolation, compatible
 from winpool.support.matrix import Matrix, built_in
@@ -70,7 +71,7 @@ def said(host: str, image: str, isolation: Isolation = PROCESS, *, runtime: str 
     return found.verdict, found.reasons[0].code
 
 
-@pytest.mark.parametrize(("host", "image", "isolation", "letter"), CELLS)
+@every(("host", "image", "isolation", "letter"), CELLS)
 def test_published_cell(host: str, image: str, isolation: Isolation, letter: str) -> None:
     assert on(VERSIONS[host], VERSIONS[image], isolation).verdict is meaning(letter, isolation)
 
@@ -95,7 +96,7 @@ def test_derived_cell(host: str, image: str, hyper_v: str, process: str) -> None
     assert on(VERSIONS[host], VERSIONS[image], PROCESS).verdict is meaning(process, PROCESS)
 
 
-@pytest.mark.parametrize(
+@every(
     ("host", "image", "verdict", "code"),
     [
         # 2016 takes its own revision only.
@@ -169,7 +170,7 @@ OLDER = ("10.0.26100.1", "10.0.20348.1")
 OWN = ("10.0.26100.1", "10.0.26100.1")
 
 
-@pytest.mark.parametrize(
+@every(
     ("runtime", "verdict"),
     [
         ("containerd://1.5.18", "Unsupported"),

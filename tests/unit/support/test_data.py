@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.every import every
 from winpool.support.data import DataError
 from winpool.support.matrix import FILE, built_in, parse
 from winpool.support.versions import Minor
@@ -39,6 +40,7 @@ def test_the_packaged_data_is_without_fault_and_read_once() -> None:
     assert built_in() is built_in()
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_data(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, capture_output=True, timeout=120, check=True)
@@ -51,7 +53,8 @@ def test_minors_go_from_1_14_to_1_37_without_a_gap() -> None:
     assert [str(minor) for minor in built_in().minors] == [f"1.{number}" for number in range(14, 38)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@every(
     ("before", "after", "said"),
     [
         pytest.param(

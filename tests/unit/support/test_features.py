@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from harness.every import every
 from winpool.cli.matrix import render_features
 from winpool.support.matrix import built_in, features_in
 from winpool.support.versions import Minor
@@ -37,7 +38,7 @@ def test_the_table_has_every_feature_of_the_data_and_no_other() -> None:
     assert [each.name for each in built_in().file.features] == list(STAGES)
 
 
-@pytest.mark.parametrize(("name", "minor", "stage"), CELLS)
+@every(("name", "minor", "stage"), CELLS)
 def test_stage(name: str, minor: int, stage: str) -> None:
     found = {each.feature.name: each.stage for each in features_in(Minor(1, minor), matrix=built_in())}
     assert found[name] == stage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.support.compat import guess_version
 from winpool.support.matrix import built_in
 from winpool.support.versions import WindowsVersion
@@ -13,7 +13,7 @@ from winpool.support.versions import WindowsVersion
 MCR = "mcr.microsoft.com"
 
 
-@pytest.mark.parametrize(
+@every(
     ("reference", "version"),
     [
         (f"{MCR}/windows/servercore:ltsc2016", "10.0.14393"),
@@ -45,7 +45,7 @@ def test_a_tag_that_names_a_release(reference: str, version: str) -> None:
     assert str(guess_version(reference, matrix=built_in())) == version
 
 
-@pytest.mark.parametrize(
+@every(
     "reference",
     [
         "",

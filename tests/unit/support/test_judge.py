@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.judge import Judgement, judge_node
 from winpool.support.matrix import Matrix, built_in
@@ -73,7 +74,7 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("kubelet", "host", "runtime", "release", "revision", "said"), SAMPLES)
+@every(("kubelet", "host", "runtime", "release", "revision", "said"), SAMPLES)
 def test_real_node(
     kubelet: str, host: str, runtime: str, release: str, revision: int | None, said: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_real_node(
     assert {reason.code for reason in found.reasons} == set(expected)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "code", "verdict"),
     [
         ({"host": "garbage"}, "HostVersionUnknown", "Unknown"),
@@ -128,7 +129,7 @@ def test_without_a_label_there_is_nothing_to_disagree() -> None:
 
 
 # The version skew policy: n-3, and n-2 where the kubelet is below 1.25.
-@pytest.mark.parametrize(
+@every(
     ("control_plane", "kubelet", "code"),
     [
         ("1.36", "v1.36.0", ""),
@@ -150,7 +151,7 @@ def test_version_skew(control_plane: str, kubelet: str, code: str) -> None:
     assert found == ([code] if code else [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("minor", "runtime", "code"),
     [
         ("1.17", "docker://18.9.2", ""),
@@ -222,8 +223,8 @@ OLDEST_DOCKERS = {
 """What is said of a docker that is too old for a minor, and the oldest of ``DOCKERS`` of which it is not."""
 
 
-@pytest.mark.parametrize("docker", DOCKERS)
-@pytest.mark.parametrize("minor", OLDEST_DOCKERS)
+@every("docker", DOCKERS)
+@every("minor", OLDEST_DOCKERS)
 def test_docker_under_the_kubelet_of_each_minor(minor: str, docker: str) -> None:
     code, oldest = OLDEST_DOCKERS[minor]
     found = codes(control_plane=minor, kubelet=f"v{minor}.0", runtime=f"docker://{docker}")
@@ -231,7 +232,7 @@ def test_docker_under_the_kubelet_of_each_minor(minor: str, docker: str) -> None
     assert [each for each in found if each.startswith("Runtime")] == ([code] if is_old else [])
 
 
-@pytest.mark.parametrize(
+@every(
     ("host", "runtime", "missing"),
     [
         ("10.0.17763.1", "containerd://2.3.0", False),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from winpool.api.matrix import RowVerdict, Verdict
 from winpool.support.data import DataError
 from winpool.support.matrix import Matrix, built_in
@@ -30,7 +31,7 @@ def judged(
 # ─── layers ──────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@every(
     ("verdict", "code", "judged_as"),
     [
         (ALLOW, "AllowedByRow", "Supported"),
@@ -38,7 +39,7 @@ def judged(
         (DENY, "DeniedByRow", "Unsupported"),
     ],
 )
-@pytest.mark.parametrize("minor", [36, 35, 34, 37, 99])
+@every("minor", [36, 35, 34, 37, 99])
 def test_a_verdict_takes_the_place_of_the_built_in_one(
     verdict: RowVerdict, code: str, judged_as: str, minor: int
 ) -> None:
@@ -171,7 +172,7 @@ def test_of_all_floors_the_highest_holds_and_no_row_fails(cluster: list[Row], po
 # ─── contradictions ──────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@every(
     ("row", "said"),
     [
         (Row("2022", min_kubernetes="1.36", max_kubernetes="1.30"), "min 1.36 is newer than max 1.30"),
@@ -320,7 +321,7 @@ def test_a_file_without_rows_is_read() -> None:
     assert read_rows("supportMatrix: []", matrix=built_in()) == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "said"),
     [
         ("", "must be a map, not nothing"),

@@ -22,6 +22,8 @@ from testbed.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 EXEC = [sys.executable, "-m", "testbed", "exec", "--netns", "--"]
 GUARD_SECONDS = 30.0
 """Against waiting for ever; everything here takes well under a second."""

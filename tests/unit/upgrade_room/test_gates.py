@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from harness.builders import NOON
+from harness.every import every
 from harness.gate_scenes import SCENES, GateScenes
 from harness.upgrade_room import HOUR, gates_of, overview_of, wishes
 from winpool.api.text import written_moment
@@ -32,7 +33,7 @@ def overridden(gate: Gate, *, hours: int) -> dict[str, Any]:
     return {"overrides": [{"gate": gate, "until": until, "reason": "incident 4711"}]}
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_an_open_gate_permits(scenes: GateScenes) -> None:
     snapshot = scenes.open.snapshot()
     found = gates_of(snapshot)[scenes.gate]
@@ -43,7 +44,7 @@ def test_an_open_gate_permits(scenes: GateScenes) -> None:
     assert wishes(snapshot)["w1"] == "Required"
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_a_closed_gate_does_not_permit_and_says_what_opens_it(scenes: GateScenes) -> None:
     snapshot = scenes.closed.snapshot()
     found = gates_of(snapshot)[scenes.gate]
@@ -54,7 +55,7 @@ def test_a_closed_gate_does_not_permit_and_says_what_opens_it(scenes: GateScenes
     assert wishes(snapshot)["w1"] == "Gated"
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_unknown_permits_only_where_requests_and_images_tell_too_little(scenes: GateScenes) -> None:
     snapshot = scenes.unknown.snapshot()
     found = gates_of(snapshot)[scenes.gate]
@@ -65,8 +66,8 @@ def test_unknown_permits_only_where_requests_and_images_tell_too_little(scenes: 
     assert wishes(snapshot)["w1"] == ("Required" if found.permits else "Gated")
 
 
-@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "unknown"])
-@pytest.mark.parametrize("scenes", [each for each in BY_GATE if each.id not in NEVER_OVERRIDDEN])
+@every("is_closed", [True, False])
+@every("scenes", [each for each in BY_GATE if each.id not in NEVER_OVERRIDDEN])
 def test_an_override_opens_just_its_gate(scenes: GateScenes, *, is_closed: bool) -> None:
     scene = scenes.closed if is_closed else scenes.unknown
     snapshot = scene.snapshot(**overridden(scenes.gate, hours=1))
@@ -81,8 +82,8 @@ def test_an_override_opens_just_its_gate(scenes: GateScenes, *, is_closed: bool)
     assert not overview.expired
 
 
-@pytest.mark.parametrize("hours", [0, -1], ids=["now", "an hour ago"])
-@pytest.mark.parametrize("scenes", [each for each in BY_GATE if each.id not in NEVER_OVERRIDDEN])
+@every("hours", [0, -1])
+@every("scenes", [each for each in BY_GATE if each.id not in NEVER_OVERRIDDEN])
 def test_an_override_that_is_over_opens_nothing(scenes: GateScenes, hours: int) -> None:
     snapshot = scenes.closed.snapshot(**overridden(scenes.gate, hours=hours))
     assert not gates_of(snapshot)[scenes.gate].permits
@@ -92,7 +93,7 @@ def test_an_override_that_is_over_opens_nothing(scenes: GateScenes, hours: int) 
     assert not overview.in_force
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_an_override_of_another_gate_opens_nothing(scenes: GateScenes) -> None:
     other = Gate.IMAGES if scenes.gate is not Gate.IMAGES else Gate.CAPACITY
     snapshot = scenes.closed.snapshot(**overridden(other, hours=1))
@@ -116,12 +117,12 @@ def test_no_override_opens_budgets(scenes: GateScenes) -> None:
     assert not overview_of(snapshot).in_force
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_all_gates_are_judged_where_one_is_closed(scenes: GateScenes) -> None:
     assert set(gates_of(scenes.closed.snapshot())) == set(Gate)
 
 
-@pytest.mark.parametrize("scenes", BY_GATE)
+@every("scenes", BY_GATE)
 def test_messages_neither_name_nor_count_nodes(scenes: GateScenes) -> None:
     """They are parts of issues, which stay the same while nothing but the number of nodes changes."""
     for scene in (scenes.open, scenes.closed, scenes.unknown):

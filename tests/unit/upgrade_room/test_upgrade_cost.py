@@ -58,6 +58,7 @@ def works(nodes: Sequence[Node], *, is_alike: bool) -> dict[str, Workload]:
     return {node.name: declares(f"10.0.{place}") for place, node in enumerate(nodes)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_alike", [True, False], ids=["alike", "all different"])
 @pytest.mark.parametrize("target", [1, 5000], ids=["as asked", "due"])
 def test_a_pass_over_a_large_pool_is_cheap(target: int, *, is_alike: bool) -> None:

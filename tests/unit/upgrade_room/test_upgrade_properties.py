@@ -198,6 +198,7 @@ def is_overridden(snapshot: Snapshot) -> bool:
     return bool(overview.permitted) and any(each.stand is not Stand.OPEN for each in overview.gates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happens", [permits_one, permits_some, is_overridden])
 def test_the_worlds_reach_what_the_properties_are_about(happens: Callable[[Snapshot], bool]) -> None:
     """A property of permissions says nothing over worlds without one."""
@@ -340,6 +341,7 @@ CLOSING: Final[Mapping[str, Closing]] = {
 """What takes information away, or closes something: none of it may ever permit more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closing", [pytest.param(each, id=name) for name, each in CLOSING.items()])
 @given(world=worlds({**timeless, **timed}, resting))
 def test_closing_anything_never_permits_more(closing: Closing, world: Snapshot) -> None:

@@ -93,6 +93,7 @@ def starts_by_counting(schedule: Schedule, zone: str, *, first: datetime, minute
             yield now
 
 
+@pytest.mark.slow
 @given(
     change=st.sampled_from(AT),
     schedule=SCHEDULES,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.every import every
 from testbed.winsim.clock import SystemClock
 from testbed.winsim.pods import containers, status
 from testbed.winsim.pods.addresses import PodAddresses
@@ -97,7 +98,7 @@ def step(
     return next_step(pod, family=family, timing=timing, now=NOW, ready=ready, booted=booted)
 
 
-@pytest.mark.parametrize(
+@every(
     ("pod", "expected"),
     [
         (a_pod(), Step(Do.CREATE)),
@@ -192,7 +193,7 @@ def test_a_pod_that_is_not_restarted_always_has_done_its_work_after_the_time_it_
     assert step(pod) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("pod", "booted", "expected"),
     [
         (a_pod(phase="Running", conditions=READY), LATER, Step(Do.LOSE)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.every import every
 from testbed.errors import TestbedError
 from testbed.winsim.player import play
 from testbed.winsim.scenario import Scenario
@@ -102,7 +103,7 @@ VERBS = "one verb of: join, leave, replace, stop, start, restart, reboot, patch,
 VERBS += "set_ready, set_pods_ready"
 
 
-@pytest.mark.parametrize(
+@every(
     ("step", "sentence"),
     [
         (

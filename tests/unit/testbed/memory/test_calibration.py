@@ -70,6 +70,7 @@ DENIED, THRASHED = (True, False), (False, True)
 BOTH, NEITHER = (True, True), (False, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scripts", "node", "expected"),
     [

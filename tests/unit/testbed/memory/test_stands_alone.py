@@ -60,6 +60,7 @@ def imported_by(module: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_it_loads_nothing_else_of_the_testbed() -> None:
     ours = {
         name for name in loaded_after(*(f"testbed.memory.{name}" for name in MODULES)) if "testbed" in name

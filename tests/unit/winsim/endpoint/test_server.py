@@ -186,6 +186,7 @@ async def test_a_node_that_hangs_keeps_nobody_else_waiting_and_forgets_who_hung_
         assert (await got(metrics_of(endpoint)))[0] == 200
 
 
+@pytest.mark.slow
 async def test_a_slow_node_answers_late_and_a_trickling_one_byte_by_byte() -> None:
     async with serving() as endpoint:
         loop = asyncio.get_running_loop()
