@@ -14,25 +14,11 @@ import winpool
 
 ROOM = Path(winpool.__file__).parent
 SOURCE = ROOM.parent
-PURE = (
-    "api",
-    "contract",
-    "judging",
-    "memory",
-    "objects",
-    "ownership",
-    "pods",
-    "report",
-    "support",
-    "upgrade",
-)
+PURE = ("api", "features", "model", "ownership", "status", "support")
 ENGINES = ("kopf", "aiohttp", "kubernetes")
-"""What opens sockets or runs loops: only `cluster/`, `feed/`, `kubelet/`, `serve/` and `app.py` know it."""
+"""What opens sockets or runs loops: only `kube/`, `kubelet/`, `serve/` and `app.py` know it."""
 
-PURE_OF_KUBELET = (
-    *("addresses", "amounts", "configz", "exporter", "keeping", "limits", "outcome", "samples", "schedule"),
-    *("summary", "vectors", "waiting"),
-)
+PURE_OF_KUBELET = ("addresses", "exporter", "outcome", "samples", "schedule")
 
 MODULES = sorted(ROOM.rglob("*.py"))
 

@@ -13,7 +13,7 @@ from harness.documents import ROOT
 from winpool.api.memory_pressure import EvictionLimits, MemoryMode, MemoryPressure, PageFileType, SourceType
 from winpool.api.quantity import bytes_of
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli.judge import judge
+from winpool.cli.manifests import faults_of
 from winpool.features.memory.settings import CommitLines, DetectorSettings, PhysicalLines
 
 PAGE: Final = (ROOT / "docs" / "memory.md").read_text()
@@ -34,7 +34,7 @@ def test_a_manifest_of_the_page_is_accepted(number: int) -> None:
         **block,
         "spec": {**SMALLEST, **block["spec"]},
     }
-    assert judge(pool) == ()
+    assert faults_of(pool) == ()
 
 
 def test_the_whole_manifest_of_the_page_is_the_sample() -> None:

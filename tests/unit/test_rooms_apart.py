@@ -18,6 +18,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 CONFIGURATION: Final = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
 CONTRACTS: Final = tomllib.loads(CONFIGURATION)["tool"]["importlinter"]["contracts"]
 PACKAGES: Final = {room.__module__.rpartition(".")[0] for room in ROOMS}
+LINE: Final = "winpool.features.contract | "
 A_ROOM_MORE: Final = "from winpool.features.feature import RoomResult\n"
 
 
@@ -36,16 +37,16 @@ def test_each_room_is_among_the_pure_packages() -> None:
 @pytest.mark.parametrize(
     ("importer", "line", "broken"),
     [
-        ("yours/room.py", "", None),
+        ("features/yours/feature.py", "", None),
         (
-            "yours/room.py",
+            "features/yours/feature.py",
             "from winpool.features.contract.feature import contract\n",
-            "winpool.yours -> winpool.contract",
+            "winpool.features.yours -> winpool.features.contract",
         ),
         (
             "features/contract/feature.py",
-            "from winpool.yours.room import RoomResult\n",
-            "winpool.contract -> winpool.yours",
+            "from winpool.features.yours.feature import RoomResult\n",
+            "winpool.features.contract -> winpool.features.yours",
         ),
     ],
     ids=["apart", "the-new-one-imports-the-old", "the-old-one-imports-the-new"],
@@ -57,14 +58,14 @@ def test_a_room_that_imports_another_is_found(
     shutil.copytree(
         REPOSITORY / "operator" / "winpool", winpool, ignore=shutil.ignore_patterns("__pycache__")
     )
-    room = winpool / "yours" / "room.py"
+    room = winpool / "features" / "yours" / "feature.py"
     room.parent.mkdir()
     (room.parent / "__init__.py").write_text("")
     room.write_text(A_ROOM_MORE)
     path = winpool / importer
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
     # As CONTRIBUTING says a new room has to be written there.
-    listed = CONFIGURATION.replace('  "winpool.contract | ', '  "winpool.contract | winpool.yours | ')
+    listed = CONFIGURATION.replace(f'  "{LINE}', f'  "winpool.features.yours | {LINE}')
     assert listed != CONFIGURATION
     (tmp_path / "pyproject.toml").write_text(listed, encoding="utf-8")
 

@@ -22,7 +22,7 @@ What is wrong with an object, in sentences that name the field the way ``kubectl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Protocol, Self, runtime_checkable
@@ -39,7 +39,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -193,6 +193,24 @@ class ListType:
     kind: str
     keys: tuple[str, ...] = ()
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        return core_schema.no_info_after_validator_function(self._unique, schema) if self.keys else schema
+
+    def _unique(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Refuse two items with the same keys, as the API server does."""
+        names = tuple(map(to_snake, self.keys))
+        seen: set[tuple[Any, ...]] = set()
+        for index, item in enumerate(items):
+            identity = tuple(getattr(item, name) for name in names)
+            if identity in seen:
+                told = ", ".join(f"{key}: {value}" for key, value in zip(self.keys, identity, strict=True))
+                raise broken(
+                    f"must not have the same {' and '.join(self.keys)} twice ({told})", at=f"[{index}]"
+                )
+            seen.add(identity)
+        return items
+
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
@@ -287,6 +305,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "int_type": "must be a whole number, without quotes",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
+    "extra_forbidden": "is an unknown field",
 }
 """Pydantic's types of error in the words of the API conventions."""
 
@@ -300,13 +319,16 @@ class InvalidSpecError(ValueError):
 
 
 def describe(error: ValidationError, *, at: str = "") -> tuple[str, ...]:
-    """Return one sentence per fault, such as ``spec.taints[0].key: must be …``, below the path ``at``."""
-    faults = error.errors(include_url=False, include_input=False)
-    sentences = tuple(
-        _sentence(fault["loc"], fault["type"], fault["msg"], fault.get("ctx", {}), at) for fault in faults
-    )
-    more = len(sentences) - MAX_PROBLEMS
-    return (*sentences[:MAX_PROBLEMS], f"there are {more} more faults") if more > 0 else sentences
+    """Return the sentences of ``sentences``, but only as many as a person reads at once."""
+    found = tuple(sentences(error, at=at))
+    more = len(found) - MAX_PROBLEMS
+    return (*found[:MAX_PROBLEMS], f"there are {more} more faults") if more > 0 else found
+
+
+def sentences(error: ValidationError, *, at: str = "") -> Iterator[str]:
+    """Yield one sentence per fault, such as ``spec.taints[0].key: must be …``, below the path ``at``."""
+    for fault in error.errors(include_url=False, include_input=False):
+        yield _sentence(fault["loc"], fault["type"], fault["msg"], fault.get("ctx", {}), at)
 
 
 def _sentence(loc: tuple[int | str, ...], kind: str, msg: str, ctx: Mapping[str, Any], at: str) -> str:

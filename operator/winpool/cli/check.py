@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from winpool.api.matrix import Verdict
 from winpool.api.text import printable
-from winpool.cli.files import UnreadableError, texts
-from winpool.cli.hosts import Host, version_named
-from winpool.cli.image_check import Question, judged
-from winpool.cli.manifests import ManifestError, read
-from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note, pool_name
-from winpool.cli.workloads import BUILD_ANNOTATION, Workload, workload_of
+from winpool.cli.counts import listed
+from winpool.cli.manifests import UnreadableError, read
+from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note, pool_name
+from winpool.cli.workloads import BUILD_ANNOTATION, Host, Workload, judged, version_named, workload_of
 from winpool.support.compat import Isolation
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from winpool.cli.manifests import Manifest
     from winpool.cli.parsing import Subparsers
+
+    Hosts: TypeAlias = Mapping[Host, Sequence[str]]
 
 _NAME: Final = "check"
 
@@ -59,9 +60,6 @@ _EXAMPLES: Final = (
 )
 
 _ISOLATIONS: Final[Mapping[str, Isolation]] = {"process": Isolation.PROCESS, "hyperv": Isolation.HYPER_V}
-
-_NODES_NAMED: Final = 3
-"""Nodes of one kind that a line names: as many as an issue of a pool."""
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -107,18 +105,19 @@ def add_to(subparsers: Subparsers) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Check the pods; return the exit code."""
-    if given.pool is None and (note := offline_note(given, why="without --pool no cluster is contacted")):
-        _note(note)
+    if given.pool is None and (said := offline_note(given, why="without --pool no cluster is contacted")):
+        note(said)
     if given.pool is not None and given.runtime:
         return _usage("--runtime needs --host-build: the nodes of a pool report their runtime")
     try:
-        found = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
+        found = read(given.filename, recursive=given.recursive)
     except UnreadableError as error:
         return _usage(str(error))
-    hosts = _of_pool(given) if given.pool is not None else _named(given)
+    by_name: dict[Host, list[str]] = {Host(each, given.runtime): [] for each in given.host_build or ()}
+    hosts = by_name if given.pool is None else _of_pool(given)
     if isinstance(hosts, Exit):
         return hosts
-    return _check(found, Question(hosts, given.image_build or "", _ISOLATIONS[given.isolation]))
+    return _check(found, hosts, given)
 
 
 def _version(text: str) -> str:
@@ -130,11 +129,7 @@ def _version(text: str) -> str:
     return found
 
 
-def _named(given: argparse.Namespace) -> dict[Host, list[str]]:
-    return {Host(each, given.runtime): [] for each in given.host_build}
-
-
-def _of_pool(given: argparse.Namespace) -> dict[Host, list[str]] | Exit:
+def _of_pool(given: argparse.Namespace) -> Hosts | Exit:
     # Imported here: what asks a server takes half a second to load, and with a build it is not needed.
     from winpool.cli.node_reader import read_hosts
     from winpool.cli.reasons import NoSuchPoolError, NotAskedError
@@ -142,85 +137,62 @@ def _of_pool(given: argparse.Namespace) -> dict[Host, list[str]] | Exit:
     try:
         found = read_hosts(given.pool, kubeconfig=given.kubeconfig, context=given.context)
     except NoSuchPoolError as error:
-        _note(str(error))
+        note(str(error))
         return Exit.REFUSED
     except NotAskedError as error:
         return _usage(str(error))
     for each in found.unread:
-        _note(f"skipped: {each}")
+        note(f"skipped: {each}")
     if not found.hosts:
-        _note(f"the pool {given.pool} selects no Windows node that can be read")
+        note(f"the pool {given.pool} selects no Windows node that can be read")
         return Exit.REFUSED
     return found.hosts
 
 
-def _check(found: Sequence[tuple[str, str]], question: Question) -> int:
+def _check(found: Sequence[Manifest], hosts: Hosts, given: argparse.Namespace) -> int:
     pods = refused = 0
-    for file, text in found:
-        for each in read(text):
-            if isinstance(each, ManifestError):
-                _say(f"{file}:{each.line}: {each.message}")
-                refused += 1
-                continue
-            workload = workload_of(each.content)
-            where = f"{file}:{each.line}: "
-            if workload is None or workload.is_linux:
-                what = "it is for Linux" if workload else "it creates no pods"
-                _note(f"{where}{workload.title if workload else 'an object'}: skipped, {what}")
-                continue
+    for each in found:
+        workload, where = workload_of(each.content), f"{each.file}:{each.line}: "
+        if each.content is not None and (workload is None or workload.is_linux):
+            what = "it is for Linux" if workload else "it creates no pods"
+            note(f"{where}{workload.title if workload else 'an object'}: skipped, {what}")
+            continue
+        title = f"{workload.title}: " if workload else ""
+        for line, fault in each.faults:
+            _say(f"{each.file}:{line}: {title}{fault}")
+        refused += len(each.faults)
+        if workload:
             pods += 1
-            for problem in each.problems:
-                _say(f"{file}:{problem.line}: {workload.title}: {problem.message}")
-                refused += 1
-            refused += _workload(where, workload, question)
+            refused += _workload(where, workload, hosts, given)
     if not pods:
         _say("no pods for Windows found")
         return Exit.REFUSED
     return Exit.REFUSED if refused else Exit.DONE
 
 
-def _workload(where: str, workload: Workload, question: Question) -> int:
+def _workload(where: str, workload: Workload, hosts: Hosts, given: argparse.Namespace) -> int:
     """Print a line for each container and kind of host; return how many pods do not run: 0 or 1."""
-    fails = False
-    reached = [host for host in question.hosts if _goes_to(workload, host)]
+    fails, builds, asked = False, workload.asks_for, " or ".join(workload.asks_for)
+    reached = [host for host in hosts if not builds or not host.build_text or host.build_text in builds]
+    declared = (given.image_build, "--image-build") if given.image_build else workload.declared
     for container in workload.containers:
-        for host, nodes in question.hosts.items():
-            verdict, told = judged(container, workload, host, question)
-            away = (
-                "" if host in reached else f" The pod is not scheduled there: it selects {_asked(workload)}."
-            )
+        for host, nodes in hosts.items():
+            verdict, told = judged(container, declared, host, _ISOLATIONS[given.isolation])
+            away = "" if host in reached else f" The pod is not scheduled there: it selects {asked}."
             fails = fails or (verdict is Verdict.UNSUPPORTED and not away)
-            title = f"{where}{workload.title}, container {container.name} on {_host(host, nodes)}"
-            _say(f"{title}: {verdict}: {told}{away}")
+            name = host.kernel_version
+            if nodes:
+                name = f"{name or 'an unknown Windows version'} ({listed(nodes)})"
+            _say(f"{where}{workload.title}, container {container.name} on {name}: {verdict}: {told}{away}")
     if not reached:
-        _say(f"{where}{workload.title}: selects {_asked(workload)}, and none of these hosts has it")
+        _say(f"{where}{workload.title}: selects {asked}, and none of these hosts has it")
     return int(fails or not reached)
-
-
-def _goes_to(workload: Workload, host: Host) -> bool:
-    return not workload.asks_for or not host.build_text or host.build_text in workload.asks_for
-
-
-def _asked(workload: Workload) -> str:
-    return " or ".join(workload.asks_for)
-
-
-def _host(host: Host, nodes: Sequence[str]) -> str:
-    if not nodes:
-        return host.kernel_version
-    more = f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else ""
-    return f"{host.kernel_version or 'an unknown Windows version'} ({', '.join(nodes[:_NODES_NAMED])}{more})"
 
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
 
 
-def _note(text: str) -> None:
-    """Print what is no answer, beside the answers, which are for programs too."""
-    sys.stderr.write(f"{printable(text)}\n")
-
-
 def _usage(text: str) -> Exit:
-    _note(f"kubectl winpool {_NAME}: {text}")
+    note(f"kubectl winpool {_NAME}: {text}")
     return Exit.USAGE

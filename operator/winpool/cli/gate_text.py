@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import written_moment
 from winpool.api.upgrade import NEVER_OVERRIDDEN, Gate
-from winpool.cli.paper import Ink
+from winpool.cli.console import Ink
 from winpool.features.upgrade.records import Stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from winpool.cli.paper import Paper
+    from winpool.cli.console import Paper
     from winpool.features.upgrade.records import GateFinding, Stop
 
 LONGEST: Final = 1024

@@ -1,27 +1,34 @@
-"""``kubectl winpool join-config``: the kubelet settings that a joining node of a pool must have."""
+"""``kubectl winpool join-config``: the kubelet settings that a node must have to join a pool.
+
+As a part of the kubelet's configuration file, as flags, or as a script that writes the file. What the
+operator itself puts on nodes and takes off again is not in them: a kubelet that registered ``startupTaints``
+would make them look like somebody else's, and nobody would ever take them off.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from winpool.api.keys import API_VERSION, KIND
+import yaml
+
+from winpool.api.keys import KIND
 from winpool.api.model import InvalidSpecError
-from winpool.api.text import printable
+from winpool.api.quantity import bytes_of
+from winpool.api.selector import SelectorOperator
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli.files import UnreadableError, texts
-from winpool.cli.judge import judge
-from winpool.cli.kubelet_files import OUTPUTS, render
-from winpool.cli.kubelet_settings import OLDEST, OLDEST_FILE, notes, settings_of
-from winpool.cli.manifests import Manifest, ManifestError, read
-from winpool.cli.parsing import Exit, add_filename, add_output, add_verb, offline_note, pool_name
-from winpool.cli.structural import without_nulls
+from winpool.cli.manifests import UnreadableError, not_a_pool, read, told_faults, without_nulls
+from winpool.cli.parsing import Exit, add_filename, add_output, add_verb, note, offline_note, pool_name
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from winpool.api.spec import ReservedMemory
+    from winpool.api.v1alpha1 import PoolTaint, WindowsNodePoolSpec
     from winpool.cli.parsing import Subparsers
 
 _NAME: Final = "join-config"
@@ -46,6 +53,80 @@ _EXAMPLES: Final = (
     ("kubectl winpool join-config win-2022 -o flags", "flags of the kubelet, one per line"),
     ("kubectl winpool join-config win-2022 -o powershell > join.ps1", "a script that writes the file"),
     ("kubectl winpool join-config win-2022 -f pool.yaml --kubelet-version 1.34", "without a cluster"),
+)
+
+OLDEST: Final = Minor(1, 14)
+"""The first with stable Windows nodes: https://kubernetes.io/blog/2019/03/25/kubernetes-1-14-release-announcement/"""
+
+OLDEST_FILE: Final = Minor(1, 23)
+"""The first whose configuration file has ``registerWithTaints``. Older ones take all of it as flags."""
+
+IGNORES_CGROUPS_FROM: Final = Minor(1, 31)
+"""The first that ignores ``cgroupsPerQOS`` and ``enforceNodeAllocatable`` on Windows and logs a warning. An
+older one does not start with what is the default elsewhere (kubernetes/kubernetes#123137)."""
+
+EVICTS_FROM: Final = Minor(1, 31)
+"""The first that evicts pods on Windows for want of memory (kubernetes/kubernetes#122922). An older one takes
+the threshold off Allocatable all the same (kubernetes/kubernetes#73417), so it is named for them too: without
+it such a node would hold back less than its pool declares."""
+
+CONFIG_DIR_FROM: Final = Minor(1, 30)
+"""The first that reads a folder of further configuration files without an environment variable (KEP-3983)."""
+
+DISK_THRESHOLDS: Final[Mapping[str, str]] = {"nodefs.available": "10%", "imagefs.available": "15%"}
+"""The kubelet's own on Windows. Whoever names one threshold sets those that are not named to zero.
+kubernetes/kubernetes pkg/kubelet/eviction/defaults_windows.go,
+https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds"""
+
+_BY_ITSELF: Final = frozenset(
+    (
+        *(f"{prefix}kubernetes.io/{name}" for prefix in ("", "beta.") for name in ("arch", "os")),
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/windows-build",
+    )
+)
+"""Labels that a kubelet sets without being told."""
+
+_KUBELET_LABELS: Final = frozenset(
+    (
+        *_BY_ITSELF,
+        "beta.kubernetes.io/instance-type",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    )
+)
+_KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+
+_WIDTH: Final = 100
+_NEVER_FOLDED: Final = 10_000
+"""A key and a value stay on one line, however long."""
+
+_FOLDER: Final = r"C:\var\lib\kubelet\kubelet.conf.d"
+"""Beside the kubelet's own root on Windows, C:\\var\\lib\\kubelet."""
+
+_NO_CGROUPS: Final = "Windows has no cgroups, so nothing enforces a reservation. With other values"
+_STARTS: Final = "the kubelet logs a warning and ignores them."
+_DOES_NOT_START: Final = f"a kubelet before {IGNORES_CGROUPS_FROM} does not start."
+_RESERVATIONS: Final = (
+    "Reservations make Allocatable smaller, so that fewer pods are scheduled to the node. They protect "
+    "nothing by themselves: set the memory limits of pods equal to their requests. Keep the values for cpu "
+    "in your file."
+)
+_THRESHOLDS: Final = (
+    "If one threshold is set, the kubelet sets all others to zero, so its defaults for disks are here too. "
+    "On Windows memory.available is the memory that can still be committed, in RAM and page file."
+)
+_NO_EVICTION: Final = (
+    f"A kubelet before {EVICTS_FROM} subtracts memory.available from Allocatable too, but evicts no pod on "
+    "Windows because of it."
+)
+_TAINTS: Final = (
+    "With these taints no pod is scheduled before the operator has processed the node. The kubelet reads "
+    "them only when it registers the node for the first time. Do not add the startupTaints of the pool: the "
+    "operator adds and removes them, and does not remove a taint that it has not added."
 )
 
 
@@ -92,21 +173,17 @@ def run(given: argparse.Namespace) -> int:
         _check_form(given.output, kubelet)
         pool = WindowsNodePool.from_object(content)
     except _UsageError as error:
-        _say(f"kubectl winpool {_NAME}: {error}")
+        note(f"kubectl winpool {_NAME}: {error}")
         return Exit.USAGE
     except (_RefusedError, InvalidSpecError) as error:
         for line in error.lines if isinstance(error, _RefusedError) else error.problems:
-            _say(line)
+            note(line)
         return Exit.REFUSED
     settings = settings_of(pool.spec, pool=pool.metadata.name, kubelet=kubelet)
     sys.stdout.write(render(settings, given.output))
-    for note in notes(settings):
-        _say(note)
+    for each in notes(settings):
+        note(each)
     return Exit.DONE
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{printable(text)}\n")
 
 
 def _minor(text: str) -> Minor:
@@ -152,43 +229,265 @@ def _from_server(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
 
 def _from_file(given: argparse.Namespace) -> tuple[Mapping[str, Any], Minor]:
     """Return the pool of that name in the file, and the minor of its kubelets."""
-    if note := offline_note(given, why="with -f no cluster is contacted"):
-        _say(note)
+    if said := offline_note(given, why="with -f no cluster is contacted"):
+        note(said)
     if given.kubelet_version is None:
         raise _UsageError("-f needs --kubelet-version too, such as --kubelet-version 1.34")
-    file, manifest = _named(given)
-    content: Mapping[str, Any] = without_nulls(manifest.content)
-    twice = [f"line {each.line}: {each.message}" for each in manifest.problems]
-    if refused := [*twice, *(f"{each.field}: {each.sentence}" for each in judge(content))]:
-        name = "-" if file == "stdin" else file
-        raise _RefusedError(*refused, f"to see the lines: kubectl winpool validate -f {name}")
-    return content, given.kubelet_version
-
-
-def _named(given: argparse.Namespace) -> tuple[str, Manifest]:
-    """Return the only pool of that name in the files, and which file that is."""
     try:
-        files = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
+        manifests = read(given.filename, recursive=given.recursive)
     except UnreadableError as error:
         raise _UsageError(str(error)) from None
-    found = [(file, each) for file, text in files for each in read(text)]
-    broken = [
-        f"{file}:{each.line}: {each.message}" for file, each in found if isinstance(each, ManifestError)
-    ]
-    if broken:
-        raise _RefusedError(*broken)
-    named = [(file, each) for file, each in found if _is_named(each, given.pool)]
-    where = ", ".join("stdin" if name == "-" else name for name in given.filename)
-    if not named:
-        raise _RefusedError(f'there is no {KIND} "{given.pool}" in {where}')
-    if len(named) > 1:
-        raise _RefusedError(f'{KIND} "{given.pool}" is in {where} {len(named)} times')
-    return named[0]
+    if broken := [each for each in manifests if each.content is None]:
+        raise _RefusedError(*(line for each in broken for line in told_faults(each)))
+    named = [each for each in manifests if each.name == given.pool and not_a_pool(each.content) is None]
+    if len(named) != 1:
+        where = ", ".join("stdin" if name == "-" else name for name in given.filename)
+        many = f'{KIND} "{given.pool}" is in {where} {len(named)} times'
+        raise _RefusedError(many if named else f'there is no {KIND} "{given.pool}" in {where}')
+    if faults := told_faults(named[0]):
+        raise _RefusedError(*faults)
+    return without_nulls(named[0].content), given.kubelet_version
 
 
-def _is_named(found: Manifest | Exception, pool: str) -> TypeGuard[Manifest]:
-    if not isinstance(found, Manifest) or not isinstance(found.content, dict):
-        return False
-    head = (found.content.get("apiVersion"), found.content.get("kind"))
-    metadata = found.content.get("metadata")
-    return head == (API_VERSION, KIND) and isinstance(metadata, dict) and metadata.get("name") == pool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSettings:
+    """The settings for the kubelets of one pool, at one minor of Kubernetes.
+
+    ``reserved`` is None where the pool declares nothing. ``withheld`` are keys of labels that no kubelet
+    may set. ``unmet`` are requirements of the node selector that no label here meets.
+    """
+
+    pool: str
+    kubelet: Minor
+    reserved: ReservedMemory | None
+    taints: tuple[PoolTaint, ...]
+    labels: Mapping[str, str]
+    withheld: tuple[str, ...]
+    unmet: tuple[str, ...]
+
+    @property
+    def reads_folder(self) -> bool:
+        """Whether this kubelet takes ``--config-dir``."""
+        return self.kubelet >= CONFIG_DIR_FROM
+
+    @property
+    def reservations(self) -> Mapping[str, str]:
+        """``systemReserved`` and ``kubeReserved`` by name; none where the pool declares nothing."""
+        if self.reserved is None:
+            return {}
+        return {
+            "systemReserved": str(self.reserved.system_reserved),
+            "kubeReserved": str(self.reserved.kube_reserved),
+        }
+
+    @property
+    def thresholds(self) -> Mapping[str, str]:
+        """``evictionHard`` by signal, whole; none where the pool declares nothing."""
+        if self.reserved is None:
+            return {}
+        if not bytes_of(self.reserved.eviction_hard):
+            # A kubelet refuses a threshold of 0; one that is not named while others are is off.
+            return DISK_THRESHOLDS
+        return {"memory.available": str(self.reserved.eviction_hard), **DISK_THRESHOLDS}
+
+    @property
+    def node_labels(self) -> str:
+        """The value of the flag ``--node-labels``: there is no field for it in a file."""
+        return ",".join(f"{key}={value}" for key, value in self.labels.items())
+
+
+def settings_of(spec: WindowsNodePoolSpec, *, pool: str, kubelet: Minor) -> KubeletSettings:
+    """Return what kubelets of minor ``kubelet`` must have to join ``pool``."""
+    selected, unmet = _selected(spec)
+    wanted = {
+        key: value for key, value in sorted({**selected, **spec.labels}.items()) if key not in _BY_ITSELF
+    }
+    return KubeletSettings(
+        pool=pool,
+        kubelet=kubelet,
+        reserved=spec.reserved_memory,
+        taints=spec.taints,
+        labels={key: value for key, value in wanted.items() if may_set(key)},
+        withheld=tuple(key for key in wanted if not may_set(key)),
+        unmet=unmet,
+    )
+
+
+def may_set(key: str) -> bool:
+    """Whether a kubelet may set the label ``key`` on its own node.
+
+    With another one under kubernetes.io or k8s.io the kubelet does not start, and the admission plugin
+    NodeRestriction refuses it. KEP-279,
+    https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+    """
+    domain = key.rpartition("/")[0]
+    if not _is_under(domain, _KUBERNETES_DOMAINS):
+        return True
+    return key in _KUBELET_LABELS or _is_under(domain, _KUBELET_DOMAINS)
+
+
+def _is_under(domain: str, parents: tuple[str, ...]) -> bool:
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
+
+def _selected(spec: WindowsNodePoolSpec) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the labels by which a node gets into the pool, and the requirements that leave a choice."""
+    labels = dict(spec.node_selector.match_labels)
+    unmet: list[str] = []
+    for each in spec.node_selector.match_expressions:
+        if each.operator is SelectorOperator.IN and len(each.values) == 1:
+            labels.setdefault(each.key, each.values[0])
+        elif each.operator is not SelectorOperator.DOES_NOT_EXIST:
+            values = f" ({', '.join(each.values)})" if each.values else ""
+            unmet.append(f"{each.key} {each.operator}{values}")
+    return labels, tuple(unmet)
+
+
+def notes(settings: KubeletSettings) -> Iterator[str]:
+    """Yield what a person must know who uses the settings, and what they cannot hold."""
+    if settings.reserved is None:
+        yield (
+            "the pool declares no reservedMemory, so there are no settings for memory: the defaults of the "
+            "kubelet reserve nothing for Windows"
+        )
+    elif settings.kubelet < EVICTS_FROM and bytes_of(settings.reserved.eviction_hard):
+        yield (
+            f"a kubelet {settings.kubelet} subtracts memory.available from Allocatable, but evicts no pod on "
+            f"Windows because of it: kubelets do that since {EVICTS_FROM}"
+        )
+    if settings.withheld:
+        yield (
+            f"labels that a kubelet must not set: {', '.join(settings.withheld)}; the operator adds those of "
+            "spec.labels, and an admin must add those of nodeSelector"
+        )
+    if settings.unmet:
+        yield f"nodeSelector also requires {' and '.join(settings.unmet)}: make sure that the nodes match"
+
+
+class _Quoted(str):
+    """A text that stands in quotes: without them y is a boolean to a kubelet, and 1e3 a number."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes ``_Quoted`` too."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+_Dumper.add_representer(_Quoted, _represent)
+
+
+def render(settings: KubeletSettings, output: str) -> str:
+    """Return ``settings`` in the form named ``output``, one of ``OUTPUTS``."""
+    return OUTPUTS[output](settings)
+
+
+def _kubelet(settings: KubeletSettings) -> str:
+    parts = [_comment(_head(settings)) + _dumped(_KIND)]
+    parts += [_comment(said) + _dumped(content) for said, content in _sections(settings)]
+    if settings.labels:
+        said = "The file has no field for labels. Start the kubelet with this flag:"
+        parts.append(_comment(said) + f"#   --node-labels={settings.node_labels}\n")
+    return "\n".join(parts)
+
+
+_KIND: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+
+
+def _head(settings: KubeletSettings) -> str:
+    folder = ", or save it in the folder that --config-dir names, as a file that ends in .conf"
+    return (
+        f"Settings for the kubelets of nodes that join the pool {settings.pool}, Kubernetes "
+        f"{settings.kubelet}. They are part of a configuration: merge them into the file that --config names"
+        f"{folder if settings.reads_folder else ''}. A kubelet reads the file only when it starts."
+    )
+
+
+def _sections(settings: KubeletSettings) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what stands in the file after its head, with the words above it."""
+    said = f"{_NO_CGROUPS} {_STARTS if settings.kubelet >= IGNORES_CGROUPS_FROM else _DOES_NOT_START}"
+    yield said, {"cgroupsPerQOS": False, "enforceNodeAllocatable": []}
+    if settings.reserved is not None:
+        reservations = {name: {"memory": _Quoted(size)} for name, size in settings.reservations.items()}
+        yield f"{settings.reserved.told}. {_RESERVATIONS}", reservations
+        said = _THRESHOLDS if settings.kubelet >= EVICTS_FROM else f"{_THRESHOLDS} {_NO_EVICTION}"
+        yield said, {"evictionHard": {name: _Quoted(size) for name, size in settings.thresholds.items()}}
+    if settings.taints:
+        taints = [
+            {"key": _Quoted(each.key), "value": _Quoted(each.value), "effect": _Quoted(each.effect)}
+            for each in settings.taints
+        ]
+        yield _TAINTS, {"registerNode": True, "registerWithTaints": taints}
+
+
+def _comment(said: str) -> str:
+    lines = textwrap.wrap(said, _WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _dumped(content: Mapping[str, Any]) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=_NEVER_FOLDED, allow_unicode=True)
+
+
+_FLAG_OF: Final = {"systemReserved": "--system-reserved", "kubeReserved": "--kube-reserved"}
+
+
+def flags(settings: KubeletSettings) -> Iterator[str]:
+    """Yield the arguments of the kubelet, each as one, without the quotes that a shell may want."""
+    yield "--cgroups-per-qos=false"
+    yield "--enforce-node-allocatable="
+    for name, size in settings.reservations.items():
+        yield f"{_FLAG_OF[name]}=memory={size}"
+    if settings.thresholds:
+        yield "--eviction-hard=" + ",".join(f"{name}<{size}" for name, size in settings.thresholds.items())
+    if settings.taints:
+        pairs = [(f"{each.key}={each.value}".removesuffix("="), each.effect) for each in settings.taints]
+        taints = (f"{pair}:{effect}" for pair, effect in pairs)
+        yield "--register-node=true"
+        yield f"--register-with-taints={','.join(taints)}"
+    if settings.labels:
+        yield f"--node-labels={settings.node_labels}"
+
+
+def _powershell(settings: KubeletSettings) -> str:
+    r"""Return a script that writes the file.
+
+    It restarts nothing and leaves the service alone: how a kubelet is run is another matter with each
+    installer. Written by .NET, since Windows PowerShell would put a byte order mark before the text.
+    Nothing in the text can end the quotes: keys and values are letters, digits, '-', '_', '.' and '/'.
+    """
+    file = rf"{_FOLDER}\90-winpool-{settings.pool}.conf"
+    arguments = [f"--config-dir={_FOLDER}"] if settings.reads_folder else []
+    if settings.labels:
+        arguments.append(f"--node-labels={settings.node_labels}")
+    if settings.reads_folder:
+        said = "Restart the kubelet with these flags:"
+    else:
+        said = (
+            f"A kubelet before {CONFIG_DIR_FROM} reads one file: merge this file into the one that --config "
+            "names. Then restart the kubelet" + (" with these flags:" if arguments else ".")
+        )
+    return (
+        "#Requires -RunAsAdministrator\n"
+        "$ErrorActionPreference = 'Stop'\n"
+        f"$file = '{file}'\n"
+        "$content = @'\n"
+        f"{_kubelet(settings)}"
+        "'@\n"
+        "New-Item -ItemType Directory -Force -Path (Split-Path -Parent $file) | Out-Null\n"
+        '[IO.File]::WriteAllText($file, $content + "`n")\n'
+        'Write-Host "Written: $file"\n'
+        f"Write-Host '{said}'\n" + "".join(f"Write-Host '  {each}'\n" for each in arguments)
+    )
+
+
+OUTPUTS: Final[Mapping[str, Callable[[KubeletSettings], str]]] = {
+    "kubelet": _kubelet,
+    "flags": lambda settings: "".join(f"{flag}\n" for flag in flags(settings)),
+    "powershell": _powershell,
+}
+"""By the name that ``-o`` takes."""

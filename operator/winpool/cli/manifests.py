@@ -1,254 +1,367 @@
-"""Manifests as kubectl reads them: YAML and JSON, many documents in one file, Lists taken apart.
+"""Manifests: reads the objects in files, and says of each WindowsNodePool what is wrong with it, offline.
 
-Stricter in one thing: a key that is there twice is refused. kubectl takes the last one and says
-nothing, so that half of a manifest may be gone without a word.
+A key that is there twice is refused. kubectl takes the last one and says nothing, so that half of a manifest
+may be gone without a word.
 """
 
 from __future__ import annotations
 
-import io
 import json
+import os
 import re
+import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 
-from winpool.cli.scalars import ScalarError, resolve
+from winpool.api.keys import API_VERSION, GROUP, KIND
+from winpool.api.model import sentences
+from winpool.api.v1alpha1 import WindowsNodePool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-Path = tuple[int | str, ...]
+    from winpool.api.v1alpha1 import WindowsNodePoolSpec
 
-_SEPARATOR: Final = "---"
-_MERGE: Final = "<<"
-_PLAIN: Final = "plain"
-"""In the place of a tag: a scalar without quotes and without a tag in the file."""
+_STDIN: Final = "-"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""What kubectl, too, takes from a folder."""
+_URL: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 
+_TEXT, _TIME, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MAX_VALUES: Final = 100_000
 """Values of one document, each use of an alias counted: the API server takes 3 MiB at most, and nine
 lines of aliases of aliases can name a billion."""
 
+_FIELD: Final = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*|\[[^\]]*\])*")
+"""The field at the beginning of a sentence, such as ``spec.labels[team]``."""
+_PART: Final = re.compile(r"[^.\[\]]+|(?<=\[)[^\]]+")
 
-class ManifestError(ValueError):
-    """A text that is no manifest. ``line`` is where, from 1 on in its file."""
+_GENERATED: Final = "xxxxx"
+"""What the API server appends to generateName, in kind: five letters or digits."""
 
-    def __init__(self, message: str, *, line: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
+_NOT_JUDGED: Final = ("apiVersion", "kind", "status")
 
-
-class _Loader(yaml.BaseLoader):
-    """Leaves to ``scalars`` what a scalar means, and tells a tag in the file from none."""
-
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:  # noqa: ARG002 - PyYAML's
-        """Return the tag of a node that has none in the file."""
-        if kind is yaml.ScalarNode:
-            return _PLAIN if implicit[0] else self.DEFAULT_SCALAR_TAG
-        return self.DEFAULT_SEQUENCE_TAG if kind is yaml.SequenceNode else self.DEFAULT_MAPPING_TAG
+Faults = tuple[tuple[int, str], ...]
+"""Lines and sentences."""
 
 
-@dataclass(frozen=True, slots=True)
+class UnreadableError(Exception):
+    """A file that cannot be read; the text says which, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One object of a file.
+    """One object of a file; ``content`` is None where a document cannot be read.
 
-    ``number`` counts the documents of the file from 1 on, ``item`` those of a List from 0 on.
-    ``line`` is where it begins. ``problems`` are the keys that are there twice, with their lines.
+    ``title`` is its place in the file, ``line`` where it begins. ``faults`` are lines and sentences: why it
+    cannot be read, or which keys are there twice.
     """
 
-    content: Any
-    number: int
+    file: str
     line: int
-    item: int | None = None
-    problems: tuple[ManifestError, ...] = ()
-    nodes: dict[Path, yaml.Node] = field(default_factory=dict, repr=False)
+    title: str = ""
+    content: Any = None
+    faults: Faults = ()
+    node: yaml.Node | None = field(default=None, repr=False)
 
-    def line_of(self, path: Path) -> int:
-        """Return the line of the value at ``path``, or of the nearest one above it that there is."""
-        while path and path not in self.nodes:
-            path = path[:-1]
-        node = self.nodes.get(path)
-        return self.line if node is None else _line(node)
+    @property
+    def name(self) -> str:
+        """The name of the object, empty where it has none."""
+        metadata = self.content.get("metadata") if isinstance(self.content, dict) else None
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return name if isinstance(name, str) else ""
 
-    def written(self, path: Path) -> str | None:
-        """Return the scalar at ``path`` as the file has it, without quotes; None where there is none."""
-        node = self.nodes.get(path)
-        return node.value if isinstance(node, yaml.ScalarNode) else None
+    def line_of(self, text: str) -> int:
+        """Return the line of the field with which ``text`` begins, or of the nearest one above it."""
+        found, node = _FIELD.match(text), self.node
+        for part in _PART.findall(found[0]) if found else ():
+            below = _below(node, part)
+            if below is None:
+                break
+            node = below
+        return _line(node) if node else self.line
+
+    def at(self, line: int, text: str) -> str:
+        """Return ``text`` with its place before it."""
+        title = f"{self.title} ({self.name})" if self.name else self.title
+        return f"{self.file}:{line}: {title}: {text}" if title else f"{self.file}:{line}: {text}"
 
 
-def read(text: str) -> Iterator[Manifest | ManifestError]:
-    """Yield the objects of a file, and an error in the place of each document that cannot be read."""
-    number = 0
-    for offset, chunk in _documents(text.removeprefix("\ufeff")):
-        if isinstance(chunk, ManifestError):
-            yield chunk
+@dataclass(slots=True)
+class PoolManifests:
+    """The pools in files, what is wrong with pools and documents, and what was skipped: a line for each."""
+
+    pools: list[Manifest] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def pools_in(names: Iterable[str], *, recursive: bool, judged: bool = True) -> PoolManifests:
+    """Read the pools in files, folders and standard input (``-``). Raises UnreadableError.
+
+    With ``judged`` only the valid ones are among the pools, and the others' faults are told.
+    """
+    found = PoolManifests()
+    for each in read(names, recursive=recursive):
+        refusal = None if each.content is None else not_a_pool(each.content)
+        if refusal == "":
+            found.skipped.append(each.at(each.line, f"skipped, {each.content['kind']} is not {KIND}"))
             continue
-        try:
-            nodes = list(_compose(chunk, offset=offset))
-        except ManifestError as error:
-            number += 1
-            yield error
-            continue
-        for node in nodes:
-            number += 1
-            try:
-                yield from _manifests(node, number=number)
-            except ManifestError as error:
-                yield error
-            except RecursionError:
-                # Merges of merges, and aliases of aliases, go deeper than what is written.
-                yield ManifestError("nested too deeply", line=_line(node))
-
-
-def _documents(text: str) -> Iterator[tuple[int, str | ManifestError]]:
-    """Split as kubectl does, by lines that begin with ``---``; yield each part with the lines before it."""
-    lines = io.StringIO(text, newline="\n").readlines()
-    begin = 0
-    for index, line in enumerate([*lines, _SEPARATOR]):
-        if not line.startswith(_SEPARATOR):
-            continue
-        yield begin, "".join(lines[begin:index])
-        begin = index + 1
-        rest = line.removeprefix(_SEPARATOR).strip()
-        if rest and not rest.startswith("#"):
-            yield (
-                index,
-                ManifestError("only a comment may follow '---' on its line", line=index + 1),
-            )
-
-
-def _compose(chunk: str, *, offset: int) -> Iterator[yaml.Node]:
-    for begin, part in _json_texts(chunk) or [(0, chunk)]:
-        before = offset + chunk.count("\n", 0, begin)
-        try:
-            loader = _Loader(part)
-            loader.line = before
-            node = loader.get_single_node()
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise ManifestError(
-                f"not YAML: {error.problem or error}", line=mark.line + 1 if mark else before + 1
-            ) from None
-        except yaml.YAMLError as error:
-            raise ManifestError(f"not YAML: {' '.join(str(error).split())}", line=before + 1) from None
-        except RecursionError:
-            raise ManifestError("nested too deeply", line=before + 1) from None
-        if node is not None:
-            yield node
-
-
-def _json_texts(chunk: str) -> list[tuple[int, str]]:
-    """Return the objects of a stream of JSON with where each begins; nothing where it is no such stream."""
-    found: list[tuple[int, str]] = []
-    decoder, at = json.JSONDecoder(), 0
-    while begin := re.compile(r"\S").search(chunk, at):
-        if chunk[begin.start()] != "{":
-            return []
-        try:
-            _, at = decoder.raw_decode(chunk, begin.start())
-        except (json.JSONDecodeError, RecursionError):
-            return []
-        # A tab is a blank in JSON (in its strings it is written \t) and a fault in YAML.
-        found.append((begin.start(), chunk[begin.start() : at].replace("\t", " ")))
+        faults = [each.at(each.line, refusal)] if refusal else told_faults(each, judged=judged)
+        found.faults += faults
+        if each.content is not None and not refusal and not (judged and faults):
+            found.pools.append(each)
     return found
 
 
-def _manifests(node: yaml.Node, *, number: int) -> Iterator[Manifest]:
-    reader = _Reader()
-    content = reader.value(node, ())
-    problems = tuple(problem for _, problem in reader.problems.values())
-    whole = Manifest(content, number, _line(node), None, problems, reader.nodes)
-    items = content.get("items") if isinstance(content, dict) else None
-    if not isinstance(items, list) or not str(content.get("kind", "")).endswith("List"):
-        yield whole
+def told_faults(manifest: Manifest, *, judged: bool = True) -> list[str]:
+    """Return a line for each fault of a pool, or of a document that cannot be read, in their order."""
+    found = list(manifest.faults)
+    if judged and manifest.content is not None:
+        found += [(manifest.line_of(text), text) for text in faults_of(manifest.content)]
+    return [manifest.at(line, text) for line, text in sorted(found)]
+
+
+def named_twice(pools: Iterable[Manifest]) -> Iterator[str]:
+    """Yield a fault for each pool whose name an earlier one has: only the last one would be applied."""
+    places: dict[str, str] = {}
+    for each in pools:
+        if each.name in places:
+            where = places[each.name]
+            yield each.at(each.line, f'the pool "{each.name}" is already at {where}; keep one of them')
+        elif each.name:
+            places[each.name] = f"{each.file}:{each.line}"
+
+
+def not_a_pool(content: Any) -> str | None:
+    """Return None for a pool, nothing for an object of another kind, and a sentence for what is neither.
+
+    What is of our group or nearly of our name is taken for a mistake: passing it over in silence would call
+    a pool valid that was never read.
+    """
+    if not isinstance(content, dict):
+        return "must be an object with `apiVersion` and `kind`"
+    version, kind = content.get("apiVersion"), content.get("kind")
+    for name, value in (("kind", kind), ("apiVersion", version)):
+        if not value or not isinstance(value, str):
+            return f"{name} not set"
+    if (version, kind) == (API_VERSION, KIND):
+        return None
+    if str(version).partition("/")[0] == GROUP or str(kind).lower() == KIND.lower():
+        return f'no matches for kind "{kind}" in version "{version}"; winpool has {KIND} in {API_VERSION}'
+    return ""
+
+
+def faults_of(pool: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return all that is wrong with ``pool``, by the models, then by the rules that CEL cannot check.
+
+    Each are sentences that begin with the field. ``status`` is not looked at, as in a create.
+    """
+    content = without_nulls({key: each for key, each in pool.items() if key not in _NOT_JUDGED})
+    metadata = content.get("metadata", {})
+    told = list(_told(_Metadata, metadata, at="metadata"))
+    if isinstance(metadata, dict):
+        begin = metadata.get("generateName")
+        name = metadata.get("name") or (begin and f"{begin}{_GENERATED}")
+        content["metadata"] = {"name": name} if name else {}
+        told += _told(WindowsNodePool, content)
+    return tuple(dict.fromkeys(told)) or tuple(_unusable(WindowsNodePool.model_validate(content).spec))
+
+
+class _Metadata(BaseModel):
+    """Kubernetes' own ObjectMeta: of metadata a CRD says the name only."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    uid: str = ""
+    resource_version: str = ""
+    self_link: str = ""
+    generation: Any = None
+    creation_timestamp: Any = None
+    deletion_timestamp: Any = None
+    deletion_grace_period_seconds: Any = None
+    finalizers: Any = None
+    managed_fields: Any = None
+    owner_references: Any = None
+
+
+def _told(model: type[BaseModel], content: Any, *, at: str = "") -> Iterator[str]:
+    """Yield what ``model`` refuses: unknown fields too, and rules that it asks only where there are none."""
+    text = json.dumps(content)
+    for extra in ("forbid", "ignore"):
+        try:
+            # As JSON: strict about numbers and texts, and lists and times are what they are on the wire.
+            model.model_validate_json(text, strict=True, extra=extra, by_alias=True, by_name=False)
+        except ValidationError as error:
+            yield from sentences(error, at=at)
+
+
+def _unusable(spec: WindowsNodePoolSpec) -> Iterator[str]:
+    """Yield why an operator with its default settings would not act on ``spec``."""
+    # Imported here: most verbs read no manifest.
+    from winpool.features.contract.feature import unusable
+    from winpool.features.judge import rows_of
+    from winpool.features.upgrade.feature import unusable as of_upgrades_unusable
+    from winpool.support.matrix import built_in
+    from winpool.support.rows import layered
+
+    matrix = built_in()
+    wrong = unusable(spec, matrix=matrix)
+    yield from wrong
+    if spec.upgrade is not None and not wrong:
+        layers = layered(matrix, (), rows_of(spec.support_matrix))
+        yield from of_upgrades_unusable(spec.upgrade, spec.os, layers=layers, now=datetime.now(UTC))
+
+
+def without_nulls(value: Any) -> Any:
+    """Drop the fields that are null, as the API server does; entries of lists stay."""
+    match value:
+        case dict():
+            return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+        case list():
+            return [without_nulls(inner) for inner in value]
+    return value
+
+
+def read(names: Iterable[str], *, recursive: bool) -> Sequence[Manifest]:
+    """Return the objects in files, folders and standard input (``-``). Raises UnreadableError."""
+    texts = [text for name in names for text in _texts(name, recursive=recursive)]
+    return [each for file, text in texts for each in objects_of(file, text)]
+
+
+def _texts(name: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
+    """Yield name and text of the file ``name``, of each manifest in that folder, or of stdin for ``-``."""
+    if name == _STDIN:
+        yield "stdin", _decoded("stdin", sys.stdin.buffer.read())
         return
-    for index, item in enumerate(items):
-        prefix: Path = ("items", index)
-        nodes = {path[2:]: inner for path, inner in reader.nodes.items() if path[:2] == prefix}
-        problems = tuple(problem for path, problem in reader.problems.values() if path[:2] == prefix)
-        yield Manifest(item, number, whole.line_of(prefix), index, problems, nodes)
+    if _URL.match(name):
+        raise UnreadableError(f"{name}: URLs are not supported: download the file, or pipe it in with -f -")
+    path = Path(name)
+    try:
+        for file in _of_folder(path, recursive=recursive) if path.is_dir() else [path]:
+            yield str(file), _decoded(str(file), file.read_bytes())
+    except OSError as error:
+        raise UnreadableError(f"{error.filename}: {error.strerror}") from None
+
+
+def _of_folder(folder: Path, *, recursive: bool) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(folders) if recursive else []
+        yield from (Path(place, each) for each in sorted(names) if Path(each).suffix in _SUFFIXES)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def _decoded(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{name}: not UTF-8 at byte {error.start + 1}") from None
+
+
+def objects_of(file: str, text: str) -> Iterator[Manifest]:
+    """Yield the objects in the text of a file; what stands after a fault of YAML is not read."""
+    number, line = 0, 1
+    if text.lstrip().startswith("{"):
+        text = text.replace("\t", " ")  # a blank in JSON, and a fault in YAML
+    try:
+        loader = yaml.SafeLoader(text)
+        while loader.check_node() and (node := loader.get_node()):
+            line = _line(node)
+            if _prepared(node, {}) > _MAX_VALUES:
+                raise ValueError("too many values, aliases included")
+            items = _items(node)
+            parts, seen = [node] if items is None else items, set[int]()
+            twice = [tuple(_twice(each, seen)) for each in (*parts, node)]
+            content = json.loads(json.dumps(loader.construct_document(node), default=str))
+            number += content is not None
+            contents = [content] if items is None else content["items"]
+            for index, (part, inner) in enumerate(zip(parts, contents, strict=True)):
+                title = f"document {number}" if items is None else f"document {number}, item {index + 1}"
+                if inner is not None:
+                    yield Manifest(
+                        file=file,
+                        line=_line(part),
+                        title=title,
+                        content=inner,
+                        faults=twice[index],
+                        node=part,
+                    )
+            if twice[-1]:
+                yield Manifest(file=file, line=line, title=f"document {number}", faults=twice[-1])
+    except RecursionError:
+        yield Manifest(file=file, line=line, faults=((line, "nested too deeply"),))
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = mark.line + 1 if mark else line
+        told = getattr(error, "problem", None) or " ".join(str(error).split())
+        yield Manifest(file=file, line=line, faults=((line, f"not YAML: {told}"),))
+
+
+def _items(node: yaml.Node) -> list[yaml.Node] | None:
+    """Return the items of a List; None for what is none."""
+    kind, items = _below(node, "kind"), _below(node, "items")
+    is_list = isinstance(items, yaml.SequenceNode) and kind and str(kind.value).endswith("List")
+    return items.value if items and is_list else None
+
+
+def _prepared(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Make texts of dates and of 12:30, as they are for kubectl; return how many values ``node`` has."""
+    if id(node) in sizes:
+        return sizes[id(node)]
+    sizes[id(node)] = 1
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag == _TIME or (node.tag in _NUMBERS and ":" in node.value):
+            node.tag = _TEXT
+        return 1
+    inner = (
+        node.value if isinstance(node, yaml.SequenceNode) else [each for pair in node.value for each in pair]
+    )
+    sizes[id(node)] += sum(_prepared(each, sizes) for each in inner)
+    return sizes[id(node)]
+
+
+def _twice(node: yaml.Node, seen: set[int]) -> Iterator[tuple[int, str]]:
+    """Yield the keys that are there twice, each once however many aliases repeat them."""
+    if id(node) in seen or isinstance(node, yaml.ScalarNode):
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            yield from _twice(each, seen)
+        return
+    first: dict[str, int] = {}
+    for key, value in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+            if key.value in first:
+                yield _line(key), f'key "{key.value}" is already set on line {first[key.value]}'
+            first.setdefault(key.value, _line(key))
+        yield from _twice(value, seen)
+
+
+def _below(node: yaml.Node | None, part: str) -> yaml.Node | None:
+    """Return the value of the key ``part`` of a map, or with that index of a list."""
+    found: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        found = [value for key, value in node.value if key.value == part]
+    elif isinstance(node, yaml.SequenceNode) and part.isdecimal():
+        found = node.value[: int(part) + 1][int(part) :]
+    return found[-1] if found else None
 
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
-
-
-class _Reader:
-    """Makes values of nodes, and remembers which node stands at which path."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[Path, yaml.Node] = {}
-        self.problems: dict[int, tuple[Path, ManifestError]] = {}
-        """By the node of the key, so that what aliases repeat is told once."""
-        self._values = 0
-        self._open: set[int] = set()
-
-    def value(self, node: yaml.Node, path: Path) -> Any:
-        self._values += 1
-        if self._values > _MAX_VALUES:
-            raise ManifestError("too many values, aliases included", line=_line(node))
-        if id(node) in self._open:
-            raise ManifestError("an anchor that contains itself", line=_line(node))
-        self.nodes[path] = node
-        if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
-        self._open.add(id(node))
-        try:
-            if isinstance(node, yaml.SequenceNode):
-                return [self.value(inner, (*path, index)) for index, inner in enumerate(node.value)]
-            return self._mapping(node, path)
-        finally:
-            self._open.discard(id(node))
-
-    def _mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        first: dict[str, int] = {}
-        for key_node, value_node in node.value:
-            line = _line(key_node)
-            if _is_merge(key_node):
-                # In the order of the file: what is merged replaces what stands above it.
-                found.update(self._merged(value_node, path))
-                self.nodes[path] = node
-                continue
-            key = _key(key_node)
-            if key in first:
-                problem = ManifestError(f'key "{key}" is already set on line {first[key]}', line=line)
-                self.problems.setdefault(id(key_node), ((*path, key), problem))
-            first.setdefault(key, line)
-            found[key] = self.value(value_node, (*path, key))
-        return found
-
-    def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        found: dict[str, Any] = {}
-        for source in reversed(sources):
-            if not isinstance(source, yaml.MappingNode):
-                raise ManifestError("map merge requires a map or a list of maps", line=_line(source))
-            found.update(self.value(source, path))
-        return found
-
-
-def _is_merge(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.value == _MERGE and node.tag == _PLAIN
-
-
-def _key(node: yaml.Node) -> str:
-    """Return the key as JSON has it: 1 becomes "1", and y becomes "true"."""
-    value = _scalar(node) if isinstance(node, yaml.ScalarNode) else None
-    if value is None:
-        raise ManifestError("a key must be a string, a number or a boolean", line=_line(node))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _scalar(node: yaml.ScalarNode) -> Any:
-    plain = node.tag == _PLAIN
-    try:
-        value = resolve(node.value, tag=None if plain else node.tag, plain=plain)
-    except ScalarError as error:
-        raise ManifestError(str(error), line=_line(node)) from None
-    if isinstance(value, str):
-        # JSON writes what is beyond 16 bits as two halves.
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value

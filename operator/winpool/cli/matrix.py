@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from winpool.cli import features
-from winpool.cli.columns import aligned
+from winpool.api.text import table
+from winpool.cli.console import aligned
 from winpool.cli.parsing import Exit, add_output, add_verb, offline_note
 from winpool.support.compat import release_named
-from winpool.support.matrix import built_in
-from winpool.support.table import Entry, entries, kep116_says, render_markdown
+from winpool.support.matrix import built_in, features_in, stages_of
+from winpool.support.table import Entry, entries, kep116_says, links, render_markdown
 from winpool.support.versions import Minor, parse_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
     from winpool.cli.parsing import Subparsers
@@ -41,19 +41,6 @@ _EXAMPLES: Final = (
     ("kubectl winpool matrix --os 2022 -o json", "for programs"),
     ("kubectl winpool matrix --os 10.0.20348.1607", "the release of a node, by its kernelVersion"),
     ("kubectl winpool matrix --features --kubernetes 1.33", "Windows features in one minor version"),
-)
-
-_HEAD: Final = (
-    "KUBERNETES",
-    "END-OF-LIFE",
-    "OS",
-    "BUILD",
-    "STATUS",
-    "TODAY",
-    "END-OF-SUPPORT",
-    "KEP-116",
-    "AS-OF",
-    "SOURCES",
 )
 
 
@@ -82,7 +69,7 @@ def add_to(subparsers: Subparsers) -> None:
         action="store_true",
         help="Print Windows features and the minor versions that have them, instead of releases.",
     )
-    add_output(parser, tuple(_RENDERERS))
+    add_output(parser, ("table", "json", "yaml", "markdown"))
     parser.set_defaults(run=run)
 
 
@@ -106,18 +93,72 @@ def render(output: str, *, today: date, kubernetes: Minor | None = None, release
     """Return the entries of one minor or all and of one release or all, as ``output`` on ``today``."""
     matrix = built_in()
     rows = tuple(entries(matrix, today=today, kubernetes=kubernetes, release=release))
-    return _RENDERERS[output](rows, matrix, today)
+    if output == "table":
+        return _table(rows, matrix, today)
+    if output == "markdown":
+        return render_markdown(rows, matrix=matrix)
+    content = {
+        "date": str(today),
+        "asOf": str(matrix.as_of),
+        "rows": [_row(row, matrix) for row in rows],
+        "sources": _urls((source for row in rows for source in row.sources), matrix),
+    }
+    return _dumped(content, output)
 
 
 def render_features(output: str, *, kubernetes: Minor | None = None) -> str:
     """Return what works since which minor, in one minor or all, as ``output``."""
     matrix = built_in()
-    if output == "table":
-        return features.as_text(matrix, kubernetes)
-    if output == "markdown":
-        return features.as_markdown(matrix, kubernetes)
-    content = features.content(matrix, kubernetes)
-    return _dumped_json(content) if output == "json" else _dumped_yaml(content)
+    features = matrix.file.features
+    found = {each.feature.name: each for each in features_in(kubernetes, matrix=matrix)} if kubernetes else {}
+    if output in ("table", "markdown"):
+        titles = ["Feature"] + (
+            [f"In {kubernetes}", "Since"] if found else ["Alpha", "Beta", "Stable", "Removed"]
+        )
+        rows = [
+            (
+                each.name,
+                *(
+                    (str(found[each.name].stage), str(found[each.name].since or ""))
+                    if found
+                    else (text or "" for text in (each.alpha, each.beta, each.stable, each.removed))
+                ),
+                each.note,
+            )
+            for each in features
+        ]
+        if output == "table":
+            head = tuple(title.upper() for title in (*titles, "Note"))
+            return aligned(head, [tuple(cell or "-" for cell in row) for row in rows])
+        linked = [(*row, links(each.source, matrix=matrix)) for row, each in zip(rows, features, strict=True)]
+        return table((*titles, "Remarks", "Sources"), linked)
+    content = {
+        "asOf": str(matrix.as_of),
+        "features": [
+            {
+                "name": each.name,
+                "stages": {str(stage): str(minor) for stage, minor in stages_of(each)},
+                "note": each.note,
+                "asOf": str(each.as_of),
+                "sources": list(each.source),
+            }
+            | ({"kubernetesVersion": str(kubernetes), "stage": str(found[each.name].stage)} if found else {})
+            for each in features
+        ],
+        "sources": _urls((source for each in features for source in each.source), matrix),
+    }
+    return _dumped(content, output)
+
+
+def _urls(sources: Iterable[str], matrix: Matrix) -> Mapping[str, str]:
+    return {each: matrix.sources[each].url for each in sorted(set(sources))}
+
+
+def _dumped(content: Mapping[str, Any], output: str) -> str:
+    if output == "json":
+        return json.dumps(content, indent=2) + "\n"
+    text: str = yaml.safe_dump(content, sort_keys=False, width=110)
+    return text
 
 
 def _minor(text: str) -> Minor:
@@ -140,27 +181,28 @@ def _table(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
     if not rows:
         return "The matrix has no entry for this. Use --kubernetes and --os together to see why.\n"
     alone = len(rows) == 1
-    text = aligned(
-        _HEAD[:-1] if alone else _HEAD,
-        ((cells[:-1] if alone else cells) for cells in map(_cells, rows)),
-    )
+    last = -1 if alone else None  # its sources stand below it
+    cells = [_cells(row) for row in rows]
+    text = aligned(tuple(cells[0])[:last], [tuple(row.values())[:last] for row in cells])
     said = _why(rows[0], matrix, today) if alone else _notes(rows)
     return f"{text}{said}\nThe data is from {matrix.as_of} and has no later changes.\n"
 
 
-def _cells(row: Entry) -> tuple[str, ...]:
-    return (
-        str(row.kubernetes),
-        str(row.end_of_life or "-"),
-        row.release,
-        str(row.build),
-        str(row.status),
-        str(row.verdict),
-        str(row.end_of_support),
-        kep116_says(row) or "-",
-        str(row.as_of or "-"),
-        ",".join(row.sources) or "-",
-    )
+def _cells(row: Entry) -> dict[str, str]:
+    """Return the cells of a row by the titles of their columns."""
+    cells = {
+        "KUBERNETES": row.kubernetes,
+        "END-OF-LIFE": row.end_of_life,
+        "OS": row.release,
+        "BUILD": row.build,
+        "STATUS": row.status,
+        "TODAY": row.verdict,
+        "END-OF-SUPPORT": row.end_of_support,
+        "KEP-116": kep116_says(row),
+        "AS-OF": row.as_of,
+        "SOURCES": ",".join(row.sources),
+    }
+    return {title: str(cell or "-") for title, cell in cells.items()}
 
 
 def _notes(rows: Sequence[Entry]) -> str:
@@ -184,17 +226,6 @@ def _why(row: Entry, matrix: Matrix, today: date) -> str:
     return "\n" + "".join(f"{each}\n" for each in said)
 
 
-def _content(rows: Sequence[Entry], matrix: Matrix, today: date) -> Mapping[str, Any]:
-    """Return what programs get: names and values as the API writes them."""
-    cited = sorted({each for row in rows for each in row.sources})
-    return {
-        "date": str(today),
-        "asOf": str(matrix.as_of),
-        "rows": [_row(row, matrix) for row in rows],
-        "sources": {each: matrix.sources[each].url for each in cited},
-    }
-
-
 def _row(row: Entry, matrix: Matrix) -> Mapping[str, Any]:
     release = matrix.releases[row.release]
     return {
@@ -215,32 +246,3 @@ def _row(row: Entry, matrix: Matrix) -> Mapping[str, Any]:
         "asOf": str(row.as_of or ""),
         "sources": list(row.sources),
     }
-
-
-def _dumped_json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _dumped_yaml(content: Mapping[str, Any]) -> str:
-    text: str = yaml.safe_dump(content, sort_keys=False, width=110)
-    return text
-
-
-def _json(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
-    return _dumped_json(_content(rows, matrix, today))
-
-
-def _yaml(rows: Sequence[Entry], matrix: Matrix, today: date) -> str:
-    return _dumped_yaml(_content(rows, matrix, today))
-
-
-def _markdown(rows: Sequence[Entry], matrix: Matrix, _today: date) -> str:
-    return render_markdown(rows, matrix=matrix)
-
-
-_RENDERERS: Final[Mapping[str, Callable[[Sequence[Entry], Matrix, date], str]]] = {
-    "table": _table,
-    "json": _json,
-    "yaml": _yaml,
-    "markdown": _markdown,
-}

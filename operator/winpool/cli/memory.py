@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from winpool.api.text import printable
+from winpool.cli.console import Ink, Paper, Screen, look_of
 from winpool.cli.memory_choice import NothingChosenError, TwoMeaningsError, choice, chosen
 from winpool.cli.memory_text import counted, render_node, render_nodes
-from winpool.cli.paper import Ink, Paper, look_of
 from winpool.cli.parsing import Exit, add_output, add_verb, add_watch
-from winpool.cli.screen import Screen
 from winpool.cli.urls import server_url
 
 if TYPE_CHECKING:
     import argparse
 
+    from winpool.cli.console import Look
     from winpool.cli.memory_choice import Choice
     from winpool.cli.memory_live import Seen
-    from winpool.cli.paper import Look
     from winpool.cli.parsing import Subparsers
     from winpool.model.memory_report import MemoryReport
 

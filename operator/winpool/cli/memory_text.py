@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.text import printable
 from winpool.cli.amounts import NONE, amount, percent, rate, seconds
-from winpool.cli.paper import Ink, Paper
+from winpool.cli.console import Ink, Paper
 from winpool.model.memory_report import PROBLEM_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from winpool.cli.paper import Look
+    from winpool.cli.console import Look
     from winpool.model.memory_report import MemoryReport, NodeReport, PhysicalReport
 
 NAMES_SHOWN: Final = 3

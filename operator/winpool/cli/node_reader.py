@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from winpool.api.model import InvalidSpecError
 from winpool.api.v1alpha1 import WindowsNodePool
-from winpool.cli.hosts import Host
 from winpool.cli.pool_reader import read_pool
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
+from winpool.cli.workloads import Host
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from winpool.api.keys import GROUP, PLURAL, SHORT_NAME, SINGULAR, VERSION
+from winpool.api.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,3 +163,8 @@ def offline_note(given: argparse.Namespace, *, why: str) -> str:
         return ""
     verb = "have" if len(flags) > 1 else "has"
     return f"{' and '.join(f'--{name}' for name in flags)} {verb} no effect: {why}"
+
+
+def note(text: str) -> None:
+    """Print what is no answer to standard error, beside the answer, which may be for programs."""
+    sys.stderr.write(f"{printable(text)}\n")

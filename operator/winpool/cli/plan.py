@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import KIND
 from winpool.api.text import printable
-from winpool.cli.files import UnreadableError
+from winpool.cli.manifests import UnreadableError, named_twice, pools_in
 from winpool.cli.operator_settings import SettingsError, add_settings, rows_of_settings
 from winpool.cli.parsing import Exit, add_filename, add_output, add_verb, pool_name
-from winpool.cli.pool_manifests import pools_in
 
 if TYPE_CHECKING:
     import argparse
@@ -109,7 +108,7 @@ def shown(
     rows: tuple[Row, ...] = (),
 ) -> str:
     """Return the plan of the pool, or of each of ``manifests``, as it was asked for."""
-    from winpool.cli.paper import look_of
+    from winpool.cli.console import look_of
     from winpool.cli.plan_json import as_json
     from winpool.cli.plan_text import as_text
     from winpool.cli.upgrade_judge import judged
@@ -152,6 +151,7 @@ def _manifests(given: argparse.Namespace) -> Sequence[Mapping[str, Any]] | Exit:
     if given.filename is None:
         return ()
     found = pools_in(given.filename, recursive=given.recursive)
+    found.faults += named_twice(found.pools)
     for line in (*found.skipped, *found.faults):
         _note(line)
     if found.faults:
@@ -160,7 +160,7 @@ def _manifests(given: argparse.Namespace) -> Sequence[Mapping[str, Any]] | Exit:
     if not found.pools:
         _note(f"no {KIND} found")
         return Exit.REFUSED
-    return found.pools
+    return [each.content for each in found.pools]
 
 
 def _note(text: str) -> None:

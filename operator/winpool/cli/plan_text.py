@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from winpool.cli.ages import span
+from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import counted, listed
 from winpool.cli.gate_text import clipped, notes, write_closed, write_open
-from winpool.cli.paper import Ink, Paper
 from winpool.cli.workload_text import blocked
 from winpool.features.upgrade.plan import PlannedAction
 from winpool.features.upgrade.records import Stand
@@ -15,7 +15,7 @@ from winpool.features.upgrade.records import Stand
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from winpool.cli.paper import Look
+    from winpool.cli.console import Look
     from winpool.cli.upgrade_judge import Judged
     from winpool.cli.upgrade_world import Cluster
     from winpool.features.upgrade.plan import Batch, PlannedGate, PlannedNode, UpgradePlan

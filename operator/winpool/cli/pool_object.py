@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.v1alpha1 import WindowsNodePoolSpec, WindowsNodePoolStatus
-from winpool.cli.structural import without_nulls
+from winpool.cli.manifests import without_nulls
 from winpool.model.pool import Pool
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 from winpool.api.conditions import ConditionType, Reason, referred_by
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.cli.ages import age
+from winpool.cli.console import Ink, Paper
 from winpool.cli.counts import counted, listed
 from winpool.cli.node_states import NodeState
-from winpool.cli.paper import Ink, Paper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from winpool.cli.console import Look
     from winpool.cli.node_states import NodeGroup
-    from winpool.cli.paper import Look
     from winpool.cli.pool_view import ConditionView, IssueView, PoolView, StepView
 
 _DROPPED: Final = ("MODE", "OS", "READY", "AGE")

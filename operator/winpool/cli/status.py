@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import KIND
 from winpool.api.text import printable
+from winpool.cli.console import Ink, Paper, Screen, look_of
 from winpool.cli.node_states import node_groups
-from winpool.cli.paper import Ink, Paper, look_of
 from winpool.cli.parsing import Exit, add_output, add_verb, add_watch, pool_name
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pool, render_pools
-from winpool.cli.screen import Screen
 from winpool.cli.status_json import content_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from winpool.cli.console import Look
     from winpool.cli.live import Seen
     from winpool.cli.node_states import NodeGroup
-    from winpool.cli.paper import Look
     from winpool.cli.parsing import Subparsers
     from winpool.cli.pool_view import PoolView
     from winpool.model.node import Node

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from winpool.api.text import printable
-from winpool.cli.paper import look_of
-from winpool.cli.parsing import Exit, add_output, add_verb
+import msgspec
+
+from winpool.cli.console import Ink, Paper, look_of
+from winpool.cli.counts import counted, listed
+from winpool.cli.parsing import Exit, add_output, add_verb, note
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from winpool.cli.console import Look
     from winpool.cli.parsing import Subparsers
+    from winpool.cli.uninstall_plan import Facts
+
+T = TypeVar("T")
 
 _NAME: Final = "uninstall"
 
@@ -35,6 +42,16 @@ _EXAMPLES: Final = (
     ("kubectl winpool uninstall --plan", "what is there, what to know, and the steps"),
     ("kubectl winpool uninstall --plan -o json", "for programs"),
 )
+
+_READY: Final = "No pool is left, and no node has anything of winpool."
+_NOTHING: Final = "Nothing of winpool is in this cluster."
+
+_GROUPS: Final[Mapping[str, str]] = {
+    "Owned": "of the pool {}",
+    "RecordUnreadable": "of the pool {}, with a record that is missing or cannot be read",
+    "PoolGone": "of the pool {}, which does not exist any more",
+    "NoOwner": "of no pool: no operator removes what is there",
+}
 
 
 def add_to(subparsers: Subparsers) -> None:
@@ -60,22 +77,132 @@ def run(given: argparse.Namespace) -> int:
         return _usage("it only plans an uninstallation and removes nothing: add --plan")
     # Imported here: what asks a server takes half a second to load, and --help does not need it.
     from winpool.cli.reasons import NotAskedError
-    from winpool.cli.uninstall_plan import plan_of
     from winpool.cli.uninstall_reader import read_facts
-    from winpool.cli.uninstall_text import as_content, as_text
 
     try:
         facts = read_facts(kubeconfig=given.kubeconfig, context=given.context)
     except NotAskedError as error:
         return _usage(str(error))
-    plan = plan_of(facts)
+    content = as_content(facts)
     if given.output == "json":
-        sys.stdout.write(json.dumps(as_content(plan, facts), indent=2) + "\n")
+        sys.stdout.write(json.dumps(content, indent=2) + "\n")
     else:
-        sys.stdout.write(as_text(plan, facts, look=look_of(sys.stdout)))
-    return Exit.DONE if plan.is_ready else Exit.REFUSED
+        sys.stdout.write(as_text(content, look=look_of(sys.stdout)))
+    return Exit.DONE if content["ready"] else Exit.REFUSED
 
 
 def _usage(text: str) -> int:
-    sys.stderr.write(f"{printable(f'kubectl winpool {_NAME}: {text}')}\n")
+    note(f"kubectl winpool {_NAME}: {text}")
     return Exit.USAGE
+
+
+def as_content(facts: Facts) -> dict[str, Any]:
+    """Return the plan for programs. What could not be read is null."""
+    from winpool.cli.uninstall_plan import Place, Unread, plan_of
+
+    plan = plan_of(facts)
+    groups: dict[tuple[Place, str], list[str]] = {}
+    for each in plan.nodes:
+        groups.setdefault((each.place, each.pool), []).append(each.node.name)
+
+    def known(found: T | Unread, written: Callable[[T], Any]) -> Any:
+        return None if isinstance(found, Unread) else written(found)
+
+    return {
+        "ready": plan.is_ready,
+        "pools": [
+            {
+                "name": pool.name,
+                "mode": pool.mode,
+                "deleting": pool.deleting,
+                "finalizer": pool.has_finalizer,
+                "otherFinalizers": list(pool.other_finalizers),
+                "nodes": [
+                    name
+                    for place in (Place.OWNED, Place.RECORD_UNREADABLE)
+                    for name in groups.get((place, pool.name), ())
+                ],
+            }
+            for pool in facts.pools
+        ],
+        "nodeGroups": [
+            {"place": str(place), "pool": pool, "count": len(names), "nodes": names}
+            for (place, pool), names in groups.items()
+        ],
+        "unreadNodes": list(facts.unread_nodes),
+        "deployments": known(
+            facts.deployments,
+            lambda found: [
+                {"name": each.name, "replicas": each.replicas, "readyReplicas": each.ready} for each in found
+            ],
+        ),
+        "leases": known(
+            facts.leases,
+            lambda found: [
+                {"name": each.name, "holder": each.holder, "live": each.is_live(now=facts.now)}
+                for each in found
+            ],
+        ),
+        "guard": known(facts.guard, lambda found: {"found": found.found, "problem": found.problem}),
+        "fence": known(facts.fence, lambda found: {"found": found.found, "missing": list(found.missing)}),
+        "crd": known(facts.crd, bool),
+        "warnings": msgspec.to_builtins(plan.cautions),
+        "steps": msgspec.to_builtins(plan.steps),
+    }
+
+
+def as_text(content: Mapping[str, Any], *, look: Look) -> str:
+    """Return what ``as_content`` returns for a terminal of that look."""
+    paper, pools, groups = Paper(look), content["pools"], content["nodeGroups"]
+    if content["ready"]:
+        paper.marked(_READY if content["steps"] else f"{_READY} {_NOTHING}", ink=Ink.GOOD)
+    paper.line(f"Pools: {len(pools)}", ink=Ink.HEAD)
+    for each in pools:
+        state = "deleting" if each["deleting"] else f"mode {each['mode']}"
+        finalizer = "" if each["finalizer"] else ", without its finalizer"
+        paper.wrapped(
+            f"{each['name']}: {counted(len(each['nodes']), 'node')}, {state}{finalizer}", first="  "
+        )
+    count = sum(group["count"] for group in groups)
+    paper.line(f"Nodes with something of winpool: {count}", ink=Ink.HEAD)
+    for group in groups:
+        said = _GROUPS[group["place"]].format(group["pool"])
+        paper.wrapped(f"{counted(group['count'], 'node')} ({listed(group['nodes'])}): {said}", first="  ")
+    paper.line("Installed:", ink=Ink.HEAD)
+    for title, said in _installed(content):
+        paper.wrapped(said, first=f"  {title:<12}")
+    if content["warnings"]:
+        paper.heading(f"Warnings: {len(content['warnings'])}")
+    for each in content["warnings"]:
+        paper.marked(each["message"], ink=Ink.BUSY)
+    if content["steps"]:
+        paper.heading(f"Steps: {len(content['steps'])}")
+    for number, step in enumerate(content["steps"], start=1):
+        paper.wrapped(f"{step['title']}.", first=f"  {number}. ")
+        for command in step["commands"]:
+            paper.line(f"       {command}")
+        paper.wrapped(step["waitFor"], first="     Wait for: ")
+    return paper.text
+
+
+def _installed(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each part of the installation, and what is known of it."""
+    deployments, leases = content["deployments"], content["leases"]
+    yield "Deployment", _listed(deployments, "{name}, {readyReplicas} of {replicas} replicas ready")
+    holders = leases and [{**each, "live": "in time" if each["live"] else "too long ago"} for each in leases]
+    yield "Lease", _listed(holders, "{name}, last renewed {live} by {holder}")
+    for title, faults in (("Guard", "problem"), ("Fence", "missing")):
+        part = content[title.lower()]
+        wrong = part and part["found"] and part[faults]
+        said = wrong and (f"not in force: {wrong}" if title == "Guard" else f"without {', '.join(wrong)}")
+        is_whole = part and part["found"] and not wrong
+        yield title, said or ("in force" if is_whole else _presence(part and part["found"]))
+    yield "CRD", _presence(content["crd"])
+
+
+def _listed(found: Sequence[Mapping[str, Any]] | None, form: str) -> str:
+    return "unknown" if found is None else "; ".join(form.format_map(each) for each in found) or "none"
+
+
+def _presence(found: bool | None) -> str:
+    return "unknown" if found is None else "there" if found else "none"

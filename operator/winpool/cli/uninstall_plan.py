@@ -1,32 +1,49 @@
-"""From what a cluster has to the steps of an uninstallation, in order, and what to know before: pure.
+"""Plans an uninstallation: which nodes have something of winpool, what to know before, and the steps.
 
-The order: the pools first, while an operator runs and the guard keeps their records from being forged. Then
-the operator, with guard and fence. The CRD last: its deletion deletes all pools.
+The order of the steps: the pools first, while an operator runs and the guard keeps their records from being
+forged. Then the operator, with guard and fence. The CRD last: its deletion deletes all pools.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from winpool.api.keys import NAMESPACE, SHORT_NAME
-from winpool.cli.uninstall_cautions import cautions_of
-from winpool.cli.uninstall_commands import Commands, some_at_once
-from winpool.cli.uninstall_facts import FenceFact, GuardFact, Unread
-from winpool.cli.uninstall_nodes import Place, findings_of
+import msgspec
+
+from winpool.api.keys import APPLIED_ANNOTATION, NAMESPACE, POOL_LABEL, RELEASE_FINALIZER, SHORT_NAME
+from winpool.api.node_keys import OWN_ANNOTATIONS, OWN_LABELS, OWN_TAINTS, REQUEST_ANNOTATIONS
+from winpool.api.v1alpha1 import Mode
+from winpool.cli.counts import listed
+from winpool.cli.lenient import count, items, mapping, moment, text
+from winpool.model.node import NO_KEYS, Keys
+from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
+from winpool.ownership.record import Owned, Record, record_of
+from winpool.ownership.trust import standing
+from winpool.status.assessment import NAMES_SHOWN, counted_nodes
+from winpool.status.events import named
+from winpool.status.node_findings import ANY_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from winpool.cli.uninstall_facts import Caution, DeploymentFact, Facts
-    from winpool.cli.uninstall_nodes import NodeFinding
-    from winpool.model.node import Keys
+    from winpool.model.node import Node
+
+K = TypeVar("K")
+
+NODES_AT_ONCE: Final = 50
+"""Nodes in one command: names of 63 characters then fit a line of 4096, the limit of a terminal's input."""
+
+_MANY: Final = 10
+"""Pools, taints or causes that a warning names."""
 
 _ROLLOUT_TIMEOUT: Final = "--timeout=300s"
 """How long a command waits for the operator's pods: time to pull an image on a slow link."""
 
-
+_BY_HAND: Final = 'docs/uninstall.md, "The operator is gone already"'
 _STOP_OUTSIDE: Final = (
     "Stop the operator if one runs outside the cluster: press Ctrl-C in its terminal, or send it SIGTERM"
 )
@@ -34,28 +51,272 @@ _REMOVE: Final = (
     "Remove the operator's objects, the guard and the fence. Not earlier: until the nodes are released, the "
     "guard keeps kubelets from forging the records that say what to remove"
 )
+_OWN: Final = Keys(frozenset(OWN_LABELS), frozenset(OWN_TAINTS), frozenset(OWN_ANNOTATIONS))
+
+# What was read of a cluster
 
 
-class StepKind(StrEnum):
-    """What a step does."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that could not be read. ``why`` is a sentence for people, such as which right is missing."""
 
-    START_OPERATOR = "StartOperator"
-    DELETE_POOLS = "DeletePools"
-    CLEAN_NODES = "CleanNodes"
-    CHECK = "Check"
-    STOP_OPERATOR = "StopOperator"
-    REMOVE_OPERATOR = "RemoveOperator"
-    REMOVE_CRD = "RemoveCRD"
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PoolFact:
+    """A pool. ``keys`` are those that its spec asks for or that its status says it has set.
+
+    ``other_finalizers`` are those that are not ours.
+    """
+
+    name: str
+    uid: str
+    mode: str = "Active"
+    deleting: bool = False
+    has_finalizer: bool = True
+    other_finalizers: tuple[str, ...] = ()
+    keys: Keys = NO_KEYS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFact:
+    """A Deployment of the operator: how many replicas it asks for, and how many of them are ready."""
+
+    name: str
+    replicas: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFact:
+    """A Lease in the operator's namespace: ``seconds`` is how long it is valid after it was renewed.
+
+    ``renewed`` is None where it does not say.
+    """
+
+    name: str
+    holder: str
+    renewed: datetime | None
+    seconds: int
+
+    def is_live(self, *, now: datetime) -> bool:
+        """Whether its holder has renewed it in time, as far as the clocks agree."""
+        if not self.holder or self.renewed is None:
+            return False
+        return (now - self.renewed).total_seconds() <= self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardFact:
+    """The guard: whether a part of it is there, why it is not in force, and its identity.
+
+    ``problem`` is empty where it is in force, and ``identity`` where it is not.
+    """
+
+    found: bool
+    problem: str = "it is not installed"
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceFact:
+    """The fence: whether a part of it is there, and which parts are missing."""
+
+    found: bool
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that was read. Pools and nodes are always read, or there is no plan.
+
+    ``nodes`` are all nodes of the cluster that can be read, whatever their system; ``unread_nodes`` name the
+    others, each with the reason. ``flags`` choose the cluster in every command that is shown.
+    """
+
+    now: datetime
+    pools: tuple[PoolFact, ...]
+    nodes: tuple[Node, ...]
+    unread_nodes: tuple[str, ...] = ()
+    namespace: bool | Unread = False
+    deployments: tuple[DeploymentFact, ...] | Unread = ()
+    leases: tuple[LeaseFact, ...] | Unread = ()
+    guard: GuardFact | Unread = GuardFact(found=False)
+    fence: FenceFact | Unread = FenceFact(found=False)
+    crd: bool | Unread = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def known_deployments(self) -> tuple[DeploymentFact, ...]:
+        """The Deployments of the operator, none where they could not be read."""
+        return () if isinstance(self.deployments, Unread) else self.deployments
+
+    @property
+    def operator_runs(self) -> bool | None:
+        """Whether an operator runs: by a ready replica, or by a Lease that is renewed. None if unknown."""
+        leases = () if isinstance(self.leases, Unread) else self.leases
+        ready = any(each.ready for each in self.known_deployments)
+        if ready or any(each.is_live(now=self.now) for each in leases):
+            return True
+        return False if self.known_deployments else None
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether something of ``deploy/operator`` is there, or may be there."""
+        parts = (self.guard, self.fence)
+        found = any(isinstance(each, Unread) or each.found for each in parts)
+        return bool(self.namespace or self.deployments or self.leases or found)
+
+    def kubectl(self, *arguments: str) -> str:
+        """Return the command with these arguments, for the cluster that was asked."""
+        return shlex.join(("kubectl", *arguments, *self.flags))
+
+
+def pool_fact(pool: Mapping[str, Any]) -> PoolFact:
+    """Read a pool as the API server sends it; what is of another type counts as absent."""
+    metadata, spec = mapping(pool.get("metadata")), mapping(pool.get("spec"))
+    was_set = mapping(mapping(pool.get("status")).get("setKeys"))
+    finalizers = [text(each) for each in items(metadata.get("finalizers"))]
+    taints = [mapping(each) for each in (*items(spec.get("taints")), *items(spec.get("startupTaints")))]
+    asked = {(text(each.get("key")), text(each.get("effect"))) for each in taints}
+    remembered = (text(each).rpartition(":") for each in items(was_set.get("taints")))
+    return PoolFact(
+        name=text(metadata.get("name")),
+        uid=text(metadata.get("uid")),
+        mode=text(spec.get("mode")) or "Active",
+        deleting=metadata.get("deletionTimestamp") is not None,
+        has_finalizer=RELEASE_FINALIZER in finalizers,
+        other_finalizers=tuple(each for each in finalizers if each != RELEASE_FINALIZER),
+        keys=Keys(
+            frozenset({*mapping(spec.get("labels")), *map(text, items(was_set.get("labels")))}),
+            frozenset({*asked, *((key, effect) for key, _, effect in remembered)}),
+        ),
+    )
+
+
+def deployment_fact(found: Mapping[str, Any]) -> DeploymentFact:
+    """Read a Deployment."""
+    return DeploymentFact(
+        name=text(mapping(found.get("metadata")).get("name")),
+        replicas=count(mapping(found.get("spec")).get("replicas")),
+        ready=count(mapping(found.get("status")).get("readyReplicas")),
+    )
+
+
+def lease_fact(found: Mapping[str, Any]) -> LeaseFact:
+    """Read a Lease."""
+    spec = mapping(found.get("spec"))
+    return LeaseFact(
+        name=text(mapping(found.get("metadata")).get("name")),
+        holder=text(spec.get("holderIdentity")),
+        renewed=moment(spec.get("renewTime")),
+        seconds=count(spec.get("leaseDurationSeconds")),
+    )
+
+
+# Which nodes have something of winpool
+
+
+class Place(StrEnum):
+    """Whose a node is by its record, or by its pool label where there is no readable record."""
+
+    OWNED = "Owned"
+    """Of a pool that exists, by a readable record."""
+    RECORD_UNREADABLE = "RecordUnreadable"
+    """Of a pool that exists, by the label only: the record is missing or cannot be read."""
+    POOL_GONE = "PoolGone"
+    """Of a pool that does not exist."""
+    NO_OWNER = "NoOwner"
+    """Of no pool: no operator removes what is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFinding:
+    """A node with something of winpool.
+
+    ``pool`` is a name, or the UID of a pool that is gone and whose name is unknown. ``own`` are the keys of
+    winpool on it. ``changed`` are keys that the record names and whose value someone else has changed since,
+    ``lost`` keys of the pool that no readable record names: the release leaves both. ``taints`` are the keys
+    and effects that the release removes. ``why`` says why the record cannot be read. ``guard`` is that under
+    which the record was written, empty for none, and None where there is no readable record.
+    """
+
+    node: Node
+    place: Place
+    pool: str = ""
+    own: Keys = NO_KEYS
+    changed: Keys = NO_KEYS
+    lost: Keys = NO_KEYS
+    taints: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    why: str = ""
+    guard: str | None = None
+
+
+def findings_of(facts: Facts) -> tuple[NodeFinding, ...]:
+    """Return every node with something of winpool, each once, by place, pool and name.
+
+    Each is in one place only, the same in which the operator finds it (``ownership/``).
+    """
+    order = list(Place)
+    found = (_finding(node, facts.pools) for node in facts.nodes if standing(_OWN, node))
+    return tuple(sorted(found, key=lambda each: (order.index(each.place), each.pool, each.node.name)))
+
+
+def _finding(node: Node, pools: Iterable[PoolFact]) -> NodeFinding:
+    found, label, own = record_of(node), node.labels.get(POOL_LABEL, ""), standing(_OWN, node)
+    if isinstance(found, Record):
+        pool = next((each for each in pools if each.uid == found.pool_uid), None)
+        known = found.lost | found.left if pool is None else found.left | (found.lost & pool.keys)
+        taints = {taint.identity: taint.value for taint in node.taints}
+        return NodeFinding(
+            node=node,
+            place=Place.OWNED if pool else Place.POOL_GONE,
+            pool=pool.name if pool else label or found.pool_uid,
+            own=own,
+            changed=Keys(_changed(found.labels, node.labels), _changed(found.taints, taints)),
+            lost=stays_behind(standing(known, node), labels=found.labels, taints=found.taints),
+            taints=frozenset(
+                each
+                for each, owned in found.taints.items()
+                if owned.before is None and taints.get(each) == owned.set
+            ),
+            guard=found.guard,
+        )
+    why = why_unreadable(node, found, pool_name=label)
+    pool = next((each for each in pools if each.name == label), None)
+    if pool is None:
+        place = Place.POOL_GONE if label else Place.NO_OWNER
+        return NodeFinding(node=node, place=place, pool=label, own=own, why=why)
+    lost = lost_on(node, found, pool_uid=pool.uid, known=pool.keys, why=why)
+    return NodeFinding(node=node, place=Place.RECORD_UNREADABLE, pool=label, own=own, lost=lost, why=why)
+
+
+def _changed(owned: Mapping[K, Owned], values: Mapping[K, str]) -> frozenset[K]:
+    """Return what is on the node with a value that is neither ours nor that from before."""
+    return frozenset(
+        key for key, own in owned.items() if values.get(key, own.set) not in (own.set, own.before)
+    )
+
+
+# The plan
+
+
+class Caution(msgspec.Struct, frozen=True):
+    """Something to know before winpool is uninstalled, and the nodes that it is about, if any."""
+
+    reason: str
+    message: str
+    nodes: tuple[str, ...] = ()
+
+
+class Step(msgspec.Struct, frozen=True, rename="camel"):
     """A step: its title, the commands to run one after the other, and what to wait for before the next.
 
     Without commands a person has to do what the title says.
     """
 
-    kind: StepKind
+    kind: str
     title: str
     commands: tuple[str, ...]
     wait_for: str
@@ -76,114 +337,232 @@ class Plan:
 
 def plan_of(facts: Facts) -> Plan:
     """Return the plan for a cluster."""
-    found, commands = findings_of(facts), Commands(facts.flags)
+    found = findings_of(facts)
     is_ready = not (facts.pools or found or facts.unread_nodes)
     return Plan(
         is_ready=is_ready,
         nodes=found,
-        cautions=cautions_of(facts, found, commands),
-        steps=(
-            *_release(facts, found, commands, is_ready=is_ready),
-            *_removal(facts, commands),
+        cautions=(
+            *_of_installation(facts, is_needed=bool(facts.pools or found)),
+            *_of_pools(facts.pools),
+            *_of_nodes(facts, found),
+            *_of_records(facts, [each for each in found if each.guard is not None]),
+            *_of_keys(facts, found),
         ),
+        steps=tuple(_steps(facts, found, is_ready=is_ready)),
     )
 
 
-def _release(
-    facts: Facts, found: Sequence[NodeFinding], commands: Commands, *, is_ready: bool
-) -> Iterator[Step]:
-    """Yield the steps after which no pool and nothing on a node is left."""
-    deployments = _deployments(facts)
-    if (
-        deployments
-        and not is_ready
-        and not facts.operator_runs
-        and not any(each.replicas for each in deployments)
+def removal(facts: Facts, nodes: Sequence[str], keys: Keys) -> Iterator[str]:
+    """Yield the commands that remove ``keys`` from ``nodes``, which all have them."""
+    for verb, what in (
+        ("taint", [f"{key}:{effect}-" for key, effect in sorted(keys.taints)]),
+        ("label", [f"{key}-" for key in sorted(keys.labels)]),
+        ("annotate", [f"{key}-" for key in sorted(keys.annotations)]),
     ):
+        if what:
+            yield facts.kubectl(verb, "nodes", *nodes, *what)
+    if keys.unschedulable:
+        yield facts.kubectl("uncordon", *nodes)
+
+
+def _steps(facts: Facts, found: Sequence[NodeFinding], *, is_ready: bool) -> Iterator[Step]:
+    deployments, awake = facts.known_deployments, [each for each in facts.known_deployments if each.replicas]
+    if deployments and not is_ready and not facts.operator_runs and not awake:
         yield Step(
-            kind=StepKind.START_OPERATOR,
-            title="Start the operator: only a running one releases nodes",
-            commands=tuple(_scaled(deployments, 1, commands)),
-            wait_for="The replica is ready.",
+            "StartOperator",
+            "Start the operator: only a running one releases nodes",
+            tuple(_scaled(facts, deployments, 1)),
+            "The replica is ready.",
         )
     if facts.pools:
         waiting = all(each.deleting for each in facts.pools)
         yield Step(
-            kind=StepKind.DELETE_POOLS,
-            title="Wait until the pools are deleted" if waiting else "Delete the pools",
-            commands=(commands.kubectl("delete", SHORT_NAME, "--all"),),
-            wait_for="The command returns when the operator has released the last node. If it does not, read "
+            "DeletePools",
+            "Wait until the pools are deleted" if waiting else "Delete the pools",
+            (facts.kubectl("delete", SHORT_NAME, "--all"),),
+            "The command returns when the operator has released the last node. If it does not, read "
             'docs/uninstall.md, "A pool that stays in Deleting".',
         )
     if unowned := [each for each in found if each.place is Place.NO_OWNER]:
         yield Step(
-            kind=StepKind.CLEAN_NODES,
-            title="Remove the keys of winpool that no pool and no record names: the operator leaves them",
-            commands=tuple(_cleaning(unowned, commands)),
-            wait_for="Each command returns at once.",
+            "CleanNodes",
+            "Remove the keys of winpool that no pool and no record names: the operator leaves them",
+            tuple(
+                command
+                for keys, names in _alike(unowned, "own")
+                for first in range(0, len(names), NODES_AT_ONCE)
+                for command in removal(facts, names[first : first + NODES_AT_ONCE], keys)
+            ),
+            "Each command returns at once.",
         )
     if not is_ready:
         yield Step(
-            kind=StepKind.CHECK,
-            title="Check that nothing is left",
-            commands=(commands.kubectl("winpool", "uninstall", "--plan"),),
-            wait_for="It exits with 0. If it still names nodes, follow its warnings and repeat it.",
+            "Check",
+            "Check that nothing is left",
+            (facts.kubectl("winpool", "uninstall", "--plan"),),
+            "It exits with 0. If it still names nodes, follow its warnings and repeat it.",
         )
-
-
-def _removal(facts: Facts, commands: Commands) -> Iterator[Step]:
-    """Yield the steps that remove what is installed."""
-    if is_installed(facts):
-        awake = [each for each in _deployments(facts) if each.replicas]
-        if awake or not _deployments(facts):
-            yield Step(
-                kind=StepKind.STOP_OPERATOR,
-                title="Stop the operator" if awake else _STOP_OUTSIDE,
-                commands=tuple(_scaled(awake, 0, commands)),
-                wait_for="No operator runs any more.",
-            )
+    if facts.is_installed and (awake or not deployments):
+        title = "Stop the operator" if awake else _STOP_OUTSIDE
+        yield Step("StopOperator", title, tuple(_scaled(facts, awake, 0)), "No operator runs any more.")
+    if facts.is_installed:
         yield Step(
-            kind=StepKind.REMOVE_OPERATOR,
-            title=_REMOVE,
-            commands=(commands.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found"),),
-            wait_for=f"The command returns when the namespace {NAMESPACE} is gone.",
+            "RemoveOperator",
+            _REMOVE,
+            (facts.kubectl("delete", "-k", "deploy/operator", "--ignore-not-found"),),
+            f"The command returns when the namespace {NAMESPACE} is gone.",
         )
     if facts.crd:  # also where it could not be read
         yield Step(
-            kind=StepKind.REMOVE_CRD,
-            title="Remove the CRD last: its deletion deletes all pools",
-            commands=(commands.kubectl("delete", "-k", "crds", "--ignore-not-found"),),
-            wait_for="The command returns when the CRD is gone.",
+            "RemoveCRD",
+            "Remove the CRD last: its deletion deletes all pools",
+            (facts.kubectl("delete", "-k", "crds", "--ignore-not-found"),),
+            "The command returns when the CRD is gone.",
         )
 
 
-def is_installed(facts: Facts) -> bool:
-    """Whether something of ``deploy/operator`` is there, or may be there."""
-    parts = (facts.guard, facts.fence)
-    return bool(
-        facts.namespace
-        or facts.deployments
-        or facts.leases
-        or any(each.found for each in parts if isinstance(each, GuardFact | FenceFact))
-        or any(isinstance(each, Unread) for each in parts)
+def _scaled(facts: Facts, deployments: Iterable[DeploymentFact], replicas: int) -> Iterator[str]:
+    for each in deployments:
+        name = f"deployment/{each.name}"
+        yield facts.kubectl("-n", NAMESPACE, "scale", name, f"--replicas={replicas}")
+        yield facts.kubectl("-n", NAMESPACE, "rollout", "status", name, _ROLLOUT_TIMEOUT)
+
+
+def _alike(found: Iterable[NodeFinding], what: str) -> Iterable[tuple[Keys, list[str]]]:
+    """Return the keys in the field ``what`` of nodes, with the names of the nodes that have the same ones."""
+    alike: dict[Keys, list[str]] = {}
+    for each in found:
+        if keys := getattr(each, what):
+            alike.setdefault(keys, []).append(each.node.name)
+    return alike.items()
+
+
+# The cautions: each only where it applies
+
+
+def _of_installation(facts: Facts, *, is_needed: bool) -> Iterator[Caution]:
+    parts = {
+        "the namespace": facts.namespace,
+        "the Deployment": facts.deployments,
+        "the Lease": facts.leases,
+        "the guard": facts.guard,
+        "the fence": facts.fence,
+        "the CRD": facts.crd,
+    }
+    for part, value in parts.items():
+        if isinstance(value, Unread):
+            yield Caution("Unread", f"It is unknown whether {part} is there: {value.why}")
+    if not is_needed or isinstance(facts.deployments, Unread) or facts.operator_runs:
+        return
+    if facts.deployments:
+        names = ", ".join(each.name for each in facts.deployments)
+        yield Caution(
+            "OperatorDown",
+            f"The Deployment {names} in the namespace {NAMESPACE} has no ready replica. Only a running "
+            "operator releases nodes: the deletion of a pool waits for it.",
+        )
+    else:
+        yield Caution(
+            "OperatorUnknown",
+            f"The namespace {NAMESPACE} has no Deployment of winpool and no Lease that is renewed. Only a "
+            "running operator releases nodes. Check that one runs outside the cluster, start one, or "
+            f"release the nodes by hand ({_BY_HAND}).",
+        )
+
+
+def _of_pools(found: Iterable[PoolFact]) -> Iterator[Caution]:
+    if quiet := [each for each in found if each.mode != Mode.ACTIVE and not each.deleting]:
+        pools = ", ".join(f"{each.name} ({each.mode})" for each in quiet)
+        yield Caution(
+            "PoolPaused",
+            f"In their mode, the operator does not write to the nodes of these pools: {pools}. If you delete "
+            "them, it still releases the nodes.",
+        )
+    for each in found:
+        if each.other_finalizers:
+            yield Caution(
+                "OtherFinalizers",
+                f"The pool {each.name} has finalizers of other programs: {', '.join(each.other_finalizers)}. "
+                "Its deletion also waits for these programs.",
+            )
+
+
+def _of_nodes(facts: Facts, found: Sequence[NodeFinding]) -> Iterator[Caution]:
+    if facts.unread_nodes:
+        unread = listed(facts.unread_nodes, most=_MANY)
+        yield Caution("NodeUnreadable", f"Nodes that cannot be read, so what is on them is unknown: {unread}")
+    gone = [each for each in found if each.place is Place.POOL_GONE]
+    yield from _about(
+        "PoolGone",
+        gone,
+        f"the pool does not exist ({listed(sorted({each.pool for each in gone}), most=_MANY)}). A running "
+        "operator releases these nodes when two lists of all pools lack the pool. By default that takes 5 "
+        "minutes.",
+    )
+    unread_records = [each for each in found if each.why]
+    yield from _about(
+        "RecordUnreadable",
+        unread_records,
+        f"the ownership record in annotation {APPLIED_ANNOTATION} cannot be read "
+        f"({listed(sorted({each.why for each in unread_records}), most=_MANY)}). Only keys under "
+        "winpool.dev/ are removed from these nodes.",
     )
 
 
-def _deployments(facts: Facts) -> tuple[DeploymentFact, ...]:
-    return () if isinstance(facts.deployments, Unread) else facts.deployments
+def _about(reason: str, found: Iterable[NodeFinding], said: str) -> Iterator[Caution]:
+    if names := tuple(each.node.name for each in found):
+        yield Caution(reason, f"{counted_nodes(names)}: {said}", names)
 
 
-def _scaled(deployments: Sequence[DeploymentFact], replicas: int, commands: Commands) -> Iterator[str]:
-    for each in deployments:
-        name = f"deployment/{each.name}"
-        yield commands.kubectl("-n", NAMESPACE, "scale", name, f"--replicas={replicas}")
-        yield commands.kubectl("-n", NAMESPACE, "rollout", "status", name, _ROLLOUT_TIMEOUT)
+def _of_records(facts: Facts, recorded: Sequence[NodeFinding]) -> Iterator[Caution]:
+    """Say how far the operator trusts the records of nodes."""
+    if isinstance(facts.guard, Unread) or not recorded:
+        return
+    if not facts.guard.identity:
+        yield Caution(
+            "GuardNotInForce",
+            f"The guard is not in force: {facts.guard.problem}. Without it the operator trusts the records "
+            "on nodes less, and may leave keys that a pool has set. Apply it first: "
+            + facts.kubectl("apply", "-k", "deploy/operator"),
+        )
+        return
+    yield from _about(
+        "RecordUnguarded",
+        [each for each in recorded if each.guard != facts.guard.identity],
+        "the ownership record was not written under the guard in force. If its pool exists, a running "
+        "operator writes it again. If not, the operator may remove nothing: then release the node by hand "
+        f"({_BY_HAND}).",
+    )
 
 
-def _cleaning(found: Sequence[NodeFinding], commands: Commands) -> Iterator[str]:
-    alike: dict[Keys, list[str]] = {}
-    for each in found:
-        alike.setdefault(each.own, []).append(each.node.name)
-    for keys, names in alike.items():
-        for part in some_at_once(names):
-            yield from commands.removal(part, keys)
+def _of_keys(facts: Facts, found: Sequence[NodeFinding]) -> Iterator[Caution]:
+    """Say which keys a release leaves, and which taints it removes."""
+    for reason, what, why in (
+        ("KeysStay", "lost", "No readable record says who set this, so it stays"),
+        (
+            "KeysChanged",
+            "changed",
+            "Someone else has changed this since the pool set it, so it stays",
+        ),
+    ):
+        for keys, names in _alike(found, what):
+            shown = names if len(names) <= NAMES_SHOWN else [ANY_NODE]
+            commands = "; ".join(removal(facts, shown, keys))
+            said = f"{counted_nodes(names)}: {named(keys)}. {why}. If no one needs it: {commands}"
+            yield Caution(reason, said, tuple(names))
+    if taints := sorted({":".join(each) for node in found for each in node.taints}):
+        yield Caution(
+            "TaintsGo",
+            f"The release removes taints: {listed(taints, most=_MANY)}. Pods that do not tolerate them can "
+            "be scheduled to these nodes afterwards.",
+            tuple(each.node.name for each in found if each.taints),
+        )
+    asked = (node.name for node in facts.nodes if not node.annotations.keys().isdisjoint(REQUEST_ANNOTATIONS))
+    if requests := tuple(sorted(asked)):
+        yield Caution(
+            "RequestsStay",
+            f"{counted_nodes(requests)}: {' and '.join(REQUEST_ANNOTATIONS)} stay. Other programs and people "
+            "write these annotations.",
+            requests,
+        )

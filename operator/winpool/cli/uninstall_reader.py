@@ -20,8 +20,15 @@ from winpool.api.fence import policies
 from winpool.api.keys import CRD_NAME, NAMESPACE
 from winpool.cli.lenient import items, mapping
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
-from winpool.cli.uninstall_facts import Facts, FenceFact, GuardFact, Unread
-from winpool.cli.uninstall_objects import deployment_fact, lease_fact, pool_fact
+from winpool.cli.uninstall_plan import (
+    Facts,
+    FenceFact,
+    GuardFact,
+    Unread,
+    deployment_fact,
+    lease_fact,
+    pool_fact,
+)
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError, Forbidden, NotFound
@@ -35,7 +42,7 @@ from winpool.kube.wire import BROKEN
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
-    from winpool.cli.uninstall_facts import DeploymentFact, LeaseFact, PoolFact
+    from winpool.cli.uninstall_plan import DeploymentFact, LeaseFact, PoolFact
     from winpool.kube.lists import NamedObject
     from winpool.kube.nodes import NodePage
     from winpool.model.node import Node

@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import KIND
 from winpool.api.text import printable
 from winpool.api.v1alpha1 import WindowsNodePoolSpec
 from winpool.cli.counts import counted
-from winpool.cli.files import UnreadableError, texts
-from winpool.cli.judge import judge
-from winpool.cli.manifests import Manifest, ManifestError, read
-from winpool.cli.outlook import outlook
-from winpool.cli.parsing import Exit, add_filename, add_verb, offline_note
-from winpool.cli.pool_manifests import not_a_pool
-from winpool.cli.structural import without_nulls
-from winpool.features.judge import contradictory_rows
+from winpool.cli.manifests import UnreadableError, pools_in, without_nulls
+from winpool.cli.parsing import Exit, add_filename, add_verb, note, offline_note
+from winpool.features.judge import rows_of, unknown_release
 from winpool.support.matrix import built_in
+from winpool.support.rows import layered
+from winpool.support.servicing import class_reason, ended_reasons
+from winpool.support.verdicts import Layer, worst
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from datetime import date
 
+    from winpool.api.matrix import Verdict
+    from winpool.cli.manifests import Manifest
     from winpool.cli.parsing import Subparsers
-    from winpool.cli.structural import Fault
+    from winpool.support.matrix import Matrix
+    from winpool.support.versions import Minor
 
 _DESCRIPTION: Final = f"""\
-Check whether the API server would accept the {KIND}s in files.
+Check whether the API server and the operator would accept the
+{KIND}s in files.
 
-It needs no cluster: the schema and all rules of the CRD are built in. Each
-error is one line with file, line, document and field, in the words of the API
-server. A duplicate key is an error too, although kubectl drops the first one
-without a warning. For a valid pool it prints the verdict of the support
-matrix on nodes with the release of the pool.
+It needs no cluster: fields, types and all rules of the CRD are built in, and
+what only the operator checks (schedules, time zones, rows of the support
+matrix). Each error is one line with file, line, document and field. A
+duplicate key is an error too, although kubectl drops the first one without a
+warning. For a valid pool it prints the verdict of the support matrix on nodes
+with the release of the pool.
 
 It skips objects of other kinds, with a note. The API server can still refuse
 a valid pool: its CRD can have another version, and policies can apply."""
@@ -59,23 +61,6 @@ _EXAMPLES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An object and the name of its file."""
-
-    file: str
-    manifest: Manifest
-
-    @property
-    def title(self) -> str:
-        """The document, and the name of its object where it has one."""
-        item = "" if self.manifest.item is None else f", item {self.manifest.item + 1}"
-        content = self.manifest.content
-        metadata = content.get("metadata") if isinstance(content, dict) else None
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        return f"document {self.manifest.number}{item}" + (f" ({name})" if isinstance(name, str) else "")
-
-
 def add_to(subparsers: Subparsers) -> None:
     """Add the verb to the command line."""
     parser = add_verb(
@@ -96,115 +81,83 @@ def add_to(subparsers: Subparsers) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Judge the files; return the exit code."""
-    if not given.server and (note := offline_note(given, why="without --server no cluster is contacted")):
-        _note(note)
+    """Check the files; return the exit code."""
+    if not given.server and (said := offline_note(given, why="without --server no cluster is contacted")):
+        note(said)
     try:
-        found_texts = [text for name in given.filename for text in texts(name, recursive=given.recursive)]
+        found = pools_in(given.filename, recursive=given.recursive, judged=not given.server)
+        faults = found.faults + (_by_server(found.pools, given) if given.server else [])
     except UnreadableError as error:
-        return _usage(str(error))
-    refused = 0
-    pools: list[_Found] = []
-    for file, text in found_texts:
-        for each in read(text):
-            if isinstance(each, ManifestError):
-                refused += _say(file, each.line, "", each.message)
-                continue
-            found = _Found(file, each)
-            refusal = not_a_pool(each.content)
-            if refusal is None:
-                pools.append(found)
-                for problem in each.problems:
-                    refused += _say(file, problem.line, found.title, problem.message)
-            elif refusal:
-                refused += _say(file, each.line, found.title, refusal)
-            else:
-                kind = each.content["kind"]
-                _note(f"{file}:{each.line}: {found.title}: skipped, {kind} is not {KIND}")
-    if given.server:
-        return _by_server(pools, given=given, refused=refused)
-    return _offline(pools, refused=refused)
-
-
-def _offline(pools: Sequence[_Found], *, refused: int) -> int:
-    for found in pools:
-        manifest = found.manifest
-        faults = [(manifest.line_of(fault.path), fault) for fault in judge(manifest.content)]
-        for line, fault in sorted(faults, key=itemgetter(0)):
-            said = f"{fault.field}: {fault.sentence}{_fix(fault, manifest)}"
-            refused += _say(found.file, line, found.title, said)
-        if not faults:
-            refused += _by_matrix(found)
-    code = _sum_up(len(pools), refused=refused)
-    _note("The API server makes the final decision: ask it with --server.")
+        note(f"kubectl winpool validate: {error}")
+        return Exit.USAGE
+    sys.stdout.writelines(f"{printable(each)}\n" for each in faults)
+    for each in found.skipped:
+        note(each)
+    if not given.server:
+        for pool in found.pools:
+            spec = WindowsNodePoolSpec.model_validate(without_nulls(pool.content["spec"]))
+            said = outlook(spec, matrix=built_in(), today=datetime.now(UTC).date())
+            note(pool.at(pool.line, said))
+    code = _sum_up(len(found.pools), refused=len(faults))
+    if not given.server:
+        note("The API server makes the final decision: ask it with --server.")
     return code
 
 
-def _by_matrix(found: _Found) -> int:
-    """Say what the operator would refuse, and how it would judge the nodes; return the number of faults."""
-    matrix, where = built_in(), ("spec", "supportMatrix")
-    spec = WindowsNodePoolSpec.model_validate(without_nulls(found.manifest.content["spec"]))
-    contradictory = contradictory_rows(spec, matrix=matrix)
-    for said in contradictory:
-        _say(found.file, found.manifest.line_of(where), found.title, said)
-    if not contradictory:
-        said = outlook(spec, matrix=matrix, today=datetime.now(UTC).date())
-        _note(f"{found.file}:{found.manifest.line}: {found.title}: {said}")
-    return len(contradictory)
-
-
-def _by_server(pools: Sequence[_Found], *, given: argparse.Namespace, refused: int) -> int:
+def _by_server(pools: Sequence[Manifest], given: argparse.Namespace) -> list[str]:
+    """Return what the API server has against the pools. Raises UnreadableError where it cannot be asked."""
     # Imported here: what asks a server takes half a second to load, and offline it is not needed.
     from winpool.cli.reasons import NotAskedError
     from winpool.cli.server import ask
 
     try:
-        answers = ask(
-            [found.manifest.content for found in pools], kubeconfig=given.kubeconfig, context=given.context
-        )
+        answers = ask([each.content for each in pools], kubeconfig=given.kubeconfig, context=given.context)
     except NotAskedError as error:
-        return _usage(str(error))
-    for found, answer in zip(pools, answers, strict=True):
-        if answer is not None:
-            refused += _say(found.file, found.manifest.line, found.title, answer)
-    return _sum_up(len(pools), refused=refused)
-
-
-def _fix(fault: Fault, manifest: Manifest) -> str:
-    """Return what to write instead where only quotes are missing, or too many."""
-    written = manifest.written(fault.path)
-    if written is None:
-        return ""
-    if fault.wants == "string":
-        return f'; write it in quotes: "{written}"'
-    if fault.wants == "integer" and written.isascii() and written.isdecimal():
-        return f"; write it without quotes: {written}"
-    return ""
+        raise UnreadableError(str(error)) from None
+    return [
+        each.at(each.line, answer) for each, answer in zip(pools, answers, strict=True) if answer is not None
+    ]
 
 
 def _sum_up(pools: int, *, refused: int) -> int:
     if refused:
-        _note(counted(refused, "error"))
+        note(counted(refused, "error"))
         return Exit.REFUSED
     if not pools:
         sys.stdout.write(f"no {KIND} found\n")
         return Exit.REFUSED
-    _note(f"{counted(pools, 'pool')} valid")
+    note(f"{counted(pools, 'pool')} valid")
     return Exit.DONE
 
 
-def _say(file: str, line: int, title: str, sentence: str) -> int:
-    """Print a fault; return how many that is."""
-    where = f"{file}:{line}: " + (f"{title}: " if title else "")
-    sys.stdout.write(f"{printable(where + sentence)}\n")
-    return 1
+def outlook(spec: WindowsNodePoolSpec, *, matrix: Matrix, today: date) -> str:
+    """Say how nodes of the release would be judged, with each Kubernetes minor that is maintained today.
+
+    With the rows of the pool, and without what only a node knows: its revision, kubelet and runtime. It ends
+    with the day that the data is of. A release that nobody knows is a warning, with the fix.
+    """
+    asked = spec.os.version
+    name = matrix.judged_as(asked)
+    layers = layered(matrix, (), rows_of(spec.support_matrix))
+    if unknown := unknown_release(spec.os, layers=layers):
+        return f"warning: {unknown.text}"
+    release, row = matrix.releases.get(name), layers.override(name).end_of_support
+    said = row or ((release.end_of_support, Layer.BUILT_IN) if release else None)
+    ended = tuple(ended_reasons(name, said[0], layer=said[1], today=today)) if said else ()
+    found: dict[Verdict, list[str]] = {}
+    for minor in _maintained(matrix, today):
+        verdict = worst((class_reason(minor, name, layers=layers), *ended))
+        found.setdefault(verdict, []).append(str(minor))
+    verdicts = ", ".join(f"{verdict} with Kubernetes {' and '.join(on)}" for verdict, on in found.items())
+    title = asked if asked == name else f"{asked}, judged as {name}, which has the same build"
+    support = "end of support unknown"
+    if said:
+        support = f"{'support ended on' if ended else 'supported until'} {said[0]}"
+    return f"Windows Server {title}: {verdicts}; {support}; data from {matrix.as_of}"
 
 
-def _note(text: str) -> None:
-    """Print what is no fault, beside the list of faults, which is for programs too."""
-    sys.stderr.write(f"{printable(text)}\n")
-
-
-def _usage(text: str) -> int:
-    _note(f"kubectl winpool validate: {text}")
-    return Exit.USAGE
+def _maintained(matrix: Matrix, today: date) -> list[Minor]:
+    """Return the minors that still get patches, or the newest that is known where the data is that old."""
+    released = [minor for minor, each in matrix.minors.items() if each.released]
+    live = [minor for minor in released if (matrix.minors[minor].end_of_life or today) >= today]
+    return live or released[-1:]

@@ -64,8 +64,8 @@ def node_name(text: str) -> str:
 def run(given: argparse.Namespace) -> int:
     """Show it; return the exit code."""
     # Imported here: what asks a server takes half a second to load, and --help does not need it.
+    from winpool.cli.console import look_of
     from winpool.cli.node_why import pools_of, why_of
-    from winpool.cli.paper import look_of
     from winpool.cli.reasons import NotAskedError
     from winpool.cli.upgrade_reader import read_cluster
     from winpool.cli.why_json import as_json

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from winpool.api.keys import HOLD_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.text import written_moment
+from winpool.cli.console import Ink, Paper
 from winpool.cli.gate_text import clipped, notes, write_closed, write_open
 from winpool.cli.node_why import Standing
-from winpool.cli.paper import Ink, Paper
 from winpool.cli.why_advice import next_of, to_do
 from winpool.cli.workload_text import written_workload
 from winpool.model.node import hold_end, is_held
@@ -16,8 +16,8 @@ from winpool.model.node import hold_end, is_held
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from winpool.cli.console import Look
     from winpool.cli.node_why import Why
-    from winpool.cli.paper import Look
 
 _STATES: Final = {
     Standing.NO_POOL: (Ink.GOOD, "No pool has the node, so nothing is due."),

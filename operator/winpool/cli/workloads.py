@@ -1,6 +1,6 @@
-"""The pods that a manifest makes, and the Windows that they say they are built for.
+"""The pods that a manifest makes, and whether their containers run on hosts of some Windows.
 
-Read from objects that nobody has validated: what is not of the right type is as if it were not there.
+Pods are read from objects that nobody has validated: what is not of the right type is as if it were absent.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from winpool.api.keys import GROUP, OS_LABEL, WINDOWS_BUILD_LABEL
-from winpool.cli.lenient import items, mapping
+from winpool.api.matrix import Verdict
+from winpool.cli.lenient import items, mapping, text
+from winpool.support.compat import compatible, guess_version, release_named
+from winpool.support.matrix import built_in
 from winpool.support.versions import parse_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from winpool.support.versions import WindowsVersion
+    from winpool.support.compat import Isolation
+    from winpool.support.matrix import Matrix
 
 BUILD_ANNOTATION: Final = f"{GROUP}/windows-build"
 """On a pod: the Windows its images are built for, such as ``10.0.20348``."""
@@ -47,57 +51,68 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """The Windows that a pod says its images are built for, and where it says so."""
-
-    version: WindowsVersion
-    where: str
-
-
-@dataclass(frozen=True, slots=True)
 class Workload:
-    """The pods of one object. ``asks_for`` are the builds of nodes it can be scheduled to, empty for any."""
+    """The pods of one object. ``asks_for`` are the builds of nodes it can be scheduled to, empty for any.
+
+    ``declared`` is the Windows that its images are built for, and who says so.
+    """
 
     title: str
     is_linux: bool
-    declared: Declared | None
+    declared: tuple[str, str] | None
     asks_for: tuple[str, ...]
     containers: tuple[Container, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a node runs: its kernelVersion and its containerRuntimeVersion, as its nodeInfo has them."""
+
+    kernel_version: str
+    runtime: str = ""
+
+    @property
+    def build_text(self) -> str:
+        """What its kubelet writes into the label for the build; empty for what is no Windows."""
+        version = parse_windows(self.kernel_version)
+        return version.build_text if version else ""
+
+
 def workload_of(content: Any) -> Workload | None:
     """Return the pods that ``content`` makes; None where it is no object that makes any."""
-    found = mapping(content)
-    kind = found.get("kind")
+    kind = mapping(content).get("kind")
     if not isinstance(kind, str) or kind not in _TEMPLATES:
         return None
-    pod = found
-    for field in _TEMPLATES[kind]:
-        pod = mapping(pod.get(field))
-    spec, name = mapping(pod.get("spec")), mapping(found.get("metadata")).get("name")
-    selector = mapping(spec.get("nodeSelector"))
+    pod = _below(content, *_TEMPLATES[kind])
+    spec, selector, name = (
+        _below(pod, "spec"),
+        _below(pod, "spec", "nodeSelector"),
+        _below(content, "metadata"),
+    )
     builds = _builds(spec, selector)
     return Workload(
-        title=f"{kind} {name}" if isinstance(name, str) else kind,
-        is_linux=OS_LINUX in (mapping(spec.get("os")).get("name"), selector.get(OS_LABEL)),
-        declared=_declared(mapping(mapping(pod.get("metadata")).get("annotations")), builds),
+        title=f"{kind} {text(name.get('name'))}".rstrip(),
+        is_linux=OS_LINUX in (_below(spec, "os").get("name"), selector.get(OS_LABEL)),
+        declared=_declared(text(_below(pod, "metadata", "annotations").get(BUILD_ANNOTATION)), builds),
         asks_for=builds,
         containers=tuple(_containers(spec)),
     )
 
 
-def _declared(annotations: Mapping[str, Any], builds: tuple[str, ...]) -> Declared | None:
+def _below(content: Any, *fields: str) -> Mapping[str, Any]:
+    """Return the object in those fields, or an empty one."""
+    for each in fields:
+        content = mapping(content).get(each)
+    return mapping(content)
+
+
+def _declared(annotation: str, builds: tuple[str, ...]) -> tuple[str, str] | None:
     """Take the annotation, else the oldest build that the pod asks for: its images run on all of them."""
-    text = annotations.get(BUILD_ANNOTATION)
-    said = parse_windows(text) if isinstance(text, str) else None
-    if said is not None:
-        return Declared(said, f"the annotation {BUILD_ANNOTATION}")
+    if said := parse_windows(annotation):
+        return str(said), f"the annotation {BUILD_ANNOTATION}"
     versions = [version for each in builds if (version := parse_windows(each))]
-    if not versions:
-        return None
-    return Declared(
-        min(versions, key=lambda each: each.build), f"the build that the pod selects by {WINDOWS_BUILD_LABEL}"
-    )
+    oldest = min(versions, key=lambda each: each.build, default=None)
+    return (str(oldest), f"the build that the pod selects by {WINDOWS_BUILD_LABEL}") if oldest else None
 
 
 def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,36 +120,75 @@ def _builds(spec: Mapping[str, Any], selector: Mapping[str, Any]) -> tuple[str, 
     written = selector.get(WINDOWS_BUILD_LABEL)
     if isinstance(written, str):
         return (written,)
-    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
-    required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
-    terms = [_of_term(mapping(term)) for term in items(required.get("nodeSelectorTerms"))]
+    required = _below(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = [
+        [
+            value
+            for each in map(mapping, items(mapping(term).get("matchExpressions")))
+            if (each.get("key"), each.get("operator")) == (WINDOWS_BUILD_LABEL, "In")
+            for value in items(each.get("values"))
+            if isinstance(value, str)
+        ]
+        for term in items(required.get("nodeSelectorTerms"))
+    ]
     # One term is enough for a node, so that one without a build lets the pod go anywhere.
     return tuple(dict.fromkeys(build for term in terms for build in term)) if all(terms) else ()
 
 
-def _of_term(term: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        value
-        for each in map(mapping, items(term.get("matchExpressions")))
-        if (each.get("key"), each.get("operator")) == (WINDOWS_BUILD_LABEL, "In")
-        for value in items(each.get("values"))
-        if isinstance(value, str)
-    )
-
-
 def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
-    of_pod = _host_process(spec)
     for field in ("initContainers", "containers"):
-        for each in map(mapping, items(spec.get(field))):
-            name, image, own = each.get("name"), each.get("image"), _host_process(each)
+        for each in items(spec.get(field)):
+            options = [_below(holder, "securityContext", "windowsOptions") for holder in (each, spec)]
+            said = [value for found in options if isinstance(value := found.get("hostProcess"), bool)]
+            found = mapping(each)
             yield Container(
-                name=name if isinstance(name, str) else "?",
-                image=image if isinstance(image, str) else "",
-                host_process=bool(of_pod if own is None else own),
+                name=text(found.get("name")) or "?",
+                image=text(found.get("image")),
+                host_process=bool(said and said[0]),
             )
 
 
-def _host_process(holder: Mapping[str, Any]) -> bool | None:
-    options = mapping(mapping(holder.get("securityContext")).get("windowsOptions"))
-    value = options.get("hostProcess")
-    return value if isinstance(value, bool) else None
+def version_named(written: str, *, matrix: Matrix) -> str | None:
+    """Return the Windows that ``written`` names: ``10.0.20348.1607``, or ``10.0.20348`` for ``2022``.
+
+    A version is taken as it is, also one that is not in the data; None for what names none.
+    """
+    given = written.strip()
+    version = parse_windows(given)
+    if version is not None:
+        return str(version)
+    name = release_named(given, matrix=matrix)
+    if name is None:
+        return f"10.0.{given}" if given.isdigit() and parse_windows(f"10.0.{given}") else None
+    return f"10.0.{matrix.releases[name].build}"
+
+
+def judged(
+    container: Container, declared: tuple[str, str] | None, host: Host, isolation: Isolation
+) -> tuple[Verdict, str]:
+    """Return whether ``container`` runs on ``host``, and the reasons in sentences.
+
+    ``declared`` is the Windows of its image, and who says so; without it, its tag is a guess.
+    """
+    matrix = built_in()
+    guess = None if declared else guess_version(container.image, matrix=matrix)
+    version, source = declared or (str(guess or ""), f"its tag ({container.image})")
+    if not version and not container.host_process:
+        return Verdict.UNKNOWN, (
+            f"the Windows version of {container.image or 'its image'} is unknown. Set the annotation "
+            f"{BUILD_ANNOTATION} of the pod, or use --image-build."
+        )
+    found = compatible(
+        host.kernel_version,
+        version,
+        isolation,
+        matrix=matrix,
+        runtime=host.runtime,
+        host_process=container.host_process,
+    )
+    told = " ".join(reason.text for reason in found.reasons)
+    if version and not container.host_process:
+        told = f"{told} The image is for {version}, according to {source}."
+    if guess and found.verdict is Verdict.UNSUPPORTED:
+        return Verdict.WARNED, f"{told} This is a guess: a tag can be wrong."
+    return found.verdict, told

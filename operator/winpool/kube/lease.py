@@ -1,4 +1,4 @@
-"""Reads and writes the Lease of the operator, and tells how far the clocks of two operators are apart.
+"""Reads and writes the Lease of the operator, and reports how far the clocks of two operators are apart.
 
 The two clocks of the Lease, and the name of this process.
 
@@ -309,7 +309,7 @@ class OtherOperator:
         self._clock = clock
         self._now = now
         self._sighting: Sighting | None = None
-        # The holder that was seen to renew the Lease, and until when its lease lasts.
+        # The holder that renewed the Lease last, and until when its lease lasts.
         self._holder = ""
         self._holds_until = float("-inf")
         self._lines = Paced(HOLDER_SECONDS, clock=clock)

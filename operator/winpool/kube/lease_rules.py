@@ -56,7 +56,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class Record:
     """What a Lease says, as far as it can be read.
 
-    ``holder`` is empty where nobody holds it. ``seconds`` is how long to wait after its last change.
+    ``holder`` is empty where no one holds it. ``seconds`` is how long to wait after its last change.
     ``is_released`` says that its holder gave it up. ``renewed`` is None where it is not readable.
     ``mark`` differs between any two states of the Lease.
     """
@@ -106,7 +106,7 @@ def _count(transitions: object) -> int:
 class Sighting:
     """What was last seen of the Lease. ``record`` is None where there is none.
 
-    ``since`` is when this state was first seen, ``free_at`` when the term of whoever held it has ended.
+    ``since`` is when this state was first seen, ``free_at`` when the term of its last holder has ended.
     """
 
     record: Record | None

@@ -1,4 +1,4 @@
-"""Nodes as last reported, the hold that people put on one, and what a pass may write to one.
+"""Nodes as last reported, the hold that people set on one, and what a pass may write to one.
 
 Names of labels and taints.
 

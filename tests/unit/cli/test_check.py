@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.hosts import Host, version_named
 from winpool.cli.node_reader import PoolHosts
-from winpool.cli.workloads import workload_of
+from winpool.cli.workloads import Host, version_named, workload_of
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def test_ctrl_c_ends_it_without_a_word(plugin: Plugin, monkeypatch: pytest.Monke
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("winpool.cli.validate.texts", interrupted)
+    monkeypatch.setattr("winpool.cli.validate.pools_in", interrupted)
     ended = plugin("validate", "-f", "pool.yaml")
     assert (ended.code, ended.out, ended.err) == (130, [], [])
 

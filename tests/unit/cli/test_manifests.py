@@ -1,29 +1,36 @@
-"""Reading files as kubectl does, with the lines of what is wrong in them."""
+"""Reading the objects of files, with the lines of what is wrong in them."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winpool.cli.manifests import Manifest, ManifestError, _Loader, read
+from winpool.cli.manifests import Manifest, UnreadableError, named_twice, objects_of, pools_in
 
 A, B = "{kind: A}\n", "{kind: B}\n"
+POOL = """\
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: %s}
+spec:
+  nodeSelector: {matchLabels: {agentpool: red}}
+  os: {version: "2022"}
+"""
 
 
-def objects(text: str) -> list[Manifest]:
-    found = list(read(text))
-    assert not [each.message for each in found if isinstance(each, ManifestError)]
-    return [each for each in found if isinstance(each, Manifest)]
+def read(text: str) -> list[Manifest]:
+    return list(objects_of("pools.yaml", text))
 
 
-def fault(text: str) -> tuple[int, str]:
-    """Return line and message of the one thing that is wrong."""
-    (found,) = [each for each in read(text) if isinstance(each, ManifestError)]
-    return found.line, found.message
+def objects(text: str) -> list[Any]:
+    found = read(text)
+    assert not [each.faults for each in found if each.faults]
+    return [each.content for each in found]
 
 
 @pytest.mark.parametrize(
@@ -33,17 +40,12 @@ def fault(text: str) -> tuple[int, str]:
         f"---\n{A}---\n\n---\n# nothing\n---\n{B}---\n",
         f"--- # first\n{A}---  \n{B}",
         f"{A}---\n{B}".replace("\n", "\r\n"),
-        f"\ufeff{A}---\n{B}",
-        '{"kind":"A"}\n{"kind":"B"}',
-        '{"kind":"A"}{"kind":"B"}',
-        f'{{"kind":"A"}}\n---\n{B}',
-        'kind: A\n---\n{\t"kind":\n\t"B"}',
+        '{\t"kind":\n\t"A"}\n---\n{"kind": "B"}',
+        "kind: List\napiVersion: v1\nitems: [{kind: A}, {kind: B}]\n",
     ],
 )
-def test_a_file_can_have_many_documents(text: str) -> None:
-    found = objects(text)
-    assert [each.content for each in found] == [{"kind": "A"}, {"kind": "B"}]
-    assert [each.number for each in found] == [1, 2]
+def test_a_file_can_have_many_objects(text: str) -> None:
+    assert objects(text) == [{"kind": "A"}, {"kind": "B"}]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "---\n---\n", "# only words\n"])
@@ -52,72 +54,47 @@ def test_a_file_can_have_none(text: str) -> None:
 
 
 def test_a_list_is_taken_apart() -> None:
-    text = "apiVersion: v1\nkind: List\nitems:\n- kind: A\n- kind: B\n  x: 1\n  x: 2\n"
-    first, second = objects(text)
-    assert (first.content, first.item, first.line) == ({"kind": "A"}, 0, 4)
-    assert (second.content, second.item, second.line) == ({"kind": "B", "x": 2}, 1, 5)
-    assert (first.problems, [problem.line for problem in second.problems]) == ((), [7])
-    assert second.line_of(("x",)) == 7
+    text = "apiVersion: v1\nkind: List\nitems:\n- {metadata: {name: a}}\n- kind: B\n  x: 1\n  x: 2\n"
+    first, second = read(text)
+    assert (first.title, first.name, first.line, first.faults) == ("document 1, item 1", "a", 4, ())
+    assert (second.title, second.line, second.content) == ("document 1, item 2", 5, {"kind": "B", "x": 2})
+    assert second.faults == ((7, 'key "x" is already set on line 6'),)
+    assert second.line_of("x: is wrong") == 7
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("kind: [\n", 2, "not YAML: "),
-        ("a: 1\n\tb: 2\n", 2, "not YAML: "),
-        (f"{A}---\na: 1\n\tb: 2\n", 4, "not YAML: "),
-        ("a: .inf\n", 1, ".inf does not exist in JSON"),
-        ("a: 1\nb: !!int x\n", 2, "'x' is not of the type int"),
-        ("? [a]\n: b\n", 1, "a key must be a string, a number or a boolean"),
-        ("~: b\n", 1, "a key must be a string, a number or a boolean"),
-        ("a: *nobody\n", 1, "not YAML: "),
-        ("a: &x [*x]\n", 1, "an anchor that contains itself"),
-        ("<<: 5\n", 1, "map merge requires a map or a list of maps"),
-        # kubectl reads nothing after such a line, and says nothing of it.
-        (f"{A}...\n{B}", 3, "not YAML: expected '<document start>'"),
-        ("%YAML 1.1\n---\nkind: A\n", 2, "not YAML: "),
-        (f"{A}--- {B}", 2, "only a comment may follow '---' on its line"),
-        ("a: \x07\n", 1, "not YAML: "),
-        pytest.param("[" * 5000, 1, "nested too deep", id="5000 brackets"),
-        pytest.param(
-            f"{A}---\n{'{<<: ' * 400}{{a: 1}}{'}' * 400}", 3, "nested too deep", id="400 merge keys"
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_said_with_its_line(text: str, line: int, message: str) -> None:
-    found = fault(text)
-    assert found[0] == line
-    assert found[1].startswith(message)
+def test_a_list_with_its_items_there_twice_is_a_fault() -> None:
+    """Or the first half of the pools would be gone without a word."""
+    found = read("kind: List\nitems: [{kind: A}]\nitems: [{kind: B}]\n")
+    assert [each.faults for each in found] == [(), ((3, 'key "items" is already set on line 2'),)]
 
 
-def test_one_document_that_cannot_be_read_hides_no_other() -> None:
-    found = list(read(f"{A}---\n[\n---\n{B}"))
-    assert [isinstance(each, ManifestError) for each in found] == [False, True, False]
-    last = found[-1]
-    assert isinstance(last, Manifest)
-    assert (last.content, last.number) == ({"kind": "B"}, 3)
-
-
-def test_what_stands_before_a_document_is_not_read_again_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_for_each: list[str] = []
-    construct = _Loader.__init__
-
-    def counting(self: _Loader, stream: str) -> None:
-        read_for_each.append(stream)
-        construct(self, stream)
-
-    monkeypatch.setattr(_Loader, "__init__", counting)
-    text = f"{A}---\n" * 50 + f"{B}"
-    found = objects(text)
-    assert found[-1].line == 101
-    assert sum(map(len, read_for_each)) <= len(text)
+def test_what_cannot_be_read_is_said_with_its_line() -> None:
+    wrong = [
+        f"{text[:30]!r}: {found}"
+        for text, line, message in (
+            ("kind: [\n", 2, "not YAML: "),
+            ("a: 1\n\tb: 2\n", 2, "not YAML: "),
+            ("a: 1\n---\na: 1\n\tb: 2\n", 4, "not YAML: "),
+            ("a: 1\nb: !!int x\n", 1, "not YAML: "),
+            ("a: 1\nb: !!python/name:os.system\n", 2, "not YAML: "),
+            ("? [a]\n: b\n", 1, "not YAML: "),
+            ("a: *nobody\n", 1, "not YAML: "),
+            ("a: &x [*x]\n", 1, "not YAML: Circular reference"),
+            ("<<: 5\n", 1, "not YAML: "),
+            ("a: \x07\n", 1, "not YAML: "),
+            ("[" * 5000, 1, "nested too deeply"),
+            (f"{'{<<: ' * 2000}{{a: 1}}{'}' * 2000}", 1, "nested too deeply"),
+        )
+        for found in [read(text)[-1].faults]
+        if found[0][0] != line or not found[0][1].startswith(message)
+    ]
+    assert wrong == []
 
 
 def test_aliases_of_aliases_end_somewhere() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    assert fault("\n".join(lines))[1] == "too many values, aliases included"
+    assert "too many values, aliases included" in read("\n".join(lines))[0].faults[0][1]
 
 
 @pytest.mark.parametrize(
@@ -126,58 +103,37 @@ def test_aliases_of_aliases_end_somewhere() -> None:
         ("a: 1\nb: 2\na: 3\n", 3, 'key "a" is already set on line 1'),
         ("x:\n  y1: 1\n  y1: 2\n", 3, 'key "y1" is already set on line 2'),
         ("x:\n- {a: 1,\n   a: 2}\n", 3, 'key "a" is already set on line 2'),
-        ("y: 1\ntrue: 2\n", 2, 'key "true" is already set on line 1'),
         ("1: 1\n'1': 2\n", 2, 'key "1" is already set on line 1'),
         ('{"a": 1,\n"b": 2,\n"a": 3}', 3, 'key "a" is already set on line 1'),
-        (f'{A}---\n{{"a": 1,\n\t"a": 3}}', 4, 'key "a" is already set on line 3'),
+        ("base: &a\n  v: 1\n  v: 2\nx:\n  <<: *a\n  b: 2\ny: *a\n", 3, 'key "v" is already set on line 2'),
     ],
 )
-def test_a_key_that_is_there_twice_is_a_problem(text: str, line: int, message: str) -> None:
-    ((found, told),) = [
-        (problem.line, problem.message) for each in objects(text) for problem in each.problems
-    ]
-    assert (found, told) == (line, message)
+def test_a_key_that_is_there_twice_is_a_fault(text: str, line: int, message: str) -> None:
+    assert [each.faults for each in read(text)] == [((line, message),)]
 
 
-@pytest.mark.parametrize(
-    ("text", "content"),
-    [
-        ("base: &a {v: 1}\nx: {<<: *a, b: 2, v: 3}\n", {"b": 2, "v": 3}),
-        # The one above is replaced, as kubectl does it.
-        ("base: &a {v: 1}\nx: {v: 3, <<: *a, b: 2}\n", {"b": 2, "v": 1}),
-        ("base: &a {v: 1}\nother: &b {v: 2, w: 2}\nx: {<<: [*a, *b]}\n", {"v": 1, "w": 2}),
-        ("x: {'<<': 5}\n", {"<<": 5}),
-    ],
-)
-def test_maps_are_merged(text: str, content: dict[str, Any]) -> None:
-    (found,) = objects(text)
-    assert found.content["x"] == content
-    assert found.problems == ()
+def test_scalars_are_what_they_are_for_kubectl_where_it_matters() -> None:
+    text = "[2027-04-01, 2027-02-30, 2027-04-01T00:00:00Z, 12:30, 22:00:00, 1.30, 0x10, 'y', ~, 5: b]\n"
+    values = ["2027-04-01", "2027-02-30", "2027-04-01T00:00:00Z", "12:30", "22:00:00", 1.3, 16, "y", None]
+    assert objects(text) == [[*values, {"5": "b"}]]
+    assert objects("base: &a {v: 1}\nx: {<<: *a, b: 2}\n")[0]["x"] == {"v": 1, "b": 2}
 
 
-def test_what_is_repeated_by_aliases_is_told_once_and_where_it_stands() -> None:
-    (found,) = objects("base: &a\n  v: 1\n  v: 2\nx:\n  <<: *a\n  b: 2\ny: *a\n")
-    assert [problem.line for problem in found.problems] == [3]
-    assert (found.line_of(("x",)), found.line_of(("x", "v"))) == (5, 3)
-
-
-def test_a_document_that_means_nothing_in_json_is_counted_once() -> None:
-    first, second = read("a: .inf\n---\nkind: B\n")
-    assert isinstance(first, ManifestError)
-    assert isinstance(second, Manifest)
-    assert second.number == 2
-
-
-def test_lines_and_letters_of_values_are_known() -> None:
-    (found,) = objects("# a pool\nspec:\n  os:\n    version: 2022\n    floors: [1,\n      0x2]\n")
+def test_lines_of_fields_are_known() -> None:
+    (found,) = read(
+        "# a pool\nspec:\n  os:\n    version: 2022\n  labels:\n    a.b/c: x\n  floors: [1,\n    2]\n"
+    )
     assert found.line == 2
-    assert found.line_of(("spec", "os", "version")) == 4
-    assert found.line_of(("spec", "os", "floors", 1)) == 6
-    assert found.line_of(("spec", "os", "nothing", "here")) == 4
-    assert found.written(("spec", "os", "version")) == "2022"
-    assert found.written(("spec", "os", "floors", 1)) == "0x2"
-    assert found.written(("spec", "os")) is None
-    assert found.written(("nothing",)) is None
+    wanted = {
+        "spec.os.version: must be": 4,
+        "spec.labels[a.b/c]: must be": 6,
+        "spec.floors[1]: must be": 8,
+        "spec.floors[7]: must be": 7,
+        "spec.os.nothing.here": 4,
+        "spec.os.version is 2023, but": 4,
+        "no field": 2,
+    }
+    assert {text: found.line_of(text) for text in wanted} == wanted
 
 
 KEYS = st.text(max_size=80)
@@ -192,12 +148,35 @@ JSON = st.recursive(
 @given(st.dictionaries(KEYS, JSON, max_size=4).filter(lambda each: "items" not in each))
 def test_json_reads_back_as_it_was_written(content: dict[str, Any]) -> None:
     for text in (json.dumps(content), json.dumps(content, indent="\t")):
-        (found,) = objects(text)
-        assert found.content == content
-        assert found.problems == ()
+        assert objects(text) == [content]
 
 
 @given(st.text(alphabet=st.sampled_from("ab:-{}[]\"'\n\t #&*!|>~.<?,%@`0é\x00")))
 def test_no_text_crashes(text: str) -> None:
     for each in read(text):
-        assert isinstance(each, Manifest) or each.line >= 1
+        assert each.line >= 1
+        assert each.content is not None or each.faults
+
+
+def written(folder: Path, text: str, name: str = "pools.yaml") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_pools_of_a_list_and_of_several_files_are_found_in_order(tmp_path: Path) -> None:
+    listed = "apiVersion: v1\nkind: List\nitems:\n- " + (POOL % "c").replace("\n", "\n  ")
+    files = [written(tmp_path, listed, "c.yaml"), written(tmp_path, f"{POOL % 'b'}---\n{POOL % 'a'}")]
+    found = pools_in(files, recursive=False)
+    assert [each.content["metadata"]["name"] for each in found.pools] == ["c", "b", "a"]
+    assert (found.faults, found.skipped) == ([], [])
+
+
+def test_two_pools_of_one_name_are_a_fault_where_only_the_last_would_be_applied(tmp_path: Path) -> None:
+    file = written(tmp_path, f"{POOL % 'a'}---\n{POOL % 'b'}---\n{POOL % 'a'}")
+    (fault,) = named_twice(pools_in([file], recursive=False).pools)
+    assert fault == f'{file}:15: document 3 (a): the pool "a" is already at {file}:1; keep one of them'
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match=r"missing\.yaml: No such file"):
+        pools_in([str(tmp_path / "missing.yaml")], recursive=False)

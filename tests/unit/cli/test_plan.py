@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.builders import RED, a_pool
 from unit.cli.upgrades import LARGE, OLDER_RELEASE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine, upgrade_pool
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION
-from winpool.cli.paper import Look
+from winpool.cli.console import Look
 from winpool.cli.plan import NODES_SHOWN
 from winpool.cli.plan_json import as_json
 from winpool.cli.plan_text import as_text
@@ -195,14 +195,17 @@ def test_a_manifest_that_is_not_valid_is_not_planned(planned: Callable[..., Ende
         fleet(1), "-f", "-", stdin=(MANIFEST % "a").replace("maxUnavailable: 2", "maxUnavailable: -2")
     )
     assert (ended.code, ended.out) == (1, [])
-    assert "stdin:7: spec.upgrade.maxUnavailable: " in ended.err[0]
+    assert "stdin:7: document 1 (a): spec.upgrade.maxUnavailable: " in ended.err[0]
     assert "kubectl winpool validate" in ended.err[-1]
 
 
 def test_without_a_pool_there_is_nothing_to_plan(planned: Callable[..., Ended]) -> None:
     ended = planned(fleet(1), "-f", "-", stdin="apiVersion: v1\nkind: Service\n")
     assert (ended.code, ended.out) == (1, [])
-    assert ended.err == ["stdin:1: skipped, Service is not WindowsNodePool", "no WindowsNodePool found"]
+    assert ended.err == [
+        "stdin:1: document 1: skipped, Service is not WindowsNodePool",
+        "no WindowsNodePool found",
+    ]
 
 
 def test_a_manifest_is_planned_on_the_nodes_of_the_cluster(planned: Callable[..., Ended]) -> None:

@@ -23,14 +23,13 @@ from unit.cli.pools import GOOD, a_condition, a_member, a_pool, an_issue, five_t
 from winpool.api.conditions import ConditionType
 from winpool.api.keys import HOLD_ANNOTATION
 from winpool.api.text import printable
+from winpool.cli.console import Ink, Look, Paper, fills, look_of, rows_of, width_of
 from winpool.cli.live import Seen
 from winpool.cli.node_states import node_groups
-from winpool.cli.paper import Ink, Look, Paper, look_of
 from winpool.cli.pool_view import view_of
 from winpool.cli.render import render_pools
 from winpool.cli.status import _Screen, render
 from winpool.cli.status_json import content_of
-from winpool.cli.widths import fills, rows_of, width_of
 
 if TYPE_CHECKING:
     from unit.cli.conftest import Plugin

@@ -22,22 +22,25 @@ from winpool.api.keys import (
     RESERVED_MEMORY_TAINT,
 )
 from winpool.api.text import printable
-from winpool.cli.paper import Look
-from winpool.cli.uninstall_commands import NODES_AT_ONCE, Commands, some_at_once
-from winpool.cli.uninstall_facts import (
-    About,
+from winpool.cli.console import Look
+from winpool.cli.uninstall import as_content, as_text
+from winpool.cli.uninstall_plan import (
+    NODES_AT_ONCE,
     DeploymentFact,
     Facts,
     FenceFact,
     GuardFact,
     LeaseFact,
+    Place,
+    Plan,
     PoolFact,
     Unread,
+    deployment_fact,
+    lease_fact,
+    plan_of,
+    pool_fact,
+    removal,
 )
-from winpool.cli.uninstall_nodes import Place, own_keys
-from winpool.cli.uninstall_objects import deployment_fact, lease_fact, pool_fact
-from winpool.cli.uninstall_plan import Plan, StepKind, is_installed, plan_of
-from winpool.cli.uninstall_text import as_content, as_text, groups_of
 from winpool.model.node import Keys
 from winpool.ownership.record import Owned, Record, render
 
@@ -81,17 +84,17 @@ def member(name: str = "w1", **more: Any) -> Node:
     return a_node(name, **shown)
 
 
-def kinds(plan: Plan) -> list[StepKind]:
+def kinds(plan: Plan) -> list[str]:
     return [each.kind for each in plan.steps]
 
 
-def abouts(plan: Plan) -> list[About]:
-    return [each.about for each in plan.cautions]
+def abouts(plan: Plan) -> list[str]:
+    return [each.reason for each in plan.cautions]
 
 
-def said(plan: Plan, about: About) -> str:
-    [caution] = [each for each in plan.cautions if each.about is about]
-    return caution.text
+def said(plan: Plan, about: str) -> str:
+    [caution] = [each for each in plan.cautions if each.reason == about]
+    return caution.message
 
 
 def place(node: Node, *pools: PoolFact) -> tuple[Place, str]:
@@ -135,7 +138,7 @@ def test_a_record_of_a_pool_that_is_gone_is_shown_by_the_name_on_the_label_or_by
 def test_what_names_no_pool_is_removed_by_hand(node: Node) -> None:
     plan = plan_of(facts(node, pools=()))
     assert [each.place for each in plan.nodes] == [Place.NO_OWNER]
-    assert kinds(plan)[:2] == [StepKind.CLEAN_NODES, StepKind.CHECK]
+    assert kinds(plan)[:2] == ["CleanNodes", "Check"]
 
 
 def test_requests_of_others_and_the_labels_of_a_spec_are_not_winpools() -> None:
@@ -143,7 +146,7 @@ def test_requests_of_others_and_the_labels_of_a_spec_are_not_winpools() -> None:
         labels={"team": "payments"}, annotations={HOLD_ANNOTATION: "true"}, taints=["os=windows:NoSchedule"]
     )
     plan = plan_of(facts(node, pools=()))
-    assert (plan.is_ready, plan.nodes, abouts(plan)) == (True, (), [About.REQUESTS_STAY])
+    assert (plan.is_ready, plan.nodes, abouts(plan)) == (True, (), ["RequestsStay"])
 
 
 # What stays
@@ -153,10 +156,10 @@ def test_keys_that_someone_has_changed_stay_and_the_command_that_removes_them_is
     node = member(labels={**OURS, "team": "billing"}, taints=["os=linux:NoSchedule"])
     plan = plan_of(facts(node))
     assert plan.nodes[0].changed == Keys(frozenset({"team"}), frozenset({("os", "NoSchedule")}))
-    text = said(plan, About.KEYS_CHANGED)
+    text = said(plan, "KeysChanged")
     assert "label team, taint os:NoSchedule" in text
     assert text.endswith("kubectl taint nodes w1 os:NoSchedule-; kubectl label nodes w1 team-")
-    assert About.TAINTS_GO not in abouts(plan), "the taint stays"
+    assert "TaintsGo" not in abouts(plan), "the taint stays"
 
 
 @pytest.mark.parametrize("value", ["payments", "old", None])
@@ -169,8 +172,8 @@ def test_what_is_as_the_pool_set_it_or_as_before_or_gone_is_no_change(value: str
 
 def test_without_a_readable_record_the_keys_of_the_pool_stay() -> None:
     plan = plan_of(facts(member(annotations={APPLIED_ANNOTATION: "damaged"})))
-    assert "it is not JSON" in said(plan, About.RECORD_UNREADABLE)
-    assert "label team, taint os:NoSchedule" in said(plan, About.KEYS_STAY)
+    assert "it is not JSON" in said(plan, "RecordUnreadable")
+    assert "label team, taint os:NoSchedule" in said(plan, "KeysStay")
 
 
 def test_keys_that_an_earlier_record_lost_stay_unless_the_record_names_them_again() -> None:
@@ -183,13 +186,13 @@ def test_keys_that_an_earlier_record_lost_stay_unless_the_record_names_them_agai
 
 def test_many_nodes_with_the_same_keys_are_one_warning_without_their_names_in_the_command() -> None:
     nodes = [member(f"w{number}", annotations={}) for number in range(9)]
-    text = said(plan_of(facts(*nodes)), About.KEYS_STAY)
+    text = said(plan_of(facts(*nodes)), "KeysStay")
     assert "9 nodes (w0, w1, w2 and 6 more)" in text
     assert "kubectl label nodes NODE team-" in text
 
 
 def test_the_taints_that_go_are_named() -> None:
-    assert "os:NoSchedule" in said(plan_of(facts(member())), About.TAINTS_GO)
+    assert "os:NoSchedule" in said(plan_of(facts(member())), "TaintsGo")
 
 
 # The steps
@@ -213,7 +216,7 @@ def test_everything_in_its_order() -> None:
 def test_a_cluster_without_pools_and_keys_is_ready() -> None:
     plan = plan_of(facts(a_node(), pools=()))
     assert plan.is_ready
-    assert kinds(plan) == [StepKind.STOP_OPERATOR, StepKind.REMOVE_OPERATOR, StepKind.REMOVE_CRD]
+    assert kinds(plan) == ["StopOperator", "RemoveOperator", "RemoveCRD"]
     assert not plan.cautions
 
 
@@ -225,22 +228,22 @@ def test_a_cluster_that_never_had_winpool_needs_no_step() -> None:
 def test_a_node_that_cannot_be_read_prevents_that_the_cluster_is_ready() -> None:
     plan = plan_of(facts(pools=(), unread_nodes=("node w9: labels are a number",)))
     assert not plan.is_ready
-    assert "w9" in said(plan, About.NODE_UNREADABLE)
+    assert "w9" in said(plan, "NodeUnreadable")
 
 
 def test_an_operator_without_replicas_is_started_first_and_not_stopped_twice() -> None:
     asleep = (DeploymentFact(name="winpool", replicas=0, ready=0),)
     plan = plan_of(facts(member(), deployments=asleep, leases=()))
     assert plan.steps[0].commands[0] == "kubectl -n winpool-system scale deployment/winpool --replicas=1"
-    assert StepKind.STOP_OPERATOR not in kinds(plan)
-    assert "no ready replica" in said(plan, About.OPERATOR_DOWN)
-    assert kinds(plan_of(facts(pools=(), deployments=asleep)))[0] is StepKind.REMOVE_OPERATOR
+    assert "StopOperator" not in kinds(plan)
+    assert "no ready replica" in said(plan, "OperatorDown")
+    assert kinds(plan_of(facts(pools=(), deployments=asleep)))[0] == "RemoveOperator"
 
 
 def test_an_operator_that_is_not_ready_is_said_and_not_started_again() -> None:
     plan = plan_of(facts(member(), deployments=(replace(RUNNING[0], ready=0),), leases=()))
-    assert About.OPERATOR_DOWN in abouts(plan)
-    assert StepKind.START_OPERATOR not in kinds(plan)
+    assert "OperatorDown" in abouts(plan)
+    assert "StartOperator" not in kinds(plan)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +257,8 @@ def test_an_operator_that_is_not_ready_is_said_and_not_started_again() -> None:
 )
 def test_outside_the_cluster_an_operator_is_known_by_its_lease(lease: LeaseFact, *, runs: bool) -> None:
     plan = plan_of(facts(member(), deployments=(), leases=(lease,)))
-    assert (About.OPERATOR_UNKNOWN not in abouts(plan)) is runs
-    [stop] = [each for each in plan.steps if each.kind is StepKind.STOP_OPERATOR]
+    assert ("OperatorUnknown" not in abouts(plan)) is runs
+    [stop] = [each for each in plan.steps if each.kind == "StopOperator"]
     assert not stop.commands
     assert "Ctrl-C" in stop.title
 
@@ -274,17 +277,16 @@ def test_every_command_names_the_cluster_that_was_asked() -> None:
 
 def test_a_command_has_a_bounded_number_of_nodes_and_leaves_none_out() -> None:
     names = [f"w{number}" for number in range(2 * NODES_AT_ONCE + 1)]
-    parts = list(some_at_once(names))
-    assert [name for part in parts for name in part] == names
-    assert max(map(len, parts)) == NODES_AT_ONCE
     nodes = [a_node(name, labels={OS_VERSION_LABEL: "2022"}) for name in names]
-    [clean] = [each for each in plan_of(facts(*nodes, pools=())).steps if each.kind is StepKind.CLEAN_NODES]
-    assert len(clean.commands) == 3
+    [clean] = [each for each in plan_of(facts(*nodes, pools=())).steps if each.kind == "CleanNodes"]
+    cleaned = [[each for each in command.split() if each in names] for command in clean.commands]
+    assert sorted(name for part in cleaned for name in part) == sorted(names)
+    assert max(map(len, cleaned)) == NODES_AT_ONCE
 
 
 def test_all_kinds_of_keys_have_their_command() -> None:
     keys = Keys(frozenset({"a"}), frozenset({("t", "NoSchedule")}), frozenset({"n"}), unschedulable=True)
-    assert list(Commands().removal(["w1"], keys)) == [
+    assert list(removal(facts(), ["w1"], keys)) == [
         "kubectl taint nodes w1 t:NoSchedule-",
         "kubectl label nodes w1 a-",
         "kubectl annotate nodes w1 n-",
@@ -298,28 +300,27 @@ def test_all_kinds_of_keys_have_their_command() -> None:
 @pytest.mark.parametrize(
     ("about", "cluster", "words"),
     [
-        (About.POOL_PAUSED, {"pools": (replace(POOL, mode="Paused"),)}, "it still releases"),
-        (About.POOL_PAUSED, {"pools": (replace(POOL, mode="DryRun"),)}, "pool (DryRun)"),
-        (About.FINALIZER_MISSING, {"pools": (replace(POOL, has_finalizer=False),)}, RELEASE_FINALIZER),
+        ("PoolPaused", {"pools": (replace(POOL, mode="Paused"),)}, "it still releases"),
+        ("PoolPaused", {"pools": (replace(POOL, mode="DryRun"),)}, "pool (DryRun)"),
         (
-            About.OTHER_FINALIZERS,
+            "OtherFinalizers",
             {"pools": (replace(POOL, other_finalizers=("a.example/b",)),)},
             "a.example/b",
         ),
-        (About.UNREAD, {"fence": Unread("alice may not list them.")}, "the fence is there: alice may not"),
-        (About.UNREAD, {"deployments": Unread("no right")}, "the Deployment is there: no right"),
-        (About.GUARD_NOT_IN_FORCE, {"guard": GuardFact(found=False)}, "it is not installed"),
+        ("Unread", {"fence": Unread("alice may not list them.")}, "the fence is there: alice may not"),
+        ("Unread", {"deployments": Unread("no right")}, "the Deployment is there: no right"),
+        ("GuardNotInForce", {"guard": GuardFact(found=False)}, "it is not installed"),
         (
-            About.GUARD_NOT_IN_FORCE,
+            "GuardNotInForce",
             {"guard": GuardFact(found=True, problem="it is another")},
             "it is another",
         ),
-        (About.RECORD_UNGUARDED, {"guard": replace(IN_FORCE, identity="new")}, "not written under"),
-        (About.OPERATOR_UNKNOWN, {"deployments": (), "leases": ()}, "no Deployment of winpool"),
+        ("RecordUnguarded", {"guard": replace(IN_FORCE, identity="new")}, "not written under"),
+        ("OperatorUnknown", {"deployments": (), "leases": ()}, "no Deployment of winpool"),
     ],
 )
 def test_a_caution_is_there_where_it_applies_and_nowhere_else(
-    about: About, cluster: dict[str, Any], words: str
+    about: str, cluster: dict[str, Any], words: str
 ) -> None:
     assert words in said(plan_of(facts(member(), **cluster)), about)
     assert about not in abouts(plan_of(facts(member())))
@@ -328,13 +329,11 @@ def test_a_caution_is_there_where_it_applies_and_nowhere_else(
 @pytest.mark.parametrize(
     ("about", "node"),
     [
-        (About.NODE_SILENT, member(ready="Unknown")),
-        (About.NOT_WINDOWS, member(os="linux")),
-        (About.POOL_GONE, member(annotations=a_record("uid-of-gone"))),
+        ("PoolGone", member(annotations=a_record("uid-of-gone"))),
     ],
 )
-def test_a_caution_names_its_nodes(about: About, node: Node) -> None:
-    [caution] = [each for each in plan_of(facts(member("w0"), node)).cautions if each.about is about]
+def test_a_caution_names_its_nodes(about: str, node: Node) -> None:
+    [caution] = [each for each in plan_of(facts(member("w0"), node)).cautions if each.reason == about]
     assert caution.nodes == ("w1",)
 
 
@@ -427,9 +426,14 @@ def _clusters(draw: st.DrawFn) -> Facts:
 @given(_clusters())
 def test_each_node_with_anything_of_winpool_is_counted_exactly_once(cluster: Facts) -> None:
     plan = plan_of(cluster)
-    counted = sorted(name for names in groups_of(plan.nodes).values() for name in names)
-    assert counted == sorted(node.name for node in cluster.nodes if own_keys(node))
-    content = as_content(plan, cluster)
+    content = as_content(cluster)
+    counted = sorted(name for group in content["nodeGroups"] for name in group["nodes"])
+    own = {POOL_LABEL, OS_VERSION_LABEL, RESERVED_MEMORY_TAINT, APPLIED_ANNOTATION}
+    assert counted == sorted(
+        node.name
+        for node in cluster.nodes
+        if own & {*node.labels, *node.annotations, *(taint.key for taint in node.taints)}
+    )
     assert sum(each["count"] for each in content["nodeGroups"]) == len(counted)
     assert plan.is_ready is (not counted and not cluster.pools and not cluster.unread_nodes)
 
@@ -440,31 +444,27 @@ def test_each_step_is_there_exactly_if_it_has_a_reason_and_in_the_one_order(clus
     deployments = () if isinstance(cluster.deployments, Unread) else cluster.deployments
     awake = any(each.replicas for each in deployments)
     reasons = {
-        StepKind.START_OPERATOR: bool(deployments)
-        and not awake
-        and not cluster.operator_runs
-        and not plan.is_ready,
-        StepKind.DELETE_POOLS: bool(cluster.pools),
-        StepKind.CLEAN_NODES: any(each.place is Place.NO_OWNER for each in plan.nodes),
-        StepKind.CHECK: not plan.is_ready,
-        StepKind.STOP_OPERATOR: is_installed(cluster) and (awake or not deployments),
-        StepKind.REMOVE_OPERATOR: is_installed(cluster),
-        StepKind.REMOVE_CRD: cluster.crd is not False,
+        "StartOperator": bool(deployments) and not awake and not cluster.operator_runs and not plan.is_ready,
+        "DeletePools": bool(cluster.pools),
+        "CleanNodes": any(each.place is Place.NO_OWNER for each in plan.nodes),
+        "Check": not plan.is_ready,
+        "StopOperator": cluster.is_installed and (awake or not deployments),
+        "RemoveOperator": cluster.is_installed,
+        "RemoveCRD": cluster.crd is not False,
     }
     assert kinds(plan) == [kind for kind, holds in reasons.items() if holds]
-    assert list(reasons) == list(StepKind)
 
 
 @given(_clusters())
 def test_what_is_printed_is_plain(cluster: Facts) -> None:
     plan = plan_of(cluster)
-    text = as_text(plan, cluster, look=Look(width=80))
+    text = as_text(as_content(cluster), look=Look(width=80))
     assert text.isascii()
     assert printable(text.replace("\n", "")) == text.replace("\n", "")
     for step in plan.steps:
         for command in step.commands:
             assert f"\n       {command}\n" in text, "a command is on one line, to be copied"
-    assert json.loads(json.dumps(as_content(plan, cluster)))["ready"] is plan.is_ready
+    assert json.loads(json.dumps(as_content(cluster)))["ready"] is plan.is_ready
 
 
 # Reading objects

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cluster.admission import tables
+from harness.builders import a_spec
+from winpool.cli.manifests import faults_of
+from winpool.cli.validate import outlook
 from winpool.support.matrix import built_in
 
 if TYPE_CHECKING:
@@ -51,51 +59,168 @@ def test_a_status_in_the_manifest_is_not_looked_at(plugin: Plugin) -> None:
 
 
 def test_every_fault_is_a_line_with_its_place(plugin: Plugin) -> None:
+    """Also of the rules that the models ask only where no field is unknown."""
     text = f"""{HEAD}\
   nodeSelector: {{matchLabels: {{agentpool: win22}}}}
   os: {{version: 2022}}
   supportMatrix:
   - osVersion: "2019"
     endOfSupport: 2027-02-30
+  - {{osVersion: "2022", min_revision: 7, minRevision: "7"}}
   lables: {{}}
 """
-    Path("pool.yaml").write_text(text)
+    Path("pool.yaml").write_text(
+        text.replace("{name: win-2022}", "{name: win-2022, labels: {a: 1}, lables: {}}")
+    )
     ended = plugin("validate", "-f", "pool.yaml")
     assert ended.code == 1
+    must_be_text = "must be a string. Put a number or a boolean in quotes"
     assert ended.out == [
-        'pool.yaml:6: document 1 (win-2022): spec.os.version: Invalid value: "integer": spec.os.version in '
-        'body must be of type string: "integer"; write it in quotes: "2022"',
-        "pool.yaml:9: document 1 (win-2022): spec.supportMatrix[0].endOfSupport: Invalid value: "
-        "\"2027-02-30\": must be a date that exists, as year-month-day, such as '2027-04-01'",
-        'pool.yaml:10: document 1 (win-2022): spec.lables: unknown field "spec.lables"; '
-        "did you mean `labels`?",
+        f"pool.yaml:{line}: document 1 (win-2022): {said}"
+        for line, said in (
+            (3, f"metadata.labels[a]: {must_be_text}"),
+            (3, "metadata.lables: is an unknown field"),
+            (6, f"spec.os.version: {must_be_text}"),
+            (
+                9,
+                "spec.supportMatrix[0].endOfSupport: must be a date that exists, as year-month-day, such as "
+                "'2027-04-01'",
+            ),
+            (10, "spec.supportMatrix[1].minRevision: must be a whole number, without quotes"),
+            (10, "spec.supportMatrix[1].min_revision: is an unknown field"),
+            (11, "spec.lables: is an unknown field"),
+        )
     ]
-    assert ended.err == ["3 errors", LAST_WORD]
+    assert ended.err == ["7 errors", LAST_WORD]
+
+
+def test_what_only_the_operator_checks_is_refused_too(plugin: Plugin) -> None:
+    """Schedules, time zones, releases and what closes for ever: no CEL rule can know them."""
+    windows = '[{schedule: "%s", durationSeconds: 3600, timeZone: %s}]'
+    always = '[{start: "2020-01-01T00:00:00Z", end: "2999-01-01T00:00:00Z"}]'
+    wanted = {
+        f"maintenanceWindows: {windows % ('61 0 * * *', 'Etc/UTC')}": "maintenanceWindows[0].schedule: ",
+        f"maintenanceWindows: {windows % ('0 0 30 2 *', 'Etc/UTC')}": "maintenanceWindows[0].schedule: ",
+        f"maintenanceWindows: {windows % ('0 0 * * *', 'Europe/Berln')}": "maintenanceWindows[0].timeZone: ",
+        f"maintenanceExclusions: {always}": "maintenanceExclusions: they cover every maintenance window",
+    }
+    for upgrade, said in wanted.items():
+        ended = plugin("validate", "-f", "-", stdin=f"{GOOD}  upgrade:\n    {upgrade}\n")
+        assert ended.code == 1
+        (line,) = ended.out
+        assert line.startswith(f"stdin:8: document 1 (win-2022): spec.upgrade.{said}")
+    unknown = GOOD.replace("2022", "2023")
+    assert plugin("validate", "-f", "-", stdin=unknown).code == 0
+    (line,) = plugin("validate", "-f", "-", stdin=f"{unknown}  upgrade: {{}}\n").out
+    assert line.startswith(
+        "stdin:6: document 1 (win-2023): spec.os.version is 2023, but the support matrix has"
+    )
+
+
+def test_what_the_api_server_drops_or_ignores_is_no_fault(plugin: Plugin) -> None:
+    pool = {
+        "apiVersion": "winpool.dev/v1alpha1",
+        "kind": "WindowsNodePool",
+        "metadata": {
+            "generateName": "win-",
+            "name": None,
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"Example.com/Note": "any text at all"},
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+            "creationTimestamp": None,
+        },
+        "spec": {
+            "nodeSelector": {"matchLabels": {"a": "b"}},
+            "os": {"version": "2022", "minRevision": None},
+            "mode": None,
+            "labels": {"a": None},
+        },
+        "status": {"nodes": "of a dump"},
+    }
+    assert plugin("validate", "-f", "-", stdin=json.dumps(pool)).code == 0
 
 
 @pytest.mark.parametrize(
-    ("spec", "hint"),
+    ("more", "said"),
     [
-        ("  os: {version: 2022}\n", 'write it in quotes: "2022"'),
-        ("  os: {version: y}\n", 'write it in quotes: "y"'),
-        (
-            '  os: {version: "2022"}\n'
-            '  supportMatrix: [{osVersion: "2022", kubernetesVersions: {min: 1.30}}]\n',
-            'write it in quotes: "1.30"',
-        ),
-        ('  os: {version: "2022", minRevision: "681"}\n', "write it without quotes: 681"),
+        ({"metadata": {}}, "metadata.name: must be given"),
+        ({"metadata": None}, "metadata.name: must be given"),
+        ({"metadata": "x"}, "metadata: must be an object"),
+        ({"metadata": {"name": "Win"}}, "metadata.name: must be at most 63 lowercase letters"),
+        ({"metadata": {"generateName": "X."}}, "metadata.name: must be at most 63 lowercase letters"),
+        ({"metadata": {"name": "a" * 300}}, "metadata.name: must have at most 253 characters"),
+        ({"spec": None}, "spec: must be given"),
+        ({"spec": "x"}, "spec: must be an object"),
+        ({"speck": 1}, "speck: is an unknown field"),
     ],
 )
-def test_where_only_quotes_are_wrong_the_line_says_so(plugin: Plugin, spec: str, hint: str) -> None:
-    text = f"{HEAD}  nodeSelector: {{matchLabels: {{agentpool: win22}}}}\n{spec}"
-    (line,) = plugin("validate", "-f", "-", stdin=text).out
-    assert line.endswith(f"; {hint}")
+def test_the_parts_of_an_object_are_checked(plugin: Plugin, more: dict[str, Any], said: str) -> None:
+    spec = {"nodeSelector": {"matchLabels": {"a": "b"}}, "os": {"version": "2022"}}
+    pool = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": "a"}}
+    ended = plugin("validate", "-f", "-", stdin=json.dumps({**pool, "spec": spec, **more}))
+    assert ended.code == 1
+    assert len(ended.out) == 1
+    assert f": {said}" in ended.out[0]
 
 
-def test_a_number_that_no_quotes_would_save_gets_no_hint(plugin: Plugin) -> None:
-    text = GOOD.replace('version: "2022"', 'version: "2022", targetRevision: 10.0.20348')
-    (line,) = plugin("validate", "-f", "-", stdin=text).out
-    assert line.endswith('must be of type integer: "string"')
+def test_what_the_api_server_refuses_is_refused_with_its_field() -> None:
+    """The tables of ``tests/cluster/test_admission.py``, where a real API server is asked."""
+
+    def at(field: str) -> str:
+        return field.replace("[", ".").replace("]", "")
+
+    assert len(tables.refused()) >= 200
+    missed = []
+    for case in tables.refused():
+        told = [fault.partition(": ")[0] for fault in faults_of(case.manifest)]
+        if not any(at(case.field).startswith(at(field)) for field in told):
+            missed.append(f"{case.name}: {case.field} is not among {told}")
+        elif case.by == "rule" and not any(case.error in fault for fault in faults_of(case.manifest)):
+            missed.append(f"{case.name}: not said in the words of the rule")
+    assert missed == []
+
+
+def test_what_the_api_server_takes_is_valid() -> None:
+    told = {case.name: faults_of(case.manifest) for case in tables.accepted()}
+    assert len(told) >= 30
+    refused = {name: faults for name, faults in told.items() if faults}
+    assert refused.keys() == {
+        "a leap day of a century",
+        "builds at both ends",
+        "rows with one field each",
+        "sixteen rows",
+    }
+    rows = {fault.partition(": ")[0] for faults in refused.values() for fault in faults}
+    assert rows == {"spec.supportMatrix"}, "only the operator knows which releases there are"
+
+
+def test_more_faults_than_a_status_would_name_are_all_told() -> None:
+    taints = [{"key": f"winpool.dev/{number}", "effect": "NoSchedule"} for number in range(12)]
+    pool = {"metadata": {"name": "a"}, "spec": {**tables.SMALLEST, "taints": taints}}
+    fields = [fault.partition(": ")[0] for fault in faults_of(pool)]
+    assert fields == [f"spec.taints[{number}].key" for number in range(12)]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["os", "version", "osVersion", "taints", "key", "minRevision", "x"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["metadata", "spec", "status"]), ANYTHING)
+def test_nothing_crashes(name: str, content: Any) -> None:
+    pool = {"metadata": {"name": "a"}, "spec": tables.SMALLEST, name: content}
+    before = copy.deepcopy(pool)
+    assert all(faults_of(pool))
+    assert pool == before
 
 
 def test_a_key_that_is_there_twice_is_refused(plugin: Plugin) -> None:
@@ -112,7 +237,7 @@ def test_folders_files_and_documents_are_all_looked_at(plugin: Plugin) -> None:
     pool = {"apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": "x"}}
     Path("more.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [pool]}))
     ended = plugin("validate", "-f", "pools", "-f", "more.json")
-    assert ended.out == ["more.json:1: document 1, item 1 (x): spec: Required value"]
+    assert ended.out == ["more.json:1: document 1, item 1 (x): spec: must be given"]
     assert plugin("validate", "-f", "pools/").err[-2:] == ["3 pools valid", LAST_WORD]
 
 
@@ -201,3 +326,68 @@ def test_a_name_cannot_move_the_cursor(plugin: Plugin) -> None:
     (line,) = plugin("validate", "-f", "-", stdin=text).out
     assert line.isprintable()
     assert "\\x1b[2Jb\\n" in line
+
+
+TODAY = date(2026, 11, 21)
+END_OF_2022 = date(2031, 10, 14)
+
+
+def outlook_of(version: str, *rows: dict[str, Any], today: date = TODAY) -> str:
+    spec = a_spec(more={"os": {"version": version}, "supportMatrix": list(rows)})
+    return outlook(spec, matrix=built_in(), today=today)
+
+
+def test_outlook_tells_the_verdict_with_each_minor_that_is_maintained() -> None:
+    assert outlook_of("2022") == (
+        "Windows Server 2022: Supported with Kubernetes 1.35 and 1.36 and 1.37; supported until 2031-10-14; "
+        f"data from {built_in().as_of}"
+    )
+
+
+def test_a_release_that_was_dropped_is_told_before_any_node_runs_it() -> None:
+    assert "Unsupported with Kubernetes 1.35 and 1.36 and 1.37" in outlook_of("20H2")
+    assert "Warned with Kubernetes 1.35 and 1.36, Unknown with Kubernetes 1.37" in outlook_of("2019")
+
+
+def test_rows_of_the_pool_are_heard() -> None:
+    row = {"osVersion": "2019", "kubernetesVersions": {"max": "1.35"}, "verdict": "Allow"}
+    assert "Supported with Kubernetes 1.35, Unsupported with Kubernetes 1.36 and 1.37" in outlook_of(
+        "2019", row
+    )
+    assert "; supported until 2027-01-31; " in outlook_of(
+        "2022", {"osVersion": "2022", "endOfSupport": "2027-01-31"}
+    )
+
+
+def test_a_release_that_shares_its_build_is_told_as_its_nodes_would_be_judged() -> None:
+    row = {"osVersion": "2019", "verdict": "Allow"}
+    title = "Windows Server 1809, judged as 2019, which has the same build: "
+    assert outlook_of("1809", row) == title + outlook_of("2019", row).removeprefix("Windows Server 2019: ")
+    assert "supported until 2029-01-09" in outlook_of("1809", row)
+
+
+@pytest.mark.parametrize(
+    ("after", "ending"),
+    [(0, "; supported until 2031-10-14"), (1, "; support ended on 2031-10-14")],
+)
+def test_the_last_day_is_one_of_support(after: int, ending: str) -> None:
+    found, _, age = outlook_of("2022", today=END_OF_2022 + timedelta(days=after)).rpartition("; ")
+    assert found.endswith(ending)
+    assert age == f"data from {built_in().as_of}"
+
+
+def test_a_release_that_nobody_knows_is_a_warning_with_the_ones_that_are_known() -> None:
+    found = outlook_of("2023")
+    assert found.startswith("warning: spec.os.version is 2023")
+    assert "2022" in found
+    assert "supportMatrix" in found
+
+
+def test_a_release_that_only_a_row_knows_is_told_as_the_row_has_it() -> None:
+    named = {"osVersion": "2028", "build": "10.0.30000"}
+    assert "Windows Server 2028: Unknown with Kubernetes" in outlook_of("2028", named)
+    assert "; end of support unknown; " in outlook_of("2028", named)
+    row = {**named, "verdict": "Allow", "endOfSupport": "2038-01-12"}
+    assert "Supported with Kubernetes 1.35 and 1.36 and 1.37; supported until 2038-01-12" in outlook_of(
+        "2028", row
+    )

@@ -14,8 +14,8 @@ from unit.cli.upgrades import LARGE, SMALL, WHOLE_DAY_OFF, a_cluster, a_machine,
 from winpool.api.keys import UPGRADE_REQUESTED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import Gate
 from winpool.api.v1alpha1 import WindowsNodePoolStatus
+from winpool.cli.console import Look
 from winpool.cli.node_why import Standing, Why, why_of
-from winpool.cli.paper import Look
 from winpool.cli.reasons import NotAskedError
 from winpool.cli.upgrade_world import Cluster
 from winpool.cli.why_text import as_text

@@ -49,6 +49,8 @@ from winpool.ownership.members import Member, Members
 from winpool.ownership.record import MAX_BYTES, Record, TaintIdentity, fits
 from winpool.ownership.trust import Rights
 from winpool.support.judge import Judgement
+from winpool.support.matrix import Matrix
+from winpool.support.rows import Row
 
 
 def contract_progress(unsettled: Iterable[tuple[Member, NodeContract]]) -> Iterator[Progress]:
@@ -117,19 +119,27 @@ def contract_refusal_of(snapshot: Snapshot, members: Members) -> Refusal:
     spec = snapshot.pool.spec
     if spec is None:
         return Refusal(snapshot.pool.refusal)
-    taints = {each.identity: each.value for each in (*spec.taints, *spec.startup_taints)}
-    if not fits(labels=spec.labels, taints=taints):
-        return Refusal(
-            "spec.labels, spec.taints and spec.startupTaints: the ownership record could exceed "
-            f"{MAX_BYTES} bytes on a node. Use fewer or shorter keys."
-        )
-    if wrong := contradictory_rows(
-        spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows
-    ):
+    if wrong := unusable(spec, matrix=snapshot.support.matrix, cluster_rows=snapshot.support.cluster_rows):
         return Refusal(" ".join(f"{each}." for each in wrong))
     if unknown := _unknown_data_sources(spec, snapshot.memory.data_sources):
         return Refusal(unknown)
     return ACCEPTABLE if snapshot.pool.deleting else _too_large(spec, members)
+
+
+def unusable(
+    spec: WindowsNodePoolSpec, *, matrix: Matrix, cluster_rows: tuple[Row, ...] = ()
+) -> tuple[str, ...]:
+    """Return why the operator cannot act on ``spec``, whatever nodes and settings there are.
+
+    Each are sentences that begin with the field, without the last full stop.
+    """
+    taints = {each.identity: each.value for each in (*spec.taints, *spec.startup_taints)}
+    if not fits(labels=spec.labels, taints=taints):
+        return (
+            "spec.labels, spec.taints and spec.startupTaints: the ownership record could exceed "
+            f"{MAX_BYTES} bytes on a node. Use fewer or shorter keys",
+        )
+    return contradictory_rows(spec, matrix=matrix, cluster_rows=cluster_rows)
 
 
 def _unknown_data_sources(spec: WindowsNodePoolSpec, known: frozenset[str] | None) -> str:

@@ -20,7 +20,7 @@ all that it wants: ``Required`` permits its upgrade, ``Gated`` does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -129,12 +129,17 @@ def goals_of(node: Node, state: UpgradeState | None) -> Goals:
 
 
 def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> str:
-    """Return why no node could ever be upgraded, with the field and the fix; empty where one can.
+    """Return the first reason why no node could ever be upgraded; empty where one can."""
+    return next(unusable(upgrade, os, layers=layers, now=now), "")
+
+
+def unusable(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: datetime) -> Iterator[str]:
+    """Yield why no node could ever be upgraded: sentences that begin with the field, and say the fix.
 
     ``layers`` is the support matrix with the rows of the cluster and the pool.
     """
     if unknown := unknown_release(os, layers=layers):
-        return f"{unknown.message} {unknown.fix}"
+        yield f"{unknown.message} {unknown.fix}"
     windows = []
     for place, each in enumerate(upgrade.maintenance_windows):
         try:
@@ -146,15 +151,16 @@ def refused(upgrade: Upgrade, os: OperatingSystem, *, layers: Layered, now: date
                 )
             )
         except UnusableWindowError as error:
-            return f"spec.upgrade.maintenanceWindows[{place}].{error}"
+            yield f"spec.upgrade.maintenanceWindows[{place}].{error}"
+    if len(windows) < len(upgrade.maintenance_windows):
+        return
     found = opening(windows, exclusions_of(upgrade), now=now)
     if not found.is_open and found.changes_at is None:
-        return (
+        yield (
             "spec.upgrade.maintenanceExclusions: they cover every maintenance window of the next 50 years, "
             "so no upgrade could begin. Remove or shorten an exclusion, or add a window outside of them. "
             "To permit no upgrades, add an entry to spec.upgrade.pauseRequests."
         )
-    return ""
 
 
 def upgrade(snapshot: Snapshot, members: Members, mandate: Mandate) -> UpgradeResult:

@@ -1,21 +1,21 @@
-"""Text for a terminal: wrapped to its width, coloured or not, in its letters."""
+"""Writes text for a terminal: wrapped, coloured or not, in its letters; tables; and pictures that change."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
 from winpool.api.text import printable
-from winpool.cli.columns import GAP, aligned
-from winpool.cli.widths import width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PIPE_WIDTH: Final = 100
 """Columns where nothing says how wide the terminal is, as in a pipe."""
@@ -41,6 +41,20 @@ _MARKS: Final[Mapping[Ink, tuple[str, str]]] = {
     Ink.GOOD: ("✓", "+"),
 }
 """What stands before a line: where the terminal has such letters, and where it has ASCII only."""
+
+GAP: Final = "   "
+"""Between columns, as in the tables of kubectl."""
+
+_COLOURS: Final = re.compile("(\x1b\\[[0-9;]*m)")
+"""What ``Look.painted`` writes. It takes no column."""
+
+_NO_COLOUR: Final = "\x1b[0m"
+_COMBINING: Final = frozenset({"Mn", "Me"})
+_WIDE: Final = frozenset({"W", "F"})
+
+_CLEAR: Final = "\x1b[2J"
+_HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
+"""Escape sequences of ECMA-48. Lines are written over, not after a blank screen, which would flicker."""
 
 _CUT: Final = "…"
 """Ends a text of the status that was cut to its limit."""
@@ -167,3 +181,93 @@ def _has_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
     if sys.platform == "win32":
         return encoding == "utf8"
     return encoding == "utf8" and "utf8" in locale.lower().replace("-", "")
+
+
+def aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return ``head`` and ``rows``, which have as many cells, as lines whose columns are aligned."""
+    lines = [head, *rows]
+    widths = [max(width_of(line[column]) for line in lines) for column in range(len(head))]
+    return "".join(
+        GAP.join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        for line in lines
+    )
+
+
+def width_of(text: str) -> int:
+    """Return the columns that ``text``, which has no escape sequences, takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(letter: str) -> int:
+    if unicodedata.category(letter) in _COMBINING:
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in _WIDE else 1
+
+
+def padded(text: str, width: int) -> str:
+    """Return ``text`` with blanks behind it, so that it takes ``width`` columns."""
+    return text + " " * (width - width_of(text))
+
+
+def rows_of(line: str, *, columns: int) -> Iterator[str]:
+    """Break ``line``, which may have colours, into rows that a terminal with that many columns shows whole.
+
+    No row leaves its colour to what is written after it.
+    """
+    if line.isascii() and len(line) <= columns and "\x1b" not in line:
+        yield line  # what nearly every line is, of thousands
+        return
+    row: list[str] = []
+    taken, ink = 0, ""
+    for part in _COLOURS.split(line):
+        if _COLOURS.fullmatch(part):
+            ink = "" if part == _NO_COLOUR else part
+            row.append(part)
+            continue
+        for letter in part:
+            width = _width(letter)
+            if taken + width > columns and taken:
+                yield "".join(row) + (_NO_COLOUR if ink else "")
+                row, taken = [ink], 0
+            row.append(letter)
+            taken += width
+    yield "".join(row)
+
+
+def fitted(lines: Sequence[str], *, columns: int, most: int) -> list[str]:
+    """Return ``lines`` as rows, at most ``most`` of them; the last says how many are left out."""
+    rows = [row for line in lines for row in rows_of(line, columns=columns)]
+    if len(rows) <= most:
+        return rows
+    note = f"({len(rows) - most + 1} more lines: a taller terminal shows them)"
+    return [*rows[: most - 1], next(rows_of(note, columns=columns))]
+
+
+def fills(row: str, *, columns: int) -> bool:
+    """Whether ``row`` ends in the last column, where erasing to the end of the line takes its last letter."""
+    return width_of(_COLOURS.sub("", row)) >= columns
+
+
+class Screen:
+    """Shows pictures on standard output: over the one before on a terminal, below it elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_terminal = is_terminal(sys.stdout)
+        self._drawn = False
+
+    def show(self, picture: str) -> None:
+        """Show ``picture``, whose lines end with a newline."""
+        if self.is_terminal:
+            self._draw_over(picture)
+        else:
+            sys.stdout.write(("\n" if self._drawn else "") + picture)
+        self._drawn = True
+        sys.stdout.flush()
+
+    def _draw_over(self, picture: str) -> None:
+        columns, height = size_of_terminal()
+        # One row is for the cursor.
+        rows = fitted(picture.splitlines(), columns=columns, most=max(1, height - 1))
+        clear = "" if self._drawn else _CLEAR
+        text = "".join(f"{row}{'' if fills(row, columns=columns) else _TO_LINE_END}\n" for row in rows)
+        sys.stdout.write(f"{clear}{_HOME}{text}{_TO_END}")
