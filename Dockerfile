@@ -21,7 +21,7 @@ RUN python3 -m venv /tools \
  && python3 -m venv --without-pip /opt/winpool \
  && /tools/bin/pip --python /opt/winpool/bin/python install --no-compile --only-binary=:all: \
       --require-hashes -r requirements/run.txt
-COPY pyproject.toml README.md ./
+COPY LICENSE pyproject.toml README.md ./
 COPY operator/winpool operator/winpool
 RUN /tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
  && /tools/bin/pip --python /opt/winpool/bin/python install --no-compile --no-index --no-deps wheels/*.whl

@@ -1,4 +1,4 @@
-"""Reading and writing nodes and pools through ``winpool.cluster``, under the operator's own rights."""
+"""Reading and writing nodes and pools through ``winpool.kube``, under the operator's own rights."""
 
 from __future__ import annotations
 
