@@ -15,6 +15,7 @@ The events that the operator emits, by their reasons: one table, from which the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -100,325 +101,147 @@ class EventKind:
         return (Regarding.NODE, Regarding.POOL) if self.regarding is Regarding.NODE else (Regarding.POOL,)
 
 
-UPGRADE_EVENTS: Final = (
-    EventKind(
-        EventReason.UPGRADE_ALLOWED,
-        "JudgeGates",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "Nodes that are due for an upgrade may be upgraded now. Before, none was allowed, or none was due.",
-    ),
-    EventKind(
-        EventReason.UPGRADE_GATED,
-        "JudgeGates",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "Nodes are due for an upgrade, and none may be upgraded now. The event lists every closed gate with "
-        "what opens it. The next such event comes only after an upgrade was allowed, or nothing was due.",
-    ),
-    EventKind(
-        EventReason.OVERRIDE_EXPIRED,
-        "JudgeGates",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The time of an entry in `upgrade.overrides` has passed. The gate decides again.",
-    ),
-    EventKind(
-        EventReason.SURPRISE_OS_CHANGE,
-        "WatchMachines",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The node runs another build of Windows than before, or was recreated as another machine, and no one "
-        "had announced it.",
-    ),
-    EventKind(
-        EventReason.SURPRISE_REBOOT,
-        "WatchMachines",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The machine of the node restarted, and no one had announced it.",
-    ),
-)
-
-
-_TABLE: Final = (
-    EventKind(
-        EventReason.ROLLOUT_STARTED,
-        "UpdateNodes",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "The spec changed, and the operator starts to update the nodes. The first nodes of a new pool "
-        "cause no such event.",
-    ),
-    EventKind(
-        EventReason.ROLLOUT_COMPLETED,
-        "UpdateNodes",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "All nodes of the pool have the labels and taints of this generation of the spec. A new pool gets "
-        "this event too.",
-    ),
-    EventKind(
-        EventReason.POOL_PAUSED,
-        "PausePool",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "`mode` is Paused. The operator writes to no node until `mode` is Active again.",
-    ),
-    EventKind(
-        EventReason.POOL_RESUMED,
-        "ResumePool",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "`mode` is no longer Paused.",
-    ),
-    EventKind(
-        EventReason.SPEC_REJECTED,
-        "ReadSpec",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The operator cannot act on the spec. The condition Accepted says why and what to do.",
-    ),
-    EventKind(
-        EventReason.MISSING_PERMISSION,
-        "ReadSpec",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The operator lacks a permission that the pool needs. The event names the RBAC rule to add.",
-    ),
-    EventKind(
-        EventReason.POOL_OVERLAP,
-        "SelectNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "All nodes that the pool selects belong to other pools, which keep them.",
-    ),
-    EventKind(
-        EventReason.NO_NODES_SELECTED,
-        "SelectNodes",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "`nodeSelector` matches no Windows node. This is normal for a pool that starts from zero.",
-    ),
-    EventKind(
-        EventReason.NODES_RELEASED,
-        "ReleaseNodes",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "The pool is being deleted, and the operator has removed everything of the pool from all nodes. "
-        "The event counts these nodes, unless the operator restarted meanwhile.",
-    ),
-    EventKind(
-        EventReason.POOL_GONE,
-        "ReleaseNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The pool no longer exists and did not release its nodes. Someone removed its finalizer. The event "
-        "says how many nodes still have its labels and taints, and when the operator removes them.",
-    ),
-    EventKind(
-        EventReason.DRIFT_REPAIRED,
-        "RepairNode",
-        EventType.NORMAL,
-        Regarding.NODE,
-        "Someone removed or changed a label or taint of the pool, and the operator restored it.",
-    ),
-    EventKind(
-        EventReason.OWNERSHIP_RECORD_UNREADABLE,
-        "ReadOwnershipRecord",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The annotation winpool.dev/applied cannot be read. The operator recreates it, or, on a node that "
-        "leaves the pool, removes only keys under winpool.dev/. Existing labels and taints no longer "
-        "belong to the pool.",
-    ),
-    EventKind(
-        EventReason.KEYS_LEFT_ALONE,
-        "ReadOwnershipRecord",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The operator replaced or removed an ownership record that was written without the guard, and "
-        "left labels or taints that only this record names. The event has the command that removes them.",
-    ),
-    EventKind(
-        EventReason.WRITE_REFUSED,
-        "UpdateNode",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The API server, a policy or a webhook refuses to change the node.",
-    ),
-    EventKind(
-        EventReason.TAINTS_HELD,
-        "UpdateNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The operator does not add a NoExecute taint of the spec to some nodes, because it would delete "
-        "pods there that do not tolerate it. The event counts the nodes and names the first.",
-    ),
-    EventKind(
-        EventReason.DELETING_INTOLERANT_PODS,
-        "UpdateNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The operator is about to add a NoExecute taint with `onIntolerantPods: Delete` to nodes whose pods "
-        "do not tolerate it. Kubernetes then deletes these pods. The event counts them.",
-    ),
-    EventKind(
-        EventReason.INTOLERANT_PODS_DELETED,
-        "UpdateNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The operator added such a taint. The event counts the pods on these nodes that do not tolerate it, "
-        "which Kubernetes deletes.",
-    ),
-    EventKind(
-        EventReason.MISPLACED_PODS,
-        "LookAtPods",
-        EventType.WARNING,
-        Regarding.POOL,
-        "Pods on nodes of the pool cannot run on Windows. The next such event comes only after there were "
-        "none.",
-    ),
-    EventKind(
-        EventReason.FOREIGN_TAINT_CONFLICT,
-        "RepairNode",
-        EventType.WARNING,
-        Regarding.NODE,
-        "Someone repeatedly undoes what the pool sets on the node. The operator repairs it at growing "
-        "intervals.",
-    ),
-    EventKind(
-        EventReason.RESERVED_MEMORY_MISMATCH,
-        "CompareReservedMemory",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The kubelet reserves a different amount of memory than `reservedMemory` declares.",
-    ),
-    EventKind(
-        EventReason.MEMORY_PRESSURE_DETECTED,
-        "WatchMemory",
-        EventType.WARNING,
-        Regarding.NODE,
-        "A node is under memory pressure. The event has the numbers, and what to do.",
-    ),
-    EventKind(
-        EventReason.MEMORY_PRESSURE_CLEARED,
-        "WatchMemory",
-        EventType.NORMAL,
-        Regarding.NODE,
-        "A node is no longer under memory pressure.",
-    ),
-    EventKind(
-        EventReason.UNATTRIBUTED_MEMORY,
-        "WatchMemory",
-        EventType.WARNING,
-        Regarding.NODE,
-        "A node is under memory pressure, and the memory does not belong to pods. Recycle the node.",
-    ),
-    EventKind(
-        EventReason.POD_EVICTED,
-        "EvictPod",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The operator evicted a pod because of memory pressure. The event says why this pod.",
-    ),
-    EventKind(
-        EventReason.EVICTION_BLOCKED,
-        "EvictPod",
-        EventType.WARNING,
-        Regarding.NODE,
-        "A node is short of memory, and no pod of it may be evicted.",
-    ),
-    EventKind(
-        EventReason.NODE_VALIDATED,
-        "ValidateNode",
-        EventType.NORMAL,
-        Regarding.NODE,
-        "The node passed `validation`, and the operator removed its startup taints.",
-    ),
-    EventKind(
-        EventReason.VALIDATION_TIMED_OUT,
-        "ValidateNode",
-        EventType.WARNING,
-        Regarding.NODE,
-        "The node did not pass `validation` in time and keeps its startup taints.",
-    ),
-    EventKind(
-        EventReason.BUILD_UNSUPPORTED,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The support matrix does not allow the Windows build of some nodes with this version of "
-        "Kubernetes. The event counts the nodes; the issue of the same reason says why.",
-    ),
-    EventKind(
-        EventReason.SUPPORT_ENDED,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "Support for the Windows build of some nodes has ended.",
-    ),
-    EventKind(
-        EventReason.REVISION_BELOW_FLOOR,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "Some nodes run a revision of Windows below the lowest supported one.",
-    ),
-    EventKind(
-        EventReason.VERSION_SKEW,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The kubelet of some nodes is newer than the control plane, or older than Kubernetes allows.",
-    ),
-    EventKind(
-        EventReason.RUNTIME_TOO_OLD,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The container runtime of some nodes is too old for their kubelet.",
-    ),
-    EventKind(
-        EventReason.BUILD_UNKNOWN,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The support matrix does not know the Windows build of some nodes, or the version of Kubernetes.",
-    ),
-    EventKind(
-        EventReason.BUILD_WARNED,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The support matrix allows some nodes with a warning. The event names the nodes; the issue of the "
-        "same reason says why.",
-    ),
-    EventKind(
-        EventReason.SUPPORT_ENDING,
-        "JudgeNodes",
-        EventType.WARNING,
-        Regarding.POOL,
-        "Support for the Windows build of some nodes ends within 180 days.",
-    ),
-    *UPGRADE_EVENTS,
-    EventKind(
-        EventReason.GUARD_MISSING,
-        "CheckGuard",
-        EventType.WARNING,
-        Regarding.POOL,
-        "The admission policy that stops kubelets from writing the operator's keys on nodes is not in "
-        "force. The event says why.",
-    ),
-    EventKind(
-        EventReason.GUARD_RESTORED,
-        "CheckGuard",
-        EventType.NORMAL,
-        Regarding.POOL,
-        "The admission policy that stops kubelets from writing the operator's keys on nodes is in force "
+_TABLE: Final[Mapping[tuple[str, EventType, Regarding], Mapping[EventReason, str]]] = {
+    ("UpdateNodes", EventType.NORMAL, Regarding.POOL): {
+        EventReason.ROLLOUT_STARTED: "The spec changed, and the operator starts to update the nodes. The "
+        "first nodes of a new pool cause no such event.",
+        EventReason.ROLLOUT_COMPLETED: "All nodes of the pool have the labels and taints of this generation "
+        "of the spec. A new pool gets this event too.",
+    },
+    ("PausePool", EventType.NORMAL, Regarding.POOL): {
+        EventReason.POOL_PAUSED: "`mode` is Paused. The operator writes to no node until `mode` is Active "
         "again.",
-    ),
-)
+    },
+    ("ResumePool", EventType.NORMAL, Regarding.POOL): {
+        EventReason.POOL_RESUMED: "`mode` is no longer Paused.",
+    },
+    ("ReadSpec", EventType.WARNING, Regarding.POOL): {
+        EventReason.SPEC_REJECTED: "The operator cannot act on the spec. The condition Accepted says why and "
+        "what to do.",
+        EventReason.MISSING_PERMISSION: "The operator lacks a permission that the pool needs. The event "
+        "names the RBAC rule to add.",
+    },
+    ("SelectNodes", EventType.WARNING, Regarding.POOL): {
+        EventReason.POOL_OVERLAP: "All nodes that the pool selects belong to other pools, which keep them.",
+    },
+    ("SelectNodes", EventType.NORMAL, Regarding.POOL): {
+        EventReason.NO_NODES_SELECTED: "`nodeSelector` matches no Windows node. This is normal for a pool "
+        "that starts from zero.",
+    },
+    ("ReleaseNodes", EventType.NORMAL, Regarding.POOL): {
+        EventReason.NODES_RELEASED: "The pool is being deleted, and the operator has removed everything of "
+        "the pool from all nodes. The event counts these nodes, unless the operator restarted meanwhile.",
+    },
+    ("ReleaseNodes", EventType.WARNING, Regarding.POOL): {
+        EventReason.POOL_GONE: "The pool no longer exists and did not release its nodes. Someone removed its "
+        "finalizer. The event says how many nodes still have its labels and taints, and when the operator "
+        "removes them.",
+    },
+    ("RepairNode", EventType.NORMAL, Regarding.NODE): {
+        EventReason.DRIFT_REPAIRED: "Someone removed or changed a label or taint of the pool, and the "
+        "operator restored it.",
+    },
+    ("ReadOwnershipRecord", EventType.WARNING, Regarding.NODE): {
+        EventReason.OWNERSHIP_RECORD_UNREADABLE: "The annotation winpool.dev/applied cannot be read. The "
+        "operator recreates it, or, on a node that leaves the pool, removes only keys under winpool.dev/. "
+        "Existing labels and taints no longer belong to the pool.",
+        EventReason.KEYS_LEFT_ALONE: "The operator replaced or removed an ownership record that was written "
+        "without the guard, and left labels or taints that only this record names. The event has the "
+        "command that removes them.",
+    },
+    ("UpdateNode", EventType.WARNING, Regarding.NODE): {
+        EventReason.WRITE_REFUSED: "The API server, a policy or a webhook refuses to change the node.",
+    },
+    ("UpdateNodes", EventType.WARNING, Regarding.POOL): {
+        EventReason.TAINTS_HELD: "The operator does not add a NoExecute taint of the spec to some nodes, "
+        "because it would delete pods there that do not tolerate it. The event counts the nodes and names "
+        "the first.",
+        EventReason.DELETING_INTOLERANT_PODS: "The operator is about to add a NoExecute taint with "
+        "`onIntolerantPods: Delete` to nodes whose pods do not tolerate it. Kubernetes then deletes these "
+        "pods. The event counts them.",
+        EventReason.INTOLERANT_PODS_DELETED: "The operator added such a taint. The event counts the pods on "
+        "these nodes that do not tolerate it, which Kubernetes deletes.",
+    },
+    ("LookAtPods", EventType.WARNING, Regarding.POOL): {
+        EventReason.MISPLACED_PODS: "Pods on nodes of the pool cannot run on Windows. The next such event "
+        "comes only after there were none.",
+    },
+    ("RepairNode", EventType.WARNING, Regarding.NODE): {
+        EventReason.FOREIGN_TAINT_CONFLICT: "Someone repeatedly undoes what the pool sets on the node. The "
+        "operator repairs it at growing intervals.",
+    },
+    ("CompareReservedMemory", EventType.WARNING, Regarding.NODE): {
+        EventReason.RESERVED_MEMORY_MISMATCH: "The kubelet reserves a different amount of memory than "
+        "`reservedMemory` declares.",
+    },
+    ("WatchMemory", EventType.WARNING, Regarding.NODE): {
+        EventReason.MEMORY_PRESSURE_DETECTED: "A node is under memory pressure. The event has the numbers, "
+        "and what to do.",
+        EventReason.UNATTRIBUTED_MEMORY: "A node is under memory pressure, and the memory does not belong to "
+        "pods. Recycle the node.",
+    },
+    ("WatchMemory", EventType.NORMAL, Regarding.NODE): {
+        EventReason.MEMORY_PRESSURE_CLEARED: "A node is no longer under memory pressure.",
+    },
+    ("EvictPod", EventType.WARNING, Regarding.NODE): {
+        EventReason.POD_EVICTED: "The operator evicted a pod because of memory pressure. The event says why "
+        "this pod.",
+        EventReason.EVICTION_BLOCKED: "A node is short of memory, and no pod of it may be evicted.",
+    },
+    ("ValidateNode", EventType.NORMAL, Regarding.NODE): {
+        EventReason.NODE_VALIDATED: "The node passed `validation`, and the operator removed its startup "
+        "taints.",
+    },
+    ("ValidateNode", EventType.WARNING, Regarding.NODE): {
+        EventReason.VALIDATION_TIMED_OUT: "The node did not pass `validation` in time and keeps its startup "
+        "taints.",
+    },
+    ("JudgeNodes", EventType.WARNING, Regarding.POOL): {
+        EventReason.BUILD_UNSUPPORTED: "The support matrix does not allow the Windows build of some nodes "
+        "with this version of Kubernetes. The event counts the nodes; the issue of the same reason says why.",
+        EventReason.SUPPORT_ENDED: "Support for the Windows build of some nodes has ended.",
+        EventReason.REVISION_BELOW_FLOOR: "Some nodes run a revision of Windows below the lowest supported "
+        "one.",
+        EventReason.VERSION_SKEW: "The kubelet of some nodes is newer than the control plane, or older than "
+        "Kubernetes allows.",
+        EventReason.RUNTIME_TOO_OLD: "The container runtime of some nodes is too old for their kubelet.",
+        EventReason.BUILD_UNKNOWN: "The support matrix does not know the Windows build of some nodes, or the "
+        "version of Kubernetes.",
+        EventReason.BUILD_WARNED: "The support matrix allows some nodes with a warning. The event names the "
+        "nodes; the issue of the same reason says why.",
+        EventReason.SUPPORT_ENDING: "Support for the Windows build of some nodes ends within 180 days.",
+    },
+    ("JudgeGates", EventType.NORMAL, Regarding.POOL): {
+        EventReason.UPGRADE_ALLOWED: "Nodes that are due for an upgrade may be upgraded now. Before, none "
+        "was allowed, or none was due.",
+        EventReason.UPGRADE_GATED: "Nodes are due for an upgrade, and none may be upgraded now. The event "
+        "lists every closed gate with what opens it. The next such event comes only after an upgrade was "
+        "allowed, or nothing was due.",
+    },
+    ("JudgeGates", EventType.WARNING, Regarding.POOL): {
+        EventReason.OVERRIDE_EXPIRED: "The time of an entry in `upgrade.overrides` has passed. The gate "
+        "decides again.",
+    },
+    ("WatchMachines", EventType.WARNING, Regarding.NODE): {
+        EventReason.SURPRISE_OS_CHANGE: "The node runs another build of Windows than before, or was "
+        "recreated as another machine, and no one had announced it.",
+        EventReason.SURPRISE_REBOOT: "The machine of the node restarted, and no one had announced it.",
+    },
+    ("CheckGuard", EventType.WARNING, Regarding.POOL): {
+        EventReason.GUARD_MISSING: "The admission policy that stops kubelets from writing the operator's "
+        "keys on nodes is not in force. The event says why.",
+    },
+    ("CheckGuard", EventType.NORMAL, Regarding.POOL): {
+        EventReason.GUARD_RESTORED: "The admission policy that stops kubelets from writing the operator's "
+        "keys on nodes is in force again.",
+    },
+}
 
-EVENTS: Final = {kind.reason: kind for kind in _TABLE}
+_KINDS: Final = {
+    reason: EventKind(reason, action, type_, regarding, meaning)
+    for (action, type_, regarding), meanings in _TABLE.items()
+    for reason, meaning in meanings.items()
+}
+
+EVENTS: Final = {reason: _KINDS[reason] for reason in EventReason}
 """Every kind of event by its reason. What is not here is not emitted."""

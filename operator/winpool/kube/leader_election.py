@@ -7,7 +7,7 @@ read by name decides, and the write names the version that was read.
 
 Holds the Lease, renews it, and knows at each moment whether this process may write.
 
-Where it cannot be sure to hold the Lease it raises LeaseLostError, and the process ends. One that starts again
+Where it may not hold the Lease it raises LeaseLostError, and the process ends. One that starts again
 knows nothing that could be out of date (``docs/adr/0021-own-lease-loop.md``).
 
 The connections of one operator, and what says whether it leads.
