@@ -11,6 +11,7 @@ import yaml
 from cluster.admission.tables import SMALLEST
 from harness.documents import ROOT
 from winpool.api.memory_pressure import EvictionLimits, MemoryMode, MemoryPressure, PageFileType, SourceType
+from winpool.api.model import descriptions
 from winpool.api.quantity import bytes_of
 from winpool.api.v1alpha1 import WindowsNodePool
 from winpool.cli.manifests import faults_of
@@ -72,7 +73,7 @@ def test_absent_thresholds_are_described_with_the_values_of_the_detector() -> No
         physical["softReadsPerSecond"],
         physical["hardReadsPerSecond"],
     )
-    described = {name: field.description or "" for name, field in MemoryPressure.model_fields.items()}
+    described = descriptions(MemoryPressure)
     assert described["commit"].endswith("{} and {} %, {}, {} s.".format(*commit.values()))
     assert described["physical"].endswith(
         "{}, {} and {} %, {} and {} reads per second.".format(*physical.values())

@@ -64,26 +64,18 @@ class DrainRule(ApiModel):
             "digit, such as 'db'",
             is_pool_name,
         ),
-    ] = Field(description="Name of the rule, for messages about pods that it matches. A string, required.")
-    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Namespaces of the pods. A list of at most 16 strings, all namespaces if absent.",
-    )
-    pod_selector: PodSelector | None = Field(
-        default=None, description="Labels of the pods. All pods of the namespaces if absent."
-    )
-    behavior: DrainBehavior = Field(
-        default_factory=lambda: DrainBehavior.DRAIN,
-        description="Drain: the operator evicts these pods. Skip: it leaves them on the node. "
-        "WaitCompleted: it evicts none of them and waits until they end by themselves. A string, Drain if "
-        "absent.",
-    )
-    order: Annotated[int, Field(strict=True, ge=-MAX_ORDER, le=MAX_ORDER)] = Field(
-        default_factory=int,
-        description="Pods with a lower number leave the node before those with a higher one. Only with the "
-        "behavior Drain. An integer, 0 if absent.",
-    )
+    ]
+    """Name of the rule, for messages about pods that it matches. A string, required."""
+    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(default_factory=tuple, max_length=16)
+    """Namespaces of the pods. A list of at most 16 strings, all namespaces if absent."""
+    pod_selector: PodSelector | None = None
+    """Labels of the pods. All pods of the namespaces if absent."""
+    behavior: DrainBehavior = Field(default_factory=lambda: DrainBehavior.DRAIN)
+    """Drain: the operator evicts these pods. Skip: it leaves them on the node. WaitCompleted: it evicts none
+    of them and waits until they end by themselves. A string, Drain if absent."""
+    order: Annotated[int, Field(strict=True, ge=-MAX_ORDER, le=MAX_ORDER)] = Field(default_factory=int)
+    """Pods with a lower number leave the node before those with a higher one. Only with the behavior Drain.
+    An integer, 0 if absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -103,35 +95,26 @@ class DrainRule(ApiModel):
 class Drain(ApiModel):
     """How a node is drained before its upgrade."""
 
-    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 3600,
-        description="How long the drain of a node may take before `onTimeout` applies. Until the operator "
-        "upgrades nodes itself, only the plan uses it. Seconds, an integer, 3600 if absent.",
-    )
-    on_timeout: OnTimeout = Field(
-        default_factory=lambda: OnTimeout.WAIT,
-        description="What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon "
-        "the node and retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: "
-        "delete the pods that are left. Has no effect until the operator upgrades nodes itself. A string, "
-        "Wait if absent.",
-    )
-    empty_dir_pods: EmptyDirPods = Field(
-        default_factory=lambda: EmptyDirPods.EVICT,
-        description="Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. "
-        "Block: they keep the node from being drained. Has no effect until the operator upgrades nodes "
-        "itself. A string, Evict if absent.",
-    )
-    unmanaged_pods: UnmanagedPods = Field(
-        default_factory=lambda: UnmanagedPods.BLOCK,
-        description="Pods without a controller, which nothing creates again. Block: they keep the node from "
-        "being drained. Evict: they are evicted like others. Has no effect until the operator upgrades "
-        "nodes itself. A string, Block if absent.",
-    )
+    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 3600)
+    """How long the drain of a node may take before `onTimeout` applies. Until the operator upgrades nodes
+    itself, only the plan uses it. Seconds, an integer, 3600 if absent."""
+    on_timeout: OnTimeout = Field(default_factory=lambda: OnTimeout.WAIT)
+    """What to do if a node is not drained in time. Wait: continue to evict. Restore: uncordon the node and
+    retry later. Quarantine: leave it cordoned and count it in `maxFailedNodes`. Force: delete the pods
+    that are left. Has no effect until the operator upgrades nodes itself. A string, Wait if absent."""
+    empty_dir_pods: EmptyDirPods = Field(default_factory=lambda: EmptyDirPods.EVICT)
+    """Pods with an emptyDir volume, which lose its data. Evict: they are evicted like others. Block: they
+    keep the node from being drained. Has no effect until the operator upgrades nodes itself. A string,
+    Evict if absent."""
+    unmanaged_pods: UnmanagedPods = Field(default_factory=lambda: UnmanagedPods.BLOCK)
+    """Pods without a controller, which nothing creates again. Block: they keep the node from being drained.
+    Evict: they are evicted like others. Has no effect until the operator upgrades nodes itself. A string,
+    Block if absent."""
     volume_detach_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 600,
-        description="How long the volumes of drained pods may take to detach from the node. Until the "
-        "operator upgrades nodes itself, only the plan uses it. Seconds, an integer, 600 if absent.",
+        default_factory=lambda: 600
     )
+    """How long the volumes of drained pods may take to detach from the node. Until the operator upgrades
+    nodes itself, only the plan uses it. Seconds, an integer, 600 if absent."""
     pod_rules: Annotated[
         tuple[DrainRule, ...],
         ATOMIC,
@@ -140,13 +123,9 @@ class Drain(ApiModel):
             "must have each `name` only once",
             lambda rules: len({each.name for each in rules}) == len(rules),
         ),
-    ] = Field(
-        default_factory=tuple,
-        alias="rules",
-        max_length=MAX_RULES,
-        description="Pods that are drained in another way or order. The first rule that matches a pod "
-        "decides. Has no effect until the operator upgrades nodes itself. A list of at most 16.",
-    )
+    ] = Field(default_factory=tuple, alias="rules", max_length=MAX_RULES)
+    """Pods that are drained in another way or order. The first rule that matches a pod decides. Has no effect
+    until the operator upgrades nodes itself. A list of at most 16."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

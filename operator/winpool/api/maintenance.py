@@ -61,15 +61,13 @@ class Override(ApiModel):
             "at a time, set `maxUnavailable`, and to let pods move, change their PodDisruptionBudget",
             lambda gate: gate not in NEVER_OVERRIDDEN,
         ),
-    ] = Field(
-        description="The gate: SupportMatrix, EndOfSupport, RevisionFloor, ReleaseChange, VersionSkew, "
-        "ControlPlane, MaintenanceWindow, PoolHealth, Capacity or Images. Budget and PodDisruptionBudgets "
-        "cannot be overridden. A string, required, once per list."
-    )
-    until: SpecTime = Field(
-        description="When the override ends. From then on it has no effect, and the operator reports it as "
-        "an issue until it is removed. An RFC 3339 time such as 2026-12-01T00:00:00Z, required."
-    )
+    ]
+    """The gate: SupportMatrix, EndOfSupport, RevisionFloor, ReleaseChange, VersionSkew, ControlPlane,
+    MaintenanceWindow, PoolHealth, Capacity or Images. Budget and PodDisruptionBudgets cannot be
+    overridden. A string, required, once per list."""
+    until: SpecTime
+    """When the override ends. From then on it has no effect, and the operator reports it as an issue until it
+    is removed. An RFC 3339 time such as 2026-12-01T00:00:00Z, required."""
     reason: Annotated[
         str,
         Field(max_length=MAX_REASON),
@@ -78,10 +76,9 @@ class Override(ApiModel):
             "must say why the gate may be ignored, such as 'incident 4711'",
             lambda reason: bool(reason.strip(" ")),
         ),
-    ] = Field(
-        description="Why the gate may be ignored. The operator reports it as long as the override is in "
-        "force. A string of at most 256 characters, required."
-    )
+    ]
+    """Why the gate may be ignored. The operator reports it as long as the override is in force. A string of
+    at most 256 characters, required."""
 
     def is_in_force(self, now: datetime) -> bool:
         """Whether it still opens its gate at ``now``."""
@@ -106,12 +103,10 @@ class PauseRequest(ApiModel):
             "digit, such as 'sre'",
             lambda owner: bool(owner) and is_label_value(owner),
         ),
-    ] = Field(description="Who requests it: a team or a program. A string, required, once per list.")
-    reason: str = Field(
-        default_factory=str,
-        max_length=MAX_REASON,
-        description="Why no upgrade may begin. A string of at most 256 characters, empty if absent.",
-    )
+    ]
+    """Who requests it: a team or a program. A string, required, once per list."""
+    reason: str = Field(default_factory=str, max_length=MAX_REASON)
+    """Why no upgrade may begin. A string of at most 256 characters, empty if absent."""
 
 
 DEFAULT_TIME_ZONE: Final = "Etc/UTC"
@@ -169,15 +164,13 @@ class MaintenanceWindow(ApiModel):
             "most 128 characters, such as '0 22 * * 6' for Saturdays at 22:00",
             has_five_fields,
         ),
-    ] = Field(
-        description="When the window begins: minute, hour, day of the month, month and day of the week of "
-        "cron, such as 0 22 * * 6, in `timeZone`. A start that the clocks skip is at the first instant "
-        "after the change, one that they show twice is at the first of both. A string, required."
-    )
-    duration_seconds: Annotated[int, Field(strict=True, ge=LEAST_SECONDS, le=MOST_SECONDS)] = Field(
-        description="How long the window is open, as elapsed time. An upgrade that has begun does not end "
-        "with it. Seconds, an integer, required."
-    )
+    ]
+    """When the window begins: minute, hour, day of the month, month and day of the week of cron, such as 0 22
+    * * 6, in `timeZone`. A start that the clocks skip is at the first instant after the change, one that
+    they show twice is at the first of both. A string, required."""
+    duration_seconds: Annotated[int, Field(strict=True, ge=LEAST_SECONDS, le=MOST_SECONDS)]
+    """How long the window is open, as elapsed time. An upgrade that has begun does not end with it. Seconds,
+    an integer, required."""
     time_zone: Annotated[
         str,
         Field(max_length=_WIDE),
@@ -186,28 +179,21 @@ class MaintenanceWindow(ApiModel):
             "must be the name of a time zone in the IANA database, such as 'Europe/Berlin' or 'Etc/UTC'",
             is_time_zone_name,
         ),
-    ] = Field(
-        default_factory=lambda: DEFAULT_TIME_ZONE,
-        description="The time zone of `schedule`: a name of the IANA database, such as Europe/Berlin. A "
-        "string, Etc/UTC if absent.",
-    )
+    ] = Field(default_factory=lambda: DEFAULT_TIME_ZONE)
+    """The time zone of `schedule`: a name of the IANA database, such as Europe/Berlin. A string, Etc/UTC if
+    absent."""
 
 
 class MaintenanceExclusion(ApiModel):
     """A time in which no upgrade begins, whatever the windows say."""
 
-    start: SpecTime = Field(
-        description="When it begins. An RFC 3339 time such as 2026-12-20T00:00:00Z, required."
-    )
-    end: SpecTime = Field(
-        description="When it is over. After `start`. An RFC 3339 time such as 2027-01-03T00:00:00Z, required."
-    )
-    reason: str = Field(
-        default_factory=str,
-        max_length=MAX_REASON,
-        description="Why no upgrade begins then, for people who ask the gate. A string of at most 256 "
-        "characters, empty if absent.",
-    )
+    start: SpecTime
+    """When it begins. An RFC 3339 time such as 2026-12-20T00:00:00Z, required."""
+    end: SpecTime
+    """When it is over. After `start`. An RFC 3339 time such as 2027-01-03T00:00:00Z, required."""
+    reason: str = Field(default_factory=str, max_length=MAX_REASON)
+    """Why no upgrade begins then, for people who ask the gate. A string of at most 256 characters, empty if
+    absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

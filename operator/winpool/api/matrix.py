@@ -76,16 +76,12 @@ KubernetesMinor = Annotated[
 class KubernetesVersions(ApiModel):
     """A range of Kubernetes minor versions, both ends included; an end that is absent is open."""
 
-    min: KubernetesMinor | None = Field(
-        default=None,
-        description='The oldest minor version of the kubelet, such as "1.30". A string, so it needs quotes. '
-        "If absent, there is no lower limit.",
-    )
-    max: KubernetesMinor | None = Field(
-        default=None,
-        description='The newest minor version of the kubelet, such as "1.34". A string, so it needs quotes. '
-        "If absent, there is no upper limit.",
-    )
+    min: KubernetesMinor | None = None
+    """The oldest minor version of the kubelet, such as "1.30". A string, so it needs quotes. If absent, there
+    is no lower limit."""
+    max: KubernetesMinor | None = None
+    """The newest minor version of the kubelet, such as "1.34". A string, so it needs quotes. If absent, there
+    is no upper limit."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -111,10 +107,9 @@ class KubernetesVersions(ApiModel):
 class MatrixRow(ApiModel):
     """A row of the support matrix about one Windows Server release; an absent field is as built in."""
 
-    os_version: WindowsRelease = Field(
-        description='Windows Server release of the row, such as "2022" or "23H2". A string, so a number '
-        "needs quotes. Required, once per list."
-    )
+    os_version: WindowsRelease
+    """Windows Server release of the row, such as "2022" or "23H2". A string, so a number needs quotes.
+    Required, once per list."""
     build: (
         Annotated[
             str,
@@ -126,23 +121,17 @@ class MatrixRow(ApiModel):
             ),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="The build of the release, such as 10.0.26100, if the release is newer than the built-in "
-        "data. Nodes of this build are judged as this release. Must not contradict the built-in data. A "
-        "string. If absent, the built-in value applies.",
-    )
-    kubernetes_versions: KubernetesVersions | None = Field(
-        default=None,
-        description="Kubernetes minor versions that the kubelets of this release may have. A node outside of "
-        "them is unsupported. If absent, the built-in value applies.",
-    )
-    min_revision: Revision | None = Field(
-        default=None,
-        description="The lowest supported revision: the last number of 10.0.20348.681. A node below it is "
-        "unsupported. The highest of this value, `os.minRevision` and the built-in value applies. An "
-        "integer. If absent, the built-in value applies.",
-    )
+    ) = None
+    """The build of the release, such as 10.0.26100, if the release is newer than the built-in data. Nodes of
+    this build are judged as this release. Must not contradict the built-in data. A string. If absent, the
+    built-in value applies."""
+    kubernetes_versions: KubernetesVersions | None = None
+    """Kubernetes minor versions that the kubelets of this release may have. A node outside of them is
+    unsupported. If absent, the built-in value applies."""
+    min_revision: Revision | None = None
+    """The lowest supported revision: the last number of 10.0.20348.681. A node below it is unsupported. The
+    highest of this value, `os.minRevision` and the built-in value applies. An integer. If absent, the
+    built-in value applies."""
     end_of_support: (
         Annotated[
             str,
@@ -154,23 +143,16 @@ class MatrixRow(ApiModel):
             ),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="The last day, in UTC, on which the release is supported, such as 2027-04-01. A string "
-        "of the form year-month-day. If absent, the built-in value applies.",
-    )
-    verdict: RowVerdict | None = Field(
-        default=None,
-        description="How nodes of the release are judged. Allow: supported. Warn: supported with a warning. "
-        "Deny: unsupported. Floors, dates and version skew still apply. A string. If absent, the built-in "
-        "value applies.",
-    )
-    reason: str = Field(
-        default_factory=str,
-        max_length=256,
-        description="Why the row exists, for people who read the verdict. A string of at most 256 "
-        "characters, empty if absent.",
-    )
+    ) = None
+    """The last day, in UTC, on which the release is supported, such as 2027-04-01. A string of the form
+    year-month-day. If absent, the built-in value applies."""
+    verdict: RowVerdict | None = None
+    """How nodes of the release are judged. Allow: supported. Warn: supported with a warning. Deny:
+    unsupported. Floors, dates and version skew still apply. A string. If absent, the built-in value
+    applies."""
+    reason: str = Field(default_factory=str, max_length=256)
+    """Why the row exists, for people who read the verdict. A string of at most 256 characters, empty if
+    absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

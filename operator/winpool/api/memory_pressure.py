@@ -37,21 +37,17 @@ _Reads = Annotated[int, Field(strict=True, ge=1, le=_MAX_READS)]
 class CommitThresholds(ApiModel):
     """When committed memory counts as pressure."""
 
-    warning_used_percent: _Percent = Field(
-        description="A node is at Warning if it has committed more than this share of what it can commit at "
-        "most. Percent, an integer, required."
-    )
-    soft_used_percent: _Percent = Field(
-        description="The same for Soft. Above `warningUsedPercent`. Percent, an integer, required."
-    )
-    hard_headroom: PositiveMemory = Field(
-        description="A node is at Hard if it can commit less than this, or less than 3 % of what it can "
-        "commit at most. An integer of bytes or a string such as 1Gi, required."
-    )
-    hard_eta_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)] = Field(
-        description="A node at Soft is at Hard if, at the present rate, it can commit nothing more within "
-        "this time. Seconds, an integer, required."
-    )
+    warning_used_percent: _Percent
+    """A node is at Warning if it has committed more than this share of what it can commit at most. Percent,
+    an integer, required."""
+    soft_used_percent: _Percent
+    """The same for Soft. Above `warningUsedPercent`. Percent, an integer, required."""
+    hard_headroom: PositiveMemory
+    """A node is at Hard if it can commit less than this, or less than 3 % of what it can commit at most. An
+    integer of bytes or a string such as 1Gi, required."""
+    hard_eta_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)]
+    """A node at Soft is at Hard if, at the present rate, it can commit nothing more within this time.
+    Seconds, an integer, required."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -66,25 +62,19 @@ class CommitThresholds(ApiModel):
 class PhysicalThresholds(ApiModel):
     """When RAM counts as short. Little RAM alone is no harm: Soft and Hard need paging as well."""
 
-    warning_available_percent: _Percent = Field(
-        description="A node is at Warning if less than this share of its RAM is available. Percent, an "
-        "integer, required."
-    )
-    soft_available_percent: _Percent = Field(
-        description="The same for Soft, if the node also reads more than `softReadsPerSecond` and writes "
-        "pages out. Below `warningAvailablePercent`. Percent, an integer, required."
-    )
-    hard_available_percent: _Percent = Field(
-        description="The same for Hard, if the node also reads more than `hardReadsPerSecond`. Below "
-        "`softAvailablePercent`. Percent, an integer, required."
-    )
-    soft_reads_per_second: _Reads = Field(
-        description="Read operations for page faults, per second, above which a node can be at Soft. An "
-        "integer, required."
-    )
-    hard_reads_per_second: _Reads = Field(
-        description="The same for Hard. At least `softReadsPerSecond`. An integer, required."
-    )
+    warning_available_percent: _Percent
+    """A node is at Warning if less than this share of its RAM is available. Percent, an integer, required."""
+    soft_available_percent: _Percent
+    """The same for Soft, if the node also reads more than `softReadsPerSecond` and writes pages out. Below
+    `warningAvailablePercent`. Percent, an integer, required."""
+    hard_available_percent: _Percent
+    """The same for Hard, if the node also reads more than `hardReadsPerSecond`. Below `softAvailablePercent`.
+    Percent, an integer, required."""
+    soft_reads_per_second: _Reads
+    """Read operations for page faults, per second, above which a node can be at Soft. An integer,
+    required."""
+    hard_reads_per_second: _Reads
+    """The same for Hard. At least `softReadsPerSecond`. An integer, required."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -151,18 +141,13 @@ class EvictionBehavior(StrEnum):
 class EvictionRule(ApiModel):
     """What the pool says of some pods. The first rule that matches a pod decides."""
 
-    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Namespaces of the pods. A list of at most 16 strings, all namespaces if absent.",
-    )
-    pod_selector: PodSelector | None = Field(
-        default=None, description="Labels of the pods. All pods of the namespaces if absent."
-    )
-    behavior: EvictionBehavior = Field(
-        description="Never: the operator does not evict these pods. Prefer: it evicts them before others of "
-        "the same priority. A string, required."
-    )
+    namespaces: Annotated[tuple[NamespaceName, ...], ATOMIC] = Field(default_factory=tuple, max_length=16)
+    """Namespaces of the pods. A list of at most 16 strings, all namespaces if absent."""
+    pod_selector: PodSelector | None = None
+    """Labels of the pods. All pods of the namespaces if absent."""
+    behavior: EvictionBehavior
+    """Never: the operator does not evict these pods. Prefer: it evicts them before others of the same
+    priority. A string, required."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -176,37 +161,25 @@ class EvictionRule(ApiModel):
 class EvictionLimits(ApiModel):
     """How many pods and nodes evictions may concern, and which pods."""
 
-    max_pods_per_node: Annotated[int, Field(strict=True, ge=1, le=MAX_EVICTIONS_PER_NODE)] = Field(
-        default=3,
-        description="Evictions on one node within `periodSeconds`, at most. An integer, default 3.",
-    )
-    period_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default=600,
-        description="How long an eviction counts towards `maxPodsPerNode`. Seconds, an integer, default 600.",
-    )
-    max_nodes: NodeShare = Field(
-        default="5%",
-        description="Nodes of the pool that can have an unfinished eviction at the same time. An integer or "
-        "a percentage, which rounds down to one node at least, default 5%.",
-    )
-    max_pressured_nodes: NodeShare = Field(
-        default="20%",
-        description="If more nodes of the pool than this are under pressure or unknown, the operator evicts "
-        "nothing, because the pods would only move the pressure to other nodes. An integer or a percentage, "
-        "which rounds up, default 20%.",
-    )
-    min_pod_age_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(
-        default=120,
-        description="The operator does not evict younger pods. Seconds, an integer, default 120.",
-    )
+    max_pods_per_node: Annotated[int, Field(strict=True, ge=1, le=MAX_EVICTIONS_PER_NODE)] = 3
+    """Evictions on one node within `periodSeconds`, at most. An integer, default 3."""
+    period_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = 600
+    """How long an eviction counts towards `maxPodsPerNode`. Seconds, an integer, default 600."""
+    max_nodes: NodeShare = "5%"
+    """Nodes of the pool that can have an unfinished eviction at the same time. An integer or a percentage,
+    which rounds down to one node at least, default 5%."""
+    max_pressured_nodes: NodeShare = "20%"
+    """If more nodes of the pool than this are under pressure or unknown, the operator evicts nothing, because
+    the pods would only move the pressure to other nodes. An integer or a percentage, which rounds up,
+    default 20%."""
+    min_pod_age_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = 120
+    """The operator does not evict younger pods. Seconds, an integer, default 120."""
     pod_rules: Annotated[tuple[EvictionRule, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        alias="rules",
-        max_length=MAX_RULES,
-        description="Pods that the operator does not evict, or evicts before others. The first rule that "
-        "matches a pod decides. No rule permits the eviction of pods that the operator never evicts, such as "
-        "those of DaemonSets. A list of at most 16.",
+        default_factory=tuple, alias="rules", max_length=MAX_RULES
     )
+    """Pods that the operator does not evict, or evicts before others. The first rule that matches a pod
+    decides. No rule permits the eviction of pods that the operator never evicts, such as those of
+    DaemonSets. A list of at most 16."""
 
 
 DEFAULT_SOFT_GRACE_SECONDS: Final = 90
@@ -264,10 +237,8 @@ class PrometheusSource(ApiModel):
             "digits and '-'",
             is_pool_name,
         ),
-    ] = Field(
-        description="Name of a data source from the operator's settings (`--data-sources-file`). A string, "
-        "required."
-    )
+    ]
+    """Name of a data source from the operator's settings (`--data-sources-file`). A string, required."""
     node_label: Annotated[
         str,
         Field(max_length=253),
@@ -277,22 +248,18 @@ class PrometheusSource(ApiModel):
             "first",
             is_prometheus_label,
         ),
-    ] = Field(
-        default_factory=lambda: DEFAULT_NODE_LABEL,
-        description="The label whose value is the name of the Kubernetes node. A string, node if absent.",
-    )
+    ] = Field(default_factory=lambda: DEFAULT_NODE_LABEL)
+    """The label whose value is the name of the Kubernetes node. A string, node if absent."""
 
 
 class MemorySource(ApiModel):
     """One source of samples."""
 
-    type: SourceType = Field(
-        description="Kubelet: the Summary API of each kubelet, which has no paging rates. Prometheus: the "
-        "series of windows_exporter, which has them. A string, required."
-    )
-    prometheus: PrometheusSource | None = Field(
-        default=None, description="Which Prometheus. Required for the type Prometheus, and only there."
-    )
+    type: SourceType
+    """Kubelet: the Summary API of each kubelet, which has no paging rates. Prometheus: the series of
+    windows_exporter, which has them. A string, required."""
+    prometheus: PrometheusSource | None = None
+    """Which Prometheus. Required for the type Prometheus, and only there."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -312,15 +279,12 @@ class MemorySource(ApiModel):
 class PageFile(ApiModel):
     """The page file of the nodes, which decides how much memory Windows can promise."""
 
-    type: PageFileType = Field(
-        description="Unknown: only the commit limit that the node reports counts. Fixed: the page file has "
-        "`maxSize` and never grows. SystemManaged: Windows extends it up to `maxSize`. A string, required."
-    )
-    max_size: Memory | None = Field(
-        default=None,
-        description="The largest size of all page files of a node together. Required for Fixed, where 0 "
-        "means that there is none, and for SystemManaged. An integer of bytes or a string such as 24Gi.",
-    )
+    type: PageFileType
+    """Unknown: only the commit limit that the node reports counts. Fixed: the page file has `maxSize` and
+    never grows. SystemManaged: Windows extends it up to `maxSize`. A string, required."""
+    max_size: Memory | None = None
+    """The largest size of all page files of a node together. Required for Fixed, where 0 means that there is
+    none, and for SystemManaged. An integer of bytes or a string such as 24Gi."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -347,12 +311,10 @@ class PageFile(ApiModel):
 class MemoryPressure(ApiModel):
     """How memory pressure on the nodes of the pool is detected, and what the operator does about it."""
 
-    mode: MemoryMode = Field(
-        default=MemoryMode.OBSERVE,
-        description="Observe: the operator reports pressure in the status of the pool. Signal: it also sets "
-        "the condition WindowsMemoryPressure and a NoSchedule taint on the node. Evict: it also evicts pods "
-        "there. A string, default Observe.",
-    )
+    mode: MemoryMode = MemoryMode.OBSERVE
+    """Observe: the operator reports pressure in the status of the pool. Signal: it also sets the condition
+    WindowsMemoryPressure and a NoSchedule taint on the node. Evict: it also evicts pods there. A string,
+    default Observe."""
     sources: Annotated[
         tuple[MemorySource, ...],
         ATOMIC,
@@ -367,48 +329,29 @@ class MemoryPressure(ApiModel):
             "must have each source only once: one of type Kubelet, and one for each `dataSource`",
             lambda sources: len({each.name for each in sources}) == len(sources),
         ),
-    ] = Field(
-        default=(MemorySource(type=SourceType.KUBELET),),
-        max_length=MAX_SOURCES,
-        description="Where samples come from, the preferred first. The operator takes each value from the "
-        "first source that has a fresh one. A list of at most 4, default [{type: Kubelet}].",
-    )
-    page_file: PageFile | None = Field(
-        default=None,
-        description="The page file of the nodes. If absent, its type is Unknown.",
-    )
-    commit: CommitThresholds | None = Field(
-        default=None,
-        description="When committed memory counts as pressure: all fields, or none. If absent, the "
-        "operator's own values apply: 80 and 90 %, 1Gi, 120 s.",
-    )
-    physical: PhysicalThresholds | None = Field(
-        default=None,
-        description="When RAM counts as short: all fields, or none. Only the source Prometheus measures "
-        "it. If absent, the operator's own values apply: 15, 10 and 5 %, 300 and 1000 reads per second.",
-    )
-    soft_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = Field(
-        default=None,
-        description="How long a node must be at Soft before the operator evicts a pod. Seconds, an integer, "
-        "90 if absent.",
-    )
-    clear_after_seconds: Annotated[int, Field(strict=True, ge=60, le=3600)] | None = Field(
-        default=None,
-        description="How long a node must be clear of a level, by a margin, before the operator lowers the "
-        "level. Seconds, an integer, 300 if absent.",
-    )
-    on_unattributed: OnUnattributed = Field(
-        default_factory=lambda: OnUnattributed.REPORT,
-        description="What to do if a node is under pressure and no pods explain it, so that evictions do not "
-        "help. Report: the operator reports an issue. RequestUpgrade: in the modes Signal and Evict it also "
-        "adds the annotation winpool.dev/upgrade-requested to the node, unless it has one. The node is then "
-        "due for an upgrade, which restarts or replaces it. Needs `upgrade` in the spec. A string, Report if "
-        "absent.",
-    )
-    eviction: EvictionLimits = Field(
-        default=EvictionLimits(),
-        description="Limits of evictions, and rules for pods. They apply in mode Evict.",
-    )
+    ] = Field(default=(MemorySource(type=SourceType.KUBELET),), max_length=MAX_SOURCES)
+    """Where samples come from, the preferred first. The operator takes each value from the first source that
+    has a fresh one. A list of at most 4, default [{type: Kubelet}]."""
+    page_file: PageFile | None = None
+    """The page file of the nodes. If absent, its type is Unknown."""
+    commit: CommitThresholds | None = None
+    """When committed memory counts as pressure: all fields, or none. If absent, the operator's own values
+    apply: 80 and 90 %, 1Gi, 120 s."""
+    physical: PhysicalThresholds | None = None
+    """When RAM counts as short: all fields, or none. Only the source Prometheus measures it. If absent, the
+    operator's own values apply: 15, 10 and 5 %, 300 and 1000 reads per second."""
+    soft_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = None
+    """How long a node must be at Soft before the operator evicts a pod. Seconds, an integer, 90 if absent."""
+    clear_after_seconds: Annotated[int, Field(strict=True, ge=60, le=3600)] | None = None
+    """How long a node must be clear of a level, by a margin, before the operator lowers the level. Seconds,
+    an integer, 300 if absent."""
+    on_unattributed: OnUnattributed = Field(default_factory=lambda: OnUnattributed.REPORT)
+    """What to do if a node is under pressure and no pods explain it, so that evictions do not help. Report:
+    the operator reports an issue. RequestUpgrade: in the modes Signal and Evict it also adds the
+    annotation winpool.dev/upgrade-requested to the node, unless it has one. The node is then due for an
+    upgrade, which restarts or replaces it. Needs `upgrade` in the spec. A string, Report if absent."""
+    eviction: EvictionLimits = EvictionLimits()
+    """Limits of evictions, and rules for pods. They apply in mode Evict."""
 
     @property
     def grace_seconds(self) -> int:

@@ -22,9 +22,14 @@ What is wrong with an object, in sentences that name the field the way ``kubectl
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 from pydantic import (
@@ -181,9 +186,34 @@ class ApiModel(BaseModel):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         emitted = handler(schema)
+        resolved = handler.resolve_ref_schema(emitted)
+        for name, text in descriptions(cls).items():
+            resolved["properties"][cls.model_fields[name].alias]["description"] = text
         if cls.rules:
-            handler.resolve_ref_schema(emitted)[VALIDATIONS] = [rule.as_cel() for rule in cls.rules]
+            resolved[VALIDATIONS] = [rule.as_cel() for rule in cls.rules]
         return emitted
+
+
+@cache
+def descriptions(model: type[ApiModel]) -> Mapping[str, str]:
+    """Return the docstrings of the fields of ``model`` by name, each as one line.
+
+    They are read from the source when a schema is made: pydantic's ``use_attribute_docstrings`` would
+    read it at each start of the operator.
+    """
+    [described] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(described, ast.ClassDef)
+    inherited = [descriptions(base) for base in model.__bases__ if issubclass(base, ApiModel)]
+    return {name: text for texts in inherited for name, text in texts.items()} | {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in pairwise(described.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and field.target.id in model.model_fields
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 @dataclass(frozen=True, slots=True)

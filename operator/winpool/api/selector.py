@@ -49,16 +49,13 @@ class SelectorRequirement(ApiModel):
     key: Annotated[
         LabelKey,
         Rule(f"!self.startsWith('{PREFIX}')", _OWN_KEY_SENTENCE, lambda key: not is_own(key)),
-    ] = Field(description="Key of the label. A string, required.")
-    operator: SelectorOperator = Field(
-        description="How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."
-    )
-    values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=64,
-        description="Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. "
-        "A list of at most 64 strings.",
-    )
+    ]
+    """Key of the label. A string, required."""
+    operator: SelectorOperator
+    """How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."""
+    values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(default_factory=tuple, max_length=64)
+    """Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. A list of at
+    most 64 strings."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         OPERATOR_NEEDS_VALUES,
@@ -84,17 +81,12 @@ class NodeSelector(ApiModel):
             f"label `{OS_LABEL}` must be '{OS_WINDOWS}': a pool has Windows nodes only",
             lambda labels: labels.get(OS_LABEL, OS_WINDOWS) == OS_WINDOWS,
         ),
-    ] = Field(
-        default_factory=dict,
-        max_length=32,
-        description="Labels that a node must have with exactly these values. A map of at most 32 strings.",
-    )
+    ] = Field(default_factory=dict, max_length=32)
+    """Labels that a node must have with exactly these values. A map of at most 32 strings."""
     match_expressions: Annotated[tuple[SelectorRequirement, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Further requirements on the labels of a node. A node must meet all of them. A list of "
-        "at most 16.",
+        default_factory=tuple, max_length=16
     )
+    """Further requirements on the labels of a node. A node must meet all of them. A list of at most 16."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -134,16 +126,13 @@ class NodeAgents(StrEnum):
 class PodRequirement(ApiModel):
     """One requirement on the labels of a pod."""
 
-    key: LabelKey = Field(description="Key of the label. A string, required.")
-    operator: SelectorOperator = Field(
-        description="How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."
-    )
-    values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. "
-        "A list of at most 16 strings.",
-    )
+    key: LabelKey
+    """Key of the label. A string, required."""
+    operator: SelectorOperator
+    """How to compare the label with `values`: In, NotIn, Exists or DoesNotExist. Required."""
+    values: Annotated[tuple[LabelValue, ...], ATOMIC] = Field(default_factory=tuple, max_length=16)
+    """Values to compare with. Required for In and NotIn, absent for Exists and DoesNotExist. A list of at
+    most 16 strings."""
 
     rules: ClassVar[tuple[Validation, ...]] = (OPERATOR_NEEDS_VALUES,)
 
@@ -152,16 +141,13 @@ class PodSelector(ApiModel):
     """A Kubernetes label selector that names at least one label."""
 
     match_labels: Annotated[Mapping[str, LabelValue], EACH_KEY_SYNTAX] = Field(
-        default_factory=dict,
-        max_length=16,
-        description="Labels that a pod must have with exactly these values. A map of at most 16 strings.",
+        default_factory=dict, max_length=16
     )
+    """Labels that a pod must have with exactly these values. A map of at most 16 strings."""
     match_expressions: Annotated[tuple[PodRequirement, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=8,
-        description="Further requirements on the labels of a pod. A pod must meet all of them. A list of at "
-        "most 8.",
+        default_factory=tuple, max_length=8
     )
+    """Further requirements on the labels of a pod. A pod must meet all of them. A list of at most 8."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -187,35 +173,28 @@ NamespaceName = Annotated[
 class RequiredPods(ApiModel):
     """Pods of which at least one must be Ready on the node."""
 
-    namespace: NamespaceName = Field(description="Namespace of the pods. A string, required.")
-    pod_selector: PodSelector = Field(description="Which pods of the namespace. Required.")
+    namespace: NamespaceName
+    """Namespace of the pods. A string, required."""
+    pod_selector: PodSelector
+    """Which pods of the namespace. Required."""
 
 
 class NodeValidation(ApiModel):
     """What a node of the pool must show before the operator removes its startup taints."""
 
-    ready_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = Field(
-        default=None,
-        description="How long the kubelet must have reported Ready without a break. Seconds, an integer, "
-        "120 if absent.",
-    )
-    timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] | None = Field(
-        default=None,
-        description="How long a node may take to pass, from the time when its startup taints were added. If "
-        "it takes longer, the operator reports the node, which keeps its startup taints. A node that is "
-        "older than this when the operator first writes to it gets no startup taints. Seconds, an integer, "
-        "600 if absent.",
-    )
-    node_agents: NodeAgents | None = Field(
-        default=None,
-        description="Which DaemonSet pods on the node must be Ready: Critical (those of a system priority "
-        "class), All or None. A string, Critical if absent.",
-    )
+    ready_seconds: Annotated[int, Field(strict=True, ge=0, le=3600)] | None = None
+    """How long the kubelet must have reported Ready without a break. Seconds, an integer, 120 if absent."""
+    timeout_seconds: Annotated[int, Field(strict=True, ge=1, le=86400)] | None = None
+    """How long a node may take to pass, from the time when its startup taints were added. If it takes longer,
+    the operator reports the node, which keeps its startup taints. A node that is older than this when the
+    operator first writes to it gets no startup taints. Seconds, an integer, 600 if absent."""
+    node_agents: NodeAgents | None = None
+    """Which DaemonSet pods on the node must be Ready: Critical (those of a system priority class), All or
+    None. A string, Critical if absent."""
     required_pods: Annotated[tuple[RequiredPods, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=MAX_REQUIRED_PODS,
-        description="Pods that must be Ready on the node, at least one for each entry. A list of at most 16.",
+        default_factory=tuple, max_length=MAX_REQUIRED_PODS
     )
+    """Pods that must be Ready on the node, at least one for each entry. A list of at most 16."""
 
     @property
     def seconds_ready(self) -> int:

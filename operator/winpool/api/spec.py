@@ -62,26 +62,18 @@ def _is_above_zero(field: str) -> str:
 class ReservedMemory(ApiModel):
     """Memory that the kubelets of the pool must reserve, as the pool declares it."""
 
-    system_reserved: Memory = Field(
-        default_factory=lambda: DEFAULT_SYSTEM_RESERVED,
-        description="The kubelet's `systemReserved.memory`, for Windows and its services. An integer of "
-        "bytes or a string such as 2Gi, 2Gi if absent.",
-    )
-    kube_reserved: Memory = Field(
-        default_factory=lambda: DEFAULT_KUBE_RESERVED,
-        description="The kubelet's `kubeReserved.memory`, for the kubelet and the container runtime. An "
-        "integer of bytes or a string such as 512Mi, 0 if absent.",
-    )
-    eviction_hard: Memory = Field(
-        default_factory=lambda: DEFAULT_EVICTION_HARD,
-        description="The kubelet's `evictionHard` threshold for `memory.available`, which it also subtracts "
-        "from Allocatable. An integer of bytes or a string such as 500Mi, 500Mi if absent.",
-    )
-    on_mismatch: OnMismatch = Field(
-        default=OnMismatch.REPORT,
-        description="What to do if the kubelet of a node reserves another amount. Report: the operator "
-        "reports an issue. Taint: it also adds a taint that keeps new pods away. A string, default Report.",
-    )
+    system_reserved: Memory = Field(default_factory=lambda: DEFAULT_SYSTEM_RESERVED)
+    """The kubelet's `systemReserved.memory`, for Windows and its services. An integer of bytes or a string
+    such as 2Gi, 2Gi if absent."""
+    kube_reserved: Memory = Field(default_factory=lambda: DEFAULT_KUBE_RESERVED)
+    """The kubelet's `kubeReserved.memory`, for the kubelet and the container runtime. An integer of bytes or
+    a string such as 512Mi, 0 if absent."""
+    eviction_hard: Memory = Field(default_factory=lambda: DEFAULT_EVICTION_HARD)
+    """The kubelet's `evictionHard` threshold for `memory.available`, which it also subtracts from
+    Allocatable. An integer of bytes or a string such as 500Mi, 500Mi if absent."""
+    on_mismatch: OnMismatch = OnMismatch.REPORT
+    """What to do if the kubelet of a node reserves another amount. Report: the operator reports an issue.
+    Taint: it also adds a taint that keeps new pods away. A string, default Report."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         # None of the three is below 0, so their sum is above it where one of them is, and two of them are
@@ -123,22 +115,16 @@ class Mode(StrEnum):
 class OperatingSystem(ApiModel):
     """The operating system that the nodes must run."""
 
-    version: WindowsRelease = Field(
-        description='Windows Server release that the nodes must run, such as "2022", "2025" or "23H2". '
-        "A node with another release is not up to date. A string, so a number needs quotes. Required."
-    )
-    target_revision: Revision | None = Field(
-        default=None,
-        description="The revision of that release that the nodes must have or exceed: the last number of "
-        "10.0.20348.4052. A node below it is not up to date and needs an upgrade. An integer. If absent, no "
-        "revision is required.",
-    )
-    min_revision: Revision | None = Field(
-        default=None,
-        description="The lowest supported revision of that release. A node below it is unsupported. At most "
-        "`targetRevision`. The highest of this value and the floors of the support matrix applies. An "
-        "integer. If absent, only the support matrix applies.",
-    )
+    version: WindowsRelease
+    """Windows Server release that the nodes must run, such as "2022", "2025" or "23H2". A node with another
+    release is not up to date. A string, so a number needs quotes. Required."""
+    target_revision: Revision | None = None
+    """The revision of that release that the nodes must have or exceed: the last number of 10.0.20348.4052. A
+    node below it is not up to date and needs an upgrade. An integer. If absent, no revision is required."""
+    min_revision: Revision | None = None
+    """The lowest supported revision of that release. A node below it is unsupported. At most
+    `targetRevision`. The highest of this value and the floors of the support matrix applies. An integer.
+    If absent, only the support matrix applies."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -161,24 +147,20 @@ def _are_unique(builds: Sequence[str]) -> bool:
 class WindowsNodePoolSpec(ApiModel):
     """What the nodes of the pool must be."""
 
-    node_selector: NodeSelector = Field(
-        description="Which nodes belong to the pool. `kubernetes.io/os: windows` is implied, so the pool "
-        "never includes other nodes. Required, and must name at least one label."
-    )
-    mode: Mode = Field(
-        default=Mode.ACTIVE,
-        description="What the operator does. Active: it keeps the nodes as the spec says. DryRun: it "
-        "reports in `status.plan` what it would do. Paused: it does nothing. In DryRun and Paused the "
-        "operator writes to no node until the pool is deleted, which always releases its nodes. A string, "
-        "default Active.",
-    )
-    os: OperatingSystem = Field(description="The operating system that the nodes must run. Required.")
+    node_selector: NodeSelector
+    """Which nodes belong to the pool. `kubernetes.io/os: windows` is implied, so the pool never includes
+    other nodes. Required, and must name at least one label."""
+    mode: Mode = Mode.ACTIVE
+    """What the operator does. Active: it keeps the nodes as the spec says. DryRun: it reports in
+    `status.plan` what it would do. Paused: it does nothing. In DryRun and Paused the operator writes to no
+    node until the pool is deleted, which always releases its nodes. A string, default Active."""
+    os: OperatingSystem
+    """The operating system that the nodes must run. Required."""
     support_matrix: Annotated[tuple[MatrixRow, ...], list_map("osVersion")] = Field(
-        default_factory=tuple,
-        max_length=MAX_ROWS,
-        description="Rows of the support matrix for this pool. A field that is set replaces the built-in one "
-        "for that release. A list of at most 16, one per osVersion.",
+        default_factory=tuple, max_length=MAX_ROWS
     )
+    """Rows of the support matrix for this pool. A field that is set replaces the built-in one for that
+    release. A list of at most 16, one per osVersion."""
     labels: Annotated[
         Mapping[str, LabelValue],
         EACH_KEY_SYNTAX,
@@ -193,45 +175,32 @@ class WindowsNodePoolSpec(ApiModel):
             "are allowed, under 'winpool.dev' and 'karpenter.sh' none",
             lambda key: is_label_key_allowed(key) or not is_key(key),
         ),
-    ] = Field(
-        default_factory=dict,
-        max_length=32,
-        description="Labels that every node of the pool has. The operator restores them when they are "
-        "removed or changed, and removes them when the node leaves the pool. A map of at most 32 strings.",
-    )
+    ] = Field(default_factory=dict, max_length=32)
+    """Labels that every node of the pool has. The operator restores them when they are removed or changed,
+    and removes them when the node leaves the pool. A map of at most 32 strings."""
     taints: Annotated[tuple[PoolTaint, ...], list_map("key", "effect")] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Taints that every node of the pool has. The operator restores and removes them like "
-        "`labels`. A list of at most 16, one per key and effect.",
+        default_factory=tuple, max_length=16
     )
+    """Taints that every node of the pool has. The operator restores and removes them like `labels`. A list of
+    at most 16, one per key and effect."""
     startup_taints: Annotated[tuple[StartupTaint, ...], list_map("key", "effect")] = Field(
-        default_factory=tuple,
-        max_length=16,
-        description="Taints that a node has from when it joins the cluster until it passes `validation` for "
-        "the first time. A node that already has pods, or is ten minutes old, gets none. A list of at most "
-        "16, one per key and effect.",
+        default_factory=tuple, max_length=16
     )
-    validation: NodeValidation | None = Field(
-        default=None,
-        description="What a node must show before the operator removes its startup taints. If absent, the "
-        "defaults of its fields apply.",
-    )
-    reserved_memory: ReservedMemory | None = Field(
-        default=None,
-        description="The memory that the kubelets must reserve. The operator compares it with Capacity minus "
-        "Allocatable of each node. If absent, the operator compares nothing.",
-    )
-    memory_pressure: MemoryPressure | None = Field(
-        default=None,
-        description="How memory pressure on the nodes is detected, and what the operator does about it. If "
-        "absent, the operator reads no memory of nodes.",
-    )
-    upgrade: Upgrade | None = Field(
-        default=None,
-        description="Which nodes are due for an upgrade of Windows, and what must be open before one may "
-        "begin. If absent, the operator reports nodes that are due and judges no gates.",
-    )
+    """Taints that a node has from when it joins the cluster until it passes `validation` for the first time.
+    A node that already has pods, or is ten minutes old, gets none. A list of at most 16, one per key and
+    effect."""
+    validation: NodeValidation | None = None
+    """What a node must show before the operator removes its startup taints. If absent, the defaults of its
+    fields apply."""
+    reserved_memory: ReservedMemory | None = None
+    """The memory that the kubelets must reserve. The operator compares it with Capacity minus Allocatable of
+    each node. If absent, the operator compares nothing."""
+    memory_pressure: MemoryPressure | None = None
+    """How memory pressure on the nodes is detected, and what the operator does about it. If absent, the
+    operator reads no memory of nodes."""
+    upgrade: Upgrade | None = None
+    """Which nodes are due for an upgrade of Windows, and what must be open before one may begin. If absent,
+    the operator reports nodes that are due and judges no gates."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

@@ -44,11 +44,10 @@ TaintKey = Annotated[
 
 
 class _Taint(ApiModel):
-    key: TaintKey = Field(description="Key of the taint, such as os. A string, required.")
-    value: LabelValue = Field(
-        default_factory=str,
-        description="Value of the taint, such as windows. A string, empty if absent.",
-    )
+    key: TaintKey
+    """Key of the taint, such as os. A string, required."""
+    value: LabelValue = Field(default_factory=str)
+    """Value of the taint, such as windows. A string, empty if absent."""
     effect: str
 
     @property
@@ -68,16 +67,13 @@ class PoolTaint(_Taint):
             "must be 'NoSchedule', 'PreferNoSchedule' or 'NoExecute'",
             lambda effect: effect in TAINT_EFFECTS,
         ),
-    ] = Field(
-        description="What the taint does to pods that do not tolerate it: NoSchedule keeps new pods away, "
-        "PreferNoSchedule tries to, NoExecute also deletes running pods. A string, required."
-    )
-    on_intolerant_pods: OnIntolerantPods | None = Field(
-        default=None,
-        description="What to do with a NoExecute taint if the node runs pods that do not tolerate it. Hold: "
-        "the operator does not add the taint, and reports the pods. Delete: the operator adds the taint, "
-        "and Kubernetes deletes the pods without asking any PodDisruptionBudget. A string, Hold if absent.",
-    )
+    ]
+    """What the taint does to pods that do not tolerate it: NoSchedule keeps new pods away, PreferNoSchedule
+    tries to, NoExecute also deletes running pods. A string, required."""
+    on_intolerant_pods: OnIntolerantPods | None = None
+    """What to do with a NoExecute taint if the node runs pods that do not tolerate it. Hold: the operator
+    does not add the taint, and reports the pods. Delete: the operator adds the taint, and Kubernetes
+    deletes the pods without asking any PodDisruptionBudget. A string, Hold if absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -105,7 +101,6 @@ class StartupTaint(_Taint):
             "must be 'NoSchedule' or 'PreferNoSchedule': a node that joins has no pods to delete",
             lambda effect: effect in STARTUP_TAINT_EFFECTS,
         ),
-    ] = Field(
-        description="What the taint does to pods that do not tolerate it: NoSchedule keeps them away, "
-        "PreferNoSchedule tries to. A string, required."
-    )
+    ]
+    """What the taint does to pods that do not tolerate it: NoSchedule keeps them away, PreferNoSchedule tries
+    to. A string, required."""

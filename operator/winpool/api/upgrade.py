@@ -122,20 +122,13 @@ https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 class Canary(ApiModel):
     """The nodes that are upgraded before all others."""
 
-    nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_CANARIES)] | None = Field(
-        default=None,
-        description="How many nodes are upgraded before the others. Either this or `nodeSelector`. An "
-        "integer.",
-    )
-    node_selector: NodeSelector | None = Field(
-        default=None,
-        description="Which nodes of the pool are upgraded before the others. Either this or `nodes`.",
-    )
-    soak_seconds: Annotated[int, Field(strict=True, ge=0, le=604800)] = Field(
-        default_factory=lambda: 900,
-        description="How long these nodes must be healthy before others follow. Until the operator upgrades "
-        "nodes itself, only the plan uses it. Seconds, an integer, 900 if absent.",
-    )
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MAX_CANARIES)] | None = None
+    """How many nodes are upgraded before the others. Either this or `nodeSelector`. An integer."""
+    node_selector: NodeSelector | None = None
+    """Which nodes of the pool are upgraded before the others. Either this or `nodes`."""
+    soak_seconds: Annotated[int, Field(strict=True, ge=0, le=604800)] = Field(default_factory=lambda: 900)
+    """How long these nodes must be healthy before others follow. Until the operator upgrades nodes itself,
+    only the plan uses it. Seconds, an integer, 900 if absent."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -168,26 +161,21 @@ class JobActuator(ApiModel):
             "'windows-patch'",
             is_object_name,
         ),
-    ] = Field(
-        description="Name of a core/v1 PodTemplate in the operator's namespace, from which the Job is made. "
-        "A string, required."
-    )
-    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 7200,
-        description="How long the Job may take, reboots included. Seconds, an integer, 7200 if absent.",
-    )
+    ]
+    """Name of a core/v1 PodTemplate in the operator's namespace, from which the Job is made. A string,
+    required."""
+    timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(default_factory=lambda: 7200)
+    """How long the Job may take, reboots included. Seconds, an integer, 7200 if absent."""
 
 
 class Actuator(ApiModel):
     """Who brings a drained machine to its target."""
 
-    type: ActuatorType = Field(
-        description="External: another program, such as a node image upgrade of the cloud. Job: the "
-        "operator runs a Job on the node. A string, required."
-    )
-    job: JobActuator | None = Field(
-        default=None, description="Which Job. Required for the type Job, and only there."
-    )
+    type: ActuatorType
+    """External: another program, such as a node image upgrade of the cloud. Job: the operator runs a Job on
+    the node. A string, required."""
+    job: JobActuator | None = None
+    """Which Job. Required for the type Job, and only there."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(
@@ -242,18 +230,13 @@ class Upgrade(ApiModel):
             "come with a later version",
             lambda strategy: strategy is Strategy.MANUAL,
         ),
-    ] = Field(
-        default=Strategy.MANUAL,
-        description="Who upgrades the nodes. Manual: you, or a program of yours; the operator reports and "
-        "labels which nodes may be upgraded. OnRequest (nodes with the annotation "
-        "winpool.dev/upgrade-requested) and RollingUpdate (all nodes that are due) come with a later "
-        "version. A string, default Manual.",
-    )
-    method: Method = Field(
-        default=Method.IN_PLACE,
-        description="How a node is upgraded. InPlace: the same machine is patched, and keeps its release. "
-        "Replace: a new machine takes its place, with any release. A string, default InPlace.",
-    )
+    ] = Strategy.MANUAL
+    """Who upgrades the nodes. Manual: you, or a program of yours; the operator reports and labels which nodes
+    may be upgraded. OnRequest (nodes with the annotation winpool.dev/upgrade-requested) and RollingUpdate
+    (all nodes that are due) come with a later version. A string, default Manual."""
+    method: Method = Method.IN_PLACE
+    """How a node is upgraded. InPlace: the same machine is patched, and keeps its release. Replace: a new
+    machine takes its place, with any release. A string, default InPlace."""
     triggers: Annotated[
         tuple[Trigger, ...],
         ATOMIC,
@@ -267,42 +250,27 @@ class Upgrade(ApiModel):
             "must have each trigger only once",
             lambda triggers: len(set(triggers)) == len(triggers),
         ),
-    ] = Field(
-        default_factory=lambda: DEFAULT_TRIGGERS,
-        max_length=2 * len(Trigger),  # what is repeated is the rule's to refuse
-        description="Why a node is due. OSVersion: it runs another release than `os.version`. OSRevision: it "
-        "is below `os.targetRevision`. Request: it has the annotation winpool.dev/upgrade-requested. "
-        "ReservedMemory: its kubelet does not reserve what `reservedMemory` declares. KubeletSkew: its "
-        "kubelet has an older minor version than the API server. A list, [OSVersion, OSRevision, Request] if "
-        "absent.",
-    )
+    ] = Field(default_factory=lambda: DEFAULT_TRIGGERS, max_length=2 * len(Trigger))
+    """Why a node is due. OSVersion: it runs another release than `os.version`. OSRevision: it is below
+    `os.targetRevision`. Request: it has the annotation winpool.dev/upgrade-requested. ReservedMemory: its
+    kubelet does not reserve what `reservedMemory` declares. KubeletSkew: its kubelet has an older minor
+    version than the API server. A list, [OSVersion, OSRevision, Request] if absent."""
     pause_requests: Annotated[tuple[PauseRequest, ...], list_map("owner")] = Field(
-        default_factory=tuple,
-        max_length=MAX_PAUSE_REQUESTS,
-        description="While there is any, no upgrade may begin; those that have begun finish. Several owners "
-        "can each have one, if all of them use server-side apply. A list of at most 16, one per owner.",
+        default_factory=tuple, max_length=MAX_PAUSE_REQUESTS
     )
-    actuator: Actuator = Field(
-        default_factory=lambda: Actuator(type=ActuatorType.EXTERNAL),
-        description="Who brings a drained node to its target. Has no effect until the operator upgrades "
-        "nodes itself. If absent, its type is External.",
-    )
-    max_unavailable: NodeBudget = Field(
-        default=1,
-        description="How many nodes of the pool may be unavailable at a time: not Ready, cordoned or being "
-        "deleted, for whatever reason. No upgrade begins at or above it. 0 and 0% stop all upgrades. An "
-        "integer or a percentage, which rounds down to one node at least, default 1.",
-    )
-    max_failed_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = Field(
-        default=0,
-        description="No upgrade begins while the upgrade of more nodes than this has failed. An integer, "
-        "default 0.",
-    )
-    max_blocked_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = Field(
-        default=0,
-        description="No upgrade begins while the drain of more nodes than this is blocked. An integer, "
-        "default 0.",
-    )
+    """While there is any, no upgrade may begin; those that have begun finish. Several owners can each have
+    one, if all of them use server-side apply. A list of at most 16, one per owner."""
+    actuator: Actuator = Field(default_factory=lambda: Actuator(type=ActuatorType.EXTERNAL))
+    """Who brings a drained node to its target. Has no effect until the operator upgrades nodes itself. If
+    absent, its type is External."""
+    max_unavailable: NodeBudget = 1
+    """How many nodes of the pool may be unavailable at a time: not Ready, cordoned or being deleted, for
+    whatever reason. No upgrade begins at or above it. 0 and 0% stop all upgrades. An integer or a
+    percentage, which rounds down to one node at least, default 1."""
+    max_failed_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = 0
+    """No upgrade begins while the upgrade of more nodes than this has failed. An integer, default 0."""
+    max_blocked_nodes: Annotated[int, Field(strict=True, ge=0, le=MAX_NODES)] = 0
+    """No upgrade begins while the drain of more nodes than this is blocked. An integer, default 0."""
     topology_key: Annotated[
         str,
         Field(max_length=_WIDE),
@@ -312,52 +280,39 @@ class Upgrade(ApiModel):
             "in any order",
             lambda key: key == "" or is_key(key),
         ),
-    ] = Field(
-        default_factory=lambda: DEFAULT_TOPOLOGY_KEY,
-        description="A node label, such as that of the zone: nodes with one value of it are upgraded before "
-        "those with the next. Empty if nodes may be upgraded in any order. Until the operator upgrades "
-        "nodes itself, only the plan uses it. A string, topology.kubernetes.io/zone if absent.",
-    )
-    canary: Canary | None = Field(
-        default=None,
-        description="Nodes that are upgraded first. Until the operator upgrades nodes itself, only the plan "
-        "uses it. If absent, there are none.",
-    )
-    soak_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(
-        default_factory=lambda: 120,
-        description="How long an upgraded node must be healthy before it counts as done. Until the operator "
-        "upgrades nodes itself, only the plan uses it. Seconds, an integer, 120 if absent.",
-    )
+    ] = Field(default_factory=lambda: DEFAULT_TOPOLOGY_KEY)
+    """A node label, such as that of the zone: nodes with one value of it are upgraded before those with the
+    next. Empty if nodes may be upgraded in any order. Until the operator upgrades nodes itself, only the
+    plan uses it. A string, topology.kubernetes.io/zone if absent."""
+    canary: Canary | None = None
+    """Nodes that are upgraded first. Until the operator upgrades nodes itself, only the plan uses it. If
+    absent, there are none."""
+    soak_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] = Field(default_factory=lambda: 120)
+    """How long an upgraded node must be healthy before it counts as done. Until the operator upgrades nodes
+    itself, only the plan uses it. Seconds, an integer, 120 if absent."""
     rejoin_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 1800,
-        description="How long an upgraded node may take to be Ready again before its upgrade has failed. "
-        "Until the operator upgrades nodes itself, only the plan uses it. Seconds, an integer, 1800 if "
-        "absent.",
+        default_factory=lambda: 1800
     )
+    """How long an upgraded node may take to be Ready again before its upgrade has failed. Until the operator
+    upgrades nodes itself, only the plan uses it. Seconds, an integer, 1800 if absent."""
     settle_timeout_seconds: Annotated[int, Field(strict=True, ge=60, le=86400)] = Field(
-        default_factory=lambda: 1800,
-        description="How long evicted pods may take to be Ready on other nodes. The next node waits for "
-        "them, also after this time, and the pool is Stalled then. Until the operator upgrades nodes "
-        "itself, only the plan uses it. Seconds, an integer, 1800 if absent.",
+        default_factory=lambda: 1800
     )
+    """How long evicted pods may take to be Ready on other nodes. The next node waits for them, also after
+    this time, and the pool is Stalled then. Until the operator upgrades nodes itself, only the plan uses
+    it. Seconds, an integer, 1800 if absent."""
     maintenance_windows: Annotated[tuple[MaintenanceWindow, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=MAX_WINDOWS,
-        description="When upgrades may begin: while at least one window is open. A list of at most 16, at "
-        "any time if absent.",
+        default_factory=tuple, max_length=MAX_WINDOWS
     )
+    """When upgrades may begin: while at least one window is open. A list of at most 16, at any time if
+    absent."""
     maintenance_exclusions: Annotated[tuple[MaintenanceExclusion, ...], ATOMIC] = Field(
-        default_factory=tuple,
-        max_length=MAX_EXCLUSIONS,
-        description="When no upgrade may begin, even while a window is open. A list of at most 32.",
+        default_factory=tuple, max_length=MAX_EXCLUSIONS
     )
+    """When no upgrade may begin, even while a window is open. A list of at most 32."""
     overrides: Annotated[tuple[Override, ...], list_map("gate")] = Field(
-        default_factory=tuple,
-        max_length=MAX_OVERRIDES,
-        description="Gates that count as open until a time, although they are closed. A list of at most 10, "
-        "one per gate.",
+        default_factory=tuple, max_length=MAX_OVERRIDES
     )
-    drain: Drain = Field(
-        default_factory=Drain,
-        description="How a node is drained before its upgrade. If absent, the defaults of its fields apply.",
-    )
+    """Gates that count as open until a time, although they are closed. A list of at most 10, one per gate."""
+    drain: Drain = Field(default_factory=Drain)
+    """How a node is drained before its upgrade. If absent, the defaults of its fields apply."""

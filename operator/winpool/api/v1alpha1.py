@@ -175,11 +175,9 @@ _MAX_NAME: Final = 253
 class ObjectMeta(ApiModel):
     """The metadata of a pool that the operator goes by."""
 
-    name: str = Field(
-        max_length=_MAX_NAME,
-        description="Name of the pool: at most 63 lowercase letters, digits and '-', since it becomes the "
-        "value of the node label winpool.dev/pool. A string, required.",
-    )
+    name: str = Field(max_length=_MAX_NAME)
+    """Name of the pool: at most 63 lowercase letters, digits and '-', since it becomes the value of the node
+    label winpool.dev/pool. A string, required."""
     uid: str = Field(default_factory=str)
     resource_version: str = Field(default_factory=str)
     generation: int = Field(default_factory=int)
@@ -200,11 +198,10 @@ class WindowsNodePool(ApiModel):
     """A pool of Windows nodes: which nodes belong to it, what they must have, and their state."""
 
     metadata: ObjectMeta
-    spec: WindowsNodePoolSpec = Field(description="What the nodes of the pool must be. Required.")
-    status: WindowsNodePoolStatus = Field(
-        default=WindowsNodePoolStatus(),
-        description="What the operator last saw. Only the operator writes it.",
-    )
+    spec: WindowsNodePoolSpec
+    """What the nodes of the pool must be. Required."""
+    status: WindowsNodePoolStatus = WindowsNodePoolStatus()
+    """What the operator last saw. Only the operator writes it."""
 
     rules: ClassVar[tuple[Validation, ...]] = (
         Rule(

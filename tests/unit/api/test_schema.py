@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from winpool.api.crd import NotStructuralError, structural_schema
 from winpool.api.model import ATOMIC, ApiModel, KeyRule, Rule, Validation, cel_list, list_map
@@ -87,7 +87,7 @@ def test_list_types_are_written() -> None:
     ],
 )
 def test_what_a_crd_cannot_say_is_refused(annotation: Any, word: str) -> None:
-    model = type("Model", (ApiModel,), {"__annotations__": {"field": annotation}, "__module__": __name__})
+    model = type("Model", (BaseModel,), {"__annotations__": {"field": annotation}, "__module__": __name__})
     with pytest.raises(NotStructuralError, match=rf"Model[.]field: .*{word}"):
         structural_schema(model)
 

@@ -130,7 +130,9 @@ LABELS, TAINTS = ("spec", "labels"), ("spec", "taints")
 
 
 def of_fields(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(each.levelname, each.getMessage()) for each in caplog.records if each.name.endswith("kube.pools")]
+    return [
+        (each.levelname, each.getMessage()) for each in caplog.records if each.name.endswith("kube.pools")
+    ]
 
 
 @in_virtual_time
