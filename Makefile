@@ -18,9 +18,9 @@ INSTALLED := $(VENV)/.installed
 DEMO_DIR ?= .testbed
 # What tests took, one by one, in a file for each run of pytest (JUnit XML).
 RESULTS ?= .results
-# Two for each core, since tests wait for half of their time, and as fit into memory: a control plane with nodes,
+# Three for each core, since tests wait for most of their time, and as fit into memory: a control plane with nodes,
 # operator and tests takes 1.5 GiB.
-WORKERS ?= $(shell awk -v most=$$((2 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
+WORKERS ?= $(shell awk -v most=$$((3 * $$(nproc))) '/^MemAvailable/ {fit = int($$2 / 1572864)} \
   END {print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo)
 
 # Many container images set this. Without byte code each process of a test run compiles everything anew.
@@ -84,7 +84,7 @@ test-unit: $(INSTALLED)
 test-alerts: $(INSTALLED)
 	@$(BIN)/pytest -q --junitxml=$(RESULTS)/alerts.xml tests/alerts
 test-cluster: $(INSTALLED)
-	@$(call cluster,cluster) -m "not long" --durations=25 tests/cluster
+	@$(call cluster,cluster) -m "not long and not twin" --durations=25 tests/cluster
 
 # On a control plane that stands already; the word is the name of the file of results.
 cluster = $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --junitxml=$(RESULTS)/$(1).xml

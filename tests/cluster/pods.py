@@ -156,12 +156,15 @@ class Pods:
 
 
 @contextmanager
-def pods_in(world: World) -> Iterator[Pods]:
+def pods_in(
+    world: World, *, environment: Mapping[str, str] | None = None, module: str = "winpool.__main__"
+) -> Iterator[Pods]:
     """Hand over the pods of a test, and give it an operator, not started yet, that often looks at them."""
     world.operator = Operator(
         kubeconfig=world.testbed.kubeconfig("winpool"),
         log_file=world.operator.log_file,
-        environment=OFTEN,
+        environment={**OFTEN, **(environment or {})},
+        module=module,
     )
     pods = Pods(world)
     try:

@@ -74,6 +74,7 @@ async def test_a_version_that_cannot_be_read_is_the_one_that_was_known(
     assert control_plane.version == PINNED
 
 
+@pytest.mark.twin
 @pytest.mark.parametrize("clean", [False, True], ids=["broken off", "ended in good order"])
 async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
     proxy: FaultProxy, transport: Transport, clean: bool
@@ -85,6 +86,7 @@ async def test_contact_is_made_anew_after_a_watch_that_did_not_end_in_its_time(
         await until(lambda: reflected.reflector.stats.watches == 2, what="a watch anew")
 
 
+@pytest.mark.twin
 async def test_a_contact_that_came_to_nothing_is_made_again_with_the_next_watch(transport: Transport) -> None:
     async with a_reflector(transport, contacts_failing=2) as reflected:
         assert reflected.reflector.synced, "what nodes there are is known all the same"

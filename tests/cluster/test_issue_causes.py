@@ -206,6 +206,7 @@ def test_the_crd_keeps_atomic_lists_and_asks_for_none_of_the_new_fields(world: W
     assert step["changes"]["maxItems"] == 8
 
 
+@pytest.mark.twin
 def test_a_status_in_the_old_form_is_read_without_losing_since(world: World) -> None:
     """§1: "a status in the old form is read without losing `since`"."""
     names = world.fleet(windows=2)

@@ -6,6 +6,8 @@ import json
 from datetime import datetime
 from typing import Final
 
+import pytest
+
 from cluster.contended import assert_pauses
 from cluster.door import a_node_manifest
 from harness.nodes import labels_of, taints_of
@@ -73,6 +75,7 @@ def test_a_node_that_stops_being_windows_is_written_soon_after_a_write_that_fail
     assert refused.hits == 3
 
 
+@pytest.mark.twin
 def test_a_stray_that_refuses_a_write_is_tried_later_and_later_and_keeps_no_other_waiting(
     world: World, proxy: FaultProxy
 ) -> None:

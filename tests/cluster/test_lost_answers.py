@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from cluster.contended import CLOCKS_SECONDS, LABEL, SPEC, applied
 from harness.nodes import labels_of
 from harness.waiting import eventually
@@ -45,6 +47,7 @@ def test_writes_whose_replies_are_lost_are_not_made_twice(world: World, proxy: F
     assert world.carried() == bare
 
 
+@pytest.mark.twin
 def test_a_pool_is_not_let_go_while_a_write_of_ours_may_stand_that_nobody_told_us_of(
     world: World, proxy: FaultProxy
 ) -> None:

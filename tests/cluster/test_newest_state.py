@@ -49,6 +49,7 @@ def written(proxy: FaultProxy, name: str) -> list[Record]:
     return list(proxy.writes(on("patch", "nodes", name=name)))
 
 
+@pytest.mark.twin
 def test_a_node_that_only_reported_meanwhile_is_written_on_its_newest_state(
     world: World, proxy: FaultProxy
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_node_that_only_reported_meanwhile_is_written_on_its_newest_state(
     assert [[each.status for each in written(proxy, name)] for name in waiting] == [[200]] * WAITING
 
 
+@pytest.mark.twin
 def test_a_node_that_was_changed_meanwhile_is_decided_on_anew(world: World, proxy: FaultProxy) -> None:
     pool, waiting = begin(world, proxy)
     world.kubectl("label", "node", *waiting, f"{LABEL}=theirs")

@@ -392,6 +392,7 @@ def is_at(node: Object, asked: Object) -> bool:
     )
 
 
+@pytest.mark.twin
 @pytest.mark.parametrize("with_condition", [False, True], ids=["", "condition"])
 def test_nine_transitions_back_to_back_know_no_pause_and_no_drift(house: World, with_condition: bool) -> None:
     [name] = house.fleet(windows=1)

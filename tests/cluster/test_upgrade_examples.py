@@ -24,7 +24,7 @@ from cluster.upgrade_examples import (
     token_of,
     tool_on,
 )
-from cluster.upgrade_ground import HOLD, REQUESTED, STATE_LABEL, at, ground_in, upgrade
+from cluster.upgrade_ground import HOLD, PAUSE_SECONDS, REQUESTED, STATE_LABEL, at, ground_in, upgrade
 from cluster.upgrade_told import expect_allowed, expect_states, foreign_changes, told_states
 from harness.identity import Caller
 from harness.nodes import annotations_of, labels_of
@@ -49,7 +49,7 @@ def pool_in(world: World, *, target: int = TARGET, is_open: bool = True, **field
 # A script around a cloud's node image upgrade
 
 
-@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_a_clouds_command_runs_only_behind_an_open_gate_and_the_script_says_what_came_of_it(
     world: World,
 ) -> None:
@@ -190,11 +190,12 @@ def refusal(answer: tuple[int, Object]) -> str:
     return str(said["message"]) if status == 403 else ""
 
 
-@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_own_cordon(
     world: World, patching: None
 ) -> None:
-    with ground_in(world) as ground, ExitStack() as stack:
+    # Long enough to run the tool while the condition says more than the label.
+    with ground_in(world, pause_seconds=2 * PAUSE_SECONDS) as ground, ExitStack() as stack:
         own, other = ground.first, ground.join("2022", 1607)
         ground.wait_settled()
         tool = tool_on(world, own, pod=stack.enter_context(pod_on(world, own)))
@@ -206,7 +207,7 @@ def test_the_patch_tool_acts_on_a_permitted_node_only_and_takes_back_only_its_ow
         expect_states(world, {own: "Required", other: "Required"})
         untouched = world.carried()[other]
 
-        # The gate closes: the condition says so at once, the label within a minute.
+        # The gate closes: the condition says so at once, the label after its pause.
         world.apply(pool_in(world, is_open=False, maxUnavailable=2))
         expect_allowed(world, pool, "False", "MaintenanceWindow", named={"MaintenanceWindow"})
         closed = tool.run("patch-node.sh", *patches)
@@ -275,7 +276,7 @@ def ending(tool: Person, words: tuple[str, ...], command: Command) -> tuple[int,
 # Rancher's system-upgrade-controller
 
 
-@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_a_node_stays_selected_by_the_plan_from_its_permission_until_it_is_schedulable_again(
     world: World,
 ) -> None:

@@ -77,7 +77,7 @@ class Fleet:
         return (self.budgeted, self.declared, self.held, self.full)
 
 
-@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_each_obstacle_closes_its_own_gate_and_the_last_that_is_removed_allows_the_upgrade(
     world: World,
 ) -> None:

@@ -96,7 +96,7 @@ class Pools:
         expect_states(self.world, {self.nodes[key]: state for key, state in states.items()})
 
 
-@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change at most once a minute
+@pytest.mark.timeout(900)  # a guard: it waits for labels, which gates change once in a while only
 def test_a_permission_is_taken_back_by_every_stop_and_given_again_afterwards(world: World) -> None:
     with ground_in(world) as ground:
         pools = Pools(ground)

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cluster.pods import NAMESPACE, Pods, pods_in
+from harness import quick_labels
 from harness.nodes import is_settled
 from harness.waiting import eventually
 from harness.world import World
@@ -33,8 +34,10 @@ OURS_ON_A_NODE: Final = {
 }
 """All that a pool without labels, taints and other blocks may ever write to a node."""
 
-LABEL_SECONDS: Final = 100.0
-"""Changes of gates reach labels at most once a minute; the rest is for a busy machine."""
+PAUSE_SECONDS: Final = 15.0
+"""Between two changes of a label by gates: a quarter of what the operator waits."""
+LABEL_SECONDS: Final = 90.0
+"""How long a test waits for a label; beside the pause, it is for a busy machine."""
 
 QUICK: Final = Outage(down=1.0, ready_after=1.0)
 """How long a machine of these tests takes to start again."""
@@ -178,9 +181,13 @@ class Ground:
 
 
 @contextmanager
-def ground_in(world: World) -> Iterator[Ground]:
-    """Hand over the machines of a test, with an operator, not started yet, that often looks at pods."""
-    with pods_in(world) as pods:
+def ground_in(world: World, *, pause_seconds: float = PAUSE_SECONDS) -> Iterator[Ground]:
+    """Hand over the machines of a test, with an operator, not started yet, that often looks at pods.
+
+    It changes a label by gates once in ``pause_seconds`` at most.
+    """
+    environment = quick_labels.environment(seconds=pause_seconds)
+    with pods_in(world, environment=environment, module="harness.quick_labels") as pods:
         ground = Ground(world, pods)
         try:
             yield ground

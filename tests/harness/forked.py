@@ -28,6 +28,7 @@ IMPORTED: Final = (
     "testbed.winsim.__main__",
     "harness.second_room",
     "harness.jumping_clock",
+    "harness.quick_labels",
 )
 """What is imported once: the modules whose ``main`` may be asked for, and what those import when they run."""
 
