@@ -144,7 +144,6 @@ CUTS: Final = (
     Cut(f"{SITE}/kopf/_kits/runner.py", "for tests of operators that use Kopf"),
     Cut(f"{SITE}/idna/codec.py", "the codec idna of Python, by a name that no one asks for"),
     Cut(f"{SITE}/urllib3/contrib/socks.py", "for PySocks, which is not in the image"),
-    Cut(f"{SITE}/tenacity/tornadoweb.py", "for Tornado"),
     Cut(f"{SITE}/pythonjsonlogger/orjson.py", "for orjson, which is not in the image"),
     Cut(f"{SITE}/pythonjsonlogger/msgspec.py", "a formatter that winpool does not use"),
     Cut(f"{SITE}/attrs/*.py", "the newer names of what is in attr, which aiohttp imports"),

@@ -29,12 +29,13 @@ from winpool.kube.credentials import Connection
 from winpool.kube.events import EventRecorder
 from winpool.kube.feed import Feed, OwnTasks, make_registry
 from winpool.kube.guard import Guard
-from winpool.kube.leader_election import LeaseLostError, Seat
+from winpool.kube.leader_election import Elector, LeaseLostError
 from winpool.kube.lease import OtherOperator, running_on
+from winpool.kube.nodes import WINDOWS_NODES
 from winpool.kube.pools import PoolKind
 from winpool.kube.reader_token import ReaderToken
 from winpool.kube.reviews import Reviews
-from winpool.kube.watch import NodeReflector
+from winpool.kube.watch import ListWatch
 from winpool.kubelet.connection import Token
 from winpool.model.node import Node
 from winpool.serve.access import Access
@@ -61,7 +62,7 @@ def make_memory(
     *,
     settings: Settings,
     source: MemorySource | None,
-    seat: Seat,
+    elector: Elector,
     transport: Transport,
     monotonic: Callable[[], float],
 ) -> Memory | None:
@@ -70,7 +71,7 @@ def make_memory(
         return None
     return Memory(
         source,
-        standby=lambda: "" if seat.leads else no_memory_here(seat.holder),
+        standby=lambda: "" if elector.leads else no_memory_here(elector.holder),
         access=_access_to(MEMORY_PATH, settings, transport=transport, monotonic=monotonic),
         monotonic=monotonic,
     )
@@ -132,15 +133,15 @@ class App:
         connect: Callable[[Token], Connections] | None = None,
         clock: Clock | None = None,
         rooms: Sequence[Room] = ROOMS,
-        seat: Seat | None = None,
+        elector: Elector | None = None,
     ) -> None:
-        """Make the parts; without a ``seat`` there is no leader election.
+        """Make the parts; without a ``elector`` there is no leader election.
 
         ``connect`` returns what samples of memory come through, from the token that kubelets are shown.
         Without it none are taken.
         """
         self._connect = connect
-        self._seat = seat or OtherOperator(transport)
+        self._elector = elector or OtherOperator(transport)
         self._rooms = rooms
         self._settings = settings
         self._connection = connection
@@ -164,8 +165,9 @@ class App:
             monotonic=clock.monotonic,
         )
         self._control_plane = ControlPlane(transport, on_change=self._control_plane_changed, now=clock.now)
-        self._nodes = NodeReflector(
+        self._nodes = ListWatch(
             transport,
+            WINDOWS_NODES,
             on_change=self._node_changed,
             on_contact=self._control_plane.ask,
             relist_seconds=settings.node_relist_seconds,
@@ -208,7 +210,7 @@ class App:
             memory=make_memory(
                 settings=self._settings,
                 source=self._controller.memory,
-                seat=self._seat,
+                elector=self._elector,
                 transport=self._transport,
                 monotonic=self._clock.monotonic,
             ),
@@ -229,7 +231,7 @@ class App:
             asyncio.create_task(self._feed.run(), name="feed"),
             *(asyncio.create_task(work, name=name) for name, work in self._controller.when_leading().items()),
             asyncio.create_task(
-                self._seat.run(self._controller.begin, self._controller.all_changed), name="Lease"
+                self._elector.lead(self._controller.begin, self._controller.all_changed), name="Lease"
             ),
         ]
         if self._tls is not None:
@@ -273,7 +275,7 @@ class App:
         await self._controller.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recorder.flush()
-        await self._seat.release()
+        await self._elector.release()
         await server.close()
 
     def _make_controller(self, clock: Clock, cluster_rows: tuple[Row, ...]) -> Controller:
@@ -283,7 +285,7 @@ class App:
             nodes=self._nodes,
             control_plane=self._control_plane,
             guard=self._guard,
-            other_operator=lambda: self._seat.other,
+            other_operator=lambda: self._elector.other,
             lacking_fields=lambda: self._pool_kind.lacking_fields,
             recorder=self._recorder,
             create_task=self._create_task,
@@ -312,7 +314,7 @@ class App:
             pod_passes=self._controller.pod_pass.stats,
             access=self._access,
             tls=self._tls,
-            seat=self._seat,
+            elector=self._elector,
             memory=self._controller.memory,
             upgrades=self._controller.upgrades.stats,
         )

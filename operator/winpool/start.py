@@ -1,4 +1,4 @@
-"""What has to be there before the operator starts: files, credentials, a seat. Then it runs.
+"""What has to be there before the operator starts: files, credentials, a elector. Then it runs.
 
 Whatever is missing ends the process, with one line in the log that says what.
 
@@ -29,7 +29,7 @@ from winpool.features.memory.victims import namespaces_of
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import CredentialsError
-from winpool.kube.leader_election import seated
+from winpool.kube.leader_election import connected
 from winpool.kube.lease import make_identity
 from winpool.sampling import SamplingError, addresses_of, connections_of, make_sampling, service_of
 from winpool.serve.tls import TlsFilesError
@@ -94,13 +94,13 @@ async def run(settings: Settings, *, rooms: Sequence[Room] = ROOMS) -> int:
     api_server = await addresses_of(connection.server, *service_of(os.environ))
     refusals = FirstRefusals(monotonic=time.monotonic)
     identity = make_identity(socket.gethostname())
-    seating = seated(connection, identity=identity, elects=settings.leader_elect, refusals=refusals)
-    async with seating as (transport, seat):
+    connecting = connected(connection, identity=identity, elects=settings.leader_elect, refusals=refusals)
+    async with connecting as (transport, elector):
         app = App(
             settings,
             connection=connection,
             transport=transport,
-            seat=seat,
+            elector=elector,
             tls=tls,
             cluster_rows=rows,
             connect=partial(

@@ -19,10 +19,11 @@ from winpool.kube.client import Transport
 from winpool.kube.events import EventRecorder
 from winpool.kube.feed import Feed
 from winpool.kube.guard import Guard
-from winpool.kube.leader_election import Seat
+from winpool.kube.leader_election import Elector
 from winpool.kube.pools import NOT_INSTALLED, PoolKind
 from winpool.kube.request import RequestStats
-from winpool.kube.watch import NodeReflector, ReflectorStats
+from winpool.kube.watch import ListWatch, WatchStats
+from winpool.model.node import Node
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.serve.access import Access, Result
 from winpool.serve.definitions import (
@@ -83,7 +84,7 @@ class Telemetry:
         transport: Transport,
         pools: Pools,
         pool_kind: PoolKind,
-        nodes: NodeReflector,
+        nodes: ListWatch[Node],
         guard: Guard,
         recorder: EventRecorder,
         relister: Relister,
@@ -92,7 +93,7 @@ class Telemetry:
         pod_passes: PodPassStats,
         access: Access | None = None,
         tls: ServingTls | None = None,
-        seat: Seat,
+        elector: Elector,
         memory: MemoryCollector | None = None,
         upgrades: UpgradeStats | None = None,
     ) -> None:
@@ -108,7 +109,7 @@ class Telemetry:
         self._pod_passes = pod_passes
         self._access = access
         self._tls = tls
-        self._seat = seat
+        self._elector = elector
         self._memory = memory
         self._upgrades = upgrades
 
@@ -153,7 +154,7 @@ class Telemetry:
             **of_pod_passes(self._pod_passes),
             **of_access(self._access),
             **of_tls(self._tls),
-            **of_lease(self._seat),
+            **of_lease(self._elector),
             **of_memory(self._memory),
             **of_upgrades(self._upgrades),
         }
@@ -168,7 +169,7 @@ def of_requests(stats: RequestStats) -> Mapping[Definition, Mapping[Labels, floa
     }
 
 
-def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float]]:
+def of_nodes(stats: WatchStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the list and the watch of nodes."""
     return {
         NODE_LISTS: {(): stats.lists},
@@ -180,13 +181,13 @@ def of_nodes(stats: ReflectorStats) -> Mapping[Definition, Mapping[Labels, float
     }
 
 
-def of_lease(seat: Seat) -> Mapping[Definition, Mapping[Labels, float]]:
+def of_lease(elector: Elector) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the Lease; the difference of clocks only where one was seen."""
-    skew = seat.skew.seconds
+    skew = elector.skew.seconds
     return {
-        LEADER: {(): float(seat.leads)},
+        LEADER: {(): float(elector.leads)},
         LEASE_SKEW: {} if skew is None else {(): skew},
-        SECOND_OPERATOR: {(): float(bool(seat.other))},
+        SECOND_OPERATOR: {(): float(bool(elector.other))},
     }
 
 

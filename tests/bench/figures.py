@@ -12,7 +12,7 @@ from bench.life import Life
 from bench.pods import PodSetup
 from bench.rounds import farthest, middle, percentile, ratios
 from bench.targets import Target, at_least, at_most, exactly, of_the_machine
-from winpool.kube.nodes import PAGE_LIMIT
+from winpool.kube.lists import OBJECTS_A_PAGE
 
 RATIO: Final = 0.8
 """Of the raw loader's rate; 0.9 is aimed at."""
@@ -141,7 +141,7 @@ def targets(figures: Figures, done: Rounds, *, nodes: int) -> list[Target]:
     seconds = figures["steady_seconds"]
     pool_lists = int(seconds // POOL_LIST_SECONDS) + 1
     node_lists = int(seconds // NODE_LIST_SECONDS) + 1
-    pages = -(-nodes // PAGE_LIMIT)
+    pages = -(-nodes // OBJECTS_A_PAGE)
     asked = figures["steady_requests"]
     return [
         exactly("node_patches", figures["node_patches"], nodes),

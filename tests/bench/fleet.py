@@ -35,7 +35,7 @@ def read_fleet(api: Api) -> dict[str, Node]:
         query = {"labelSelector": WINDOWS_SELECTOR, "limit": str(PAGE_LIMIT)}
         query |= {"continue": token} if token else {}
         page = decode_page(api.get(f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"))
-        found |= {node.name: node for node in page.nodes}
+        found |= {node.name: node for node in page.items}
         token = page.continue_token
         if not token:
             return found

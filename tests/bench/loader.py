@@ -32,7 +32,8 @@ from winpool.api.keys import FIELD_MANAGER
 from winpool.controllers.writes import PATCHES_IN_FLIGHT
 from winpool.kube.client import MAX_CONNECTIONS
 from winpool.kube.credentials import Connection, load_connection
-from winpool.kube.nodes import NODES_PATH, PAGE_LIMIT, WINDOWS_SELECTOR, decode_page
+from winpool.kube.lists import OBJECTS_A_PAGE
+from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page
 from winpool.kube.request import JSON, MERGE_PATCH
 from winpool.kube.wire import written_object
 from winpool.kube.writer import METADATA_ONLY, encode_node_patch
@@ -95,13 +96,13 @@ class Loader:
         nodes: list[Node] = []
         token = ""
         while True:
-            query = {"labelSelector": WINDOWS_SELECTOR, "limit": str(PAGE_LIMIT)}
+            query = {"labelSelector": WINDOWS_SELECTOR, "limit": str(OBJECTS_A_PAGE)}
             query |= {"continue": token} if token else {}
             status, body = await self._ask("GET", f"{NODES_PATH}?{urlencode(query, quote_via=quote)}")
             if status != _OK:
                 raise BenchError(f"list nodes: {status} {body[:500]!r}")
             page = decode_page(body)
-            nodes += page.nodes
+            nodes += page.items
             token = page.continue_token
             if not token:
                 return nodes

@@ -37,9 +37,9 @@ from winpool.kube.control_plane import ControlPlane
 from winpool.kube.credentials import load_connection
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
-from winpool.kube.nodes import list_labelled
+from winpool.kube.nodes import WINDOWS_NODES, list_labelled
 from winpool.kube.pod_lists import BudgetLister, PodLister, list_node_pods
-from winpool.kube.watch import NodeReflector
+from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.model.node import Node
 
@@ -55,7 +55,7 @@ class Parts:
         self.pool = pool
         self.writer = Writer(transport)
         self.pools = Pools(on_change=_ignore_pool, absences=Absences(grace_seconds=0))
-        self.nodes = NodeReflector(transport, on_change=_ignore_node)
+        self.nodes = ListWatch(transport, WINDOWS_NODES, on_change=_ignore_node)
         self.control_plane = ControlPlane(transport, on_change=_ignore)
         self.pod_pass = PodPass(
             list_pods=PodLister(transport.request).list,
@@ -77,7 +77,7 @@ class Parts:
         node_looks = NodeLooks(
             list_pods=lambda name, see: list_node_pods(transport.request, name, see=see),
             pools=self.pools,
-            nodes=self.nodes.nodes,
+            nodes=self.nodes.objects,
             on_looked=_ignore_look,
             ask_for_all=_ignore,
             now=clock.now,
@@ -100,13 +100,13 @@ class Parts:
             lanes=Lanes(
                 patches=PatchLane(
                     writer=self.writer,
-                    known=self.nodes.nodes,
+                    known=self.nodes.objects,
                     accept_written=self.nodes.accept_written,
                     monotonic=clock.monotonic,
                 ),
                 conditions=ConditionLane(
                     writer=self.writer,
-                    known=self.nodes.nodes,
+                    known=self.nodes.objects,
                     accept_written=self.nodes.accept_written,
                     clock=clock,
                 ),
@@ -213,7 +213,7 @@ async def run(*, kubeconfig: Path, pool: str, repeats: int) -> dict[str, object]
         if transport.stats.requests.total() != asked:
             raise BenchError("a pass over a converged fleet asked the API server for something")
         return {
-            "nodes": len(parts.nodes.nodes),
+            "nodes": len(parts.nodes.objects),
             "first_decide_cpu_seconds": first,
             "decide_cpu_seconds": middle(decisions),
             "two_rooms_ratio": middle(with_two) / middle(decisions),

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from harness.waiting import GUARD_SECONDS
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
-from winpool.kube.watch import SILENCE_SECONDS, NodeReflector
+from winpool.kube.nodes import WINDOWS_NODES
+from winpool.kube.watch import SILENCE_SECONDS, ListWatch
 from winpool.model.node import Node
 
 T = TypeVar("T")
@@ -46,8 +47,9 @@ class Reflected:
         self.contacts = 0
         self.contacts_failing = contacts_failing
         self.changes: list[tuple[Node | None, Node | None]] = []
-        self.reflector = NodeReflector(
+        self.reflector = ListWatch(
             transport,
+            WINDOWS_NODES,
             on_change=lambda old, new: self.changes.append((old, new)),
             on_contact=self._note_contact,
             silence_seconds=silence_seconds,
@@ -63,11 +65,11 @@ class Reflected:
 
     def node(self, name: str) -> Node:
         """The node as it is known now."""
-        return self.reflector.nodes[name]
+        return self.reflector.objects[name]
 
     def version(self, name: str) -> str:
         """The resourceVersion known of a node, "" for an unknown one."""
-        node = self.reflector.nodes.get(name)
+        node = self.reflector.objects.get(name)
         return node.resource_version if node else ""
 
 

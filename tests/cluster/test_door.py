@@ -50,7 +50,7 @@ async def kubectl(world: World, *arguments: str, stdin: str | None = None) -> st
 
 
 async def test_nodes_are_listed_followed_and_let_go(world: World, reflected: Reflected, node: str) -> None:
-    await until(lambda: node in reflected.reflector.nodes, what="the node is seen")
+    await until(lambda: node in reflected.reflector.objects, what="the node is seen")
     assert reflected.node(node).labels["kubernetes.io/os"] == "windows"
 
     await kubectl(world, "label", "node", node, "team=payments")
@@ -60,27 +60,27 @@ async def test_nodes_are_listed_followed_and_let_go(world: World, reflected: Ref
 
     uid = reflected.node(node).uid
     await kubectl(world, "delete", "node", node)
-    await until(lambda: node not in reflected.reflector.nodes, what="the deletion is seen")
+    await until(lambda: node not in reflected.reflector.objects, what="the deletion is seen")
     manifest = a_node_manifest(node, labels=world.selector)
     await kubectl(world, "create", "-f", "-", stdin=manifest)
-    await until(lambda: node in reflected.reflector.nodes, what="its successor is seen")
+    await until(lambda: node in reflected.reflector.objects, what="its successor is seen")
     assert reflected.node(node).uid != uid
     stats = reflected.reflector.stats
     assert (stats.lists, stats.watches, stats.restarts, stats.undecodable) == (1, 1, 0, 0)
 
 
 async def test_what_is_not_windows_is_not_there(world: World, reflected: Reflected, node: str) -> None:
-    await until(lambda: node in reflected.reflector.nodes, what="the node is seen")
+    await until(lambda: node in reflected.reflector.objects, what="the node is seen")
     await kubectl(world, "label", "node", node, "kubernetes.io/os=linux", "--overwrite")
-    await until(lambda: node not in reflected.reflector.nodes, what="a node that is not Windows is let go")
+    await until(lambda: node not in reflected.reflector.objects, what="a node that is not Windows is let go")
     assert reflected.about(node)[-1][1] is None
     await kubectl(world, "label", "node", node, "kubernetes.io/os=windows", "--overwrite")
-    await until(lambda: node in reflected.reflector.nodes, what="it is taken back")
+    await until(lambda: node in reflected.reflector.objects, what="it is taken back")
 
 
 async def test_a_heartbeat_wakes_nobody(world: World, reflected: Reflected) -> None:
     (name,) = await asyncio.to_thread(world.fleet, windows=1)
-    await until(lambda: name in reflected.reflector.nodes, what="the node is seen")
+    await until(lambda: name in reflected.reflector.objects, what="the node is seen")
     told = 0
 
     async def beat(second: int) -> None:
@@ -117,7 +117,7 @@ async def test_a_patch_answers_with_the_node_as_it_now_stands(
     world: World, reflected: Reflected, transport: Transport
 ) -> None:
     (name,) = await asyncio.to_thread(world.fleet, windows=1)
-    await until(lambda: name in reflected.reflector.nodes, what="the node is seen")
+    await until(lambda: name in reflected.reflector.objects, what="the node is seen")
     ours = Taint(key="os", effect="NoSchedule", value="windows")
 
     async def write() -> None:
@@ -151,7 +151,7 @@ async def test_a_patch_answers_with_the_node_as_it_now_stands(
 async def test_a_stale_patch_is_a_conflict_and_changes_nothing(
     world: World, reflected: Reflected, transport: Transport, node: str
 ) -> None:
-    stale = await until(lambda: reflected.reflector.nodes.get(node), what="the node is seen")
+    stale = await until(lambda: reflected.reflector.objects.get(node), what="the node is seen")
     assert stale is not None
     await kubectl(world, "label", "node", node, "somebody=else")
     writer = Writer(transport)
@@ -174,7 +174,7 @@ async def test_taints_of_others_go_back_as_they_came(
     await kubectl(world, "patch", "node", node, "--type=merge", "-p", patch)
 
     def seen() -> bool:
-        held = reflected.reflector.nodes.get(node)
+        held = reflected.reflector.objects.get(node)
         return held is not None and {t.key for t in held.taints} >= {"example.com/one"}
 
     await until(seen, what="the taints are seen")

@@ -106,9 +106,9 @@ async def test_a_watch_outlives_its_token(world: World, kubeconfig: Path, token:
         put(token, world.testbed.mint_token(lifetime_seconds=EXPIRED_SECONDS))
         manifest = a_node_manifest(name, labels=world.selector)
         await asyncio.to_thread(world.kubectl, "create", "-f", "-", stdin=manifest)
-        await until(lambda: name in reflected.reflector.nodes, what="events still come")
+        await until(lambda: name in reflected.reflector.objects, what="events still come")
         await asyncio.to_thread(world.kubectl, "delete", "node", name)
-        await until(lambda: name not in reflected.reflector.nodes, what="all of them")
+        await until(lambda: name not in reflected.reflector.objects, what="all of them")
 
 
 @pytest.fixture

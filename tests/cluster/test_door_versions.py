@@ -29,7 +29,7 @@ async def transport(proxy: FaultProxy) -> AsyncIterator[Transport]:
 async def test_a_node_tells_what_it_runs(world: World, transport: Transport) -> None:
     [name] = await asyncio.to_thread(lambda: world.fleet(windows=1))
     async with a_reflector(transport) as reflected:
-        await until(lambda: name in reflected.reflector.nodes, what="the node is seen")
+        await until(lambda: name in reflected.reflector.objects, what="the node is seen")
         seen = reflected.node(name).versions
     told = world.node(name)["status"]["nodeInfo"]
     assert seen == NodeVersions(

@@ -17,8 +17,8 @@ from harness.world import World
 from testbed.faults import FaultProxy, answer, cut, cut_stream, error_line, insert, on, silence
 from winpool.api.admission import API_GROUP, API_VERSION, GUARD_NAME, POLICIES, POLICY_KIND
 from winpool.kube.errors import Forbidden, NotFound
-from winpool.kube.lists import Target
-from winpool.kube.watch import SILENCE_SECONDS, NamedWatch
+from winpool.kube.named import NamedWatch, Target
+from winpool.kube.watch import SILENCE_SECONDS
 
 POLICY: Final = Target(
     group=API_GROUP, version=API_VERSION, resource=POLICIES, kind=POLICY_KIND, name=GUARD_NAME
@@ -45,7 +45,7 @@ async def watching(
         )
         task = asyncio.create_task(watch.run())
         try:
-            await until(lambda: watch.watched and watch.found is not None, what="the guard was seen")
+            await until(lambda: watch.synced and watch.found is not None, what="the guard was seen")
             yield watch, told
         finally:
             task.cancel()

@@ -103,7 +103,12 @@ class LeaseTransport:
         body: Object = json.loads(request.body or b"{}")
         if request.verb == "list":
             items = [server.lease] if server.lease else []
-            return {"kind": "LeaseList", "metadata": {"resourceVersion": str(server.version)}, "items": items}
+            return {
+                "kind": "LeaseList",
+                "apiVersion": "coordination.k8s.io/v1",
+                "metadata": {"resourceVersion": str(server.version)},
+                "items": items,
+            }
         if request.verb == "create":
             if server.lease is not None:
                 raise AlreadyExists(f"{label}: 409", status=409)

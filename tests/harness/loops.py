@@ -37,9 +37,10 @@ from winpool.kube.control_plane import ControlPlane
 from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.guard import Guard
+from winpool.kube.lists import ListPage
 from winpool.kube.pod_lists import ListedPods
-from winpool.kube.watch import NodeReflector, NodeStore
-from winpool.kube.writer import PoolList, Writer
+from winpool.kube.watch import ListWatch, Store
+from winpool.kube.writer import Writer
 from winpool.model.budgets import Budget
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import Pod
@@ -272,9 +273,9 @@ class MemoryWriter(Writer):
     async def evict(self, eviction: Eviction) -> None:
         await self._cluster.asked("eviction", eviction.full_name)
 
-    async def list_pools(self) -> PoolList:
+    async def list_pools(self) -> ListPage[dict[str, Any]]:
         await asyncio.sleep(self._cluster.trouble.latency)
-        return PoolList(tuple(self._cluster.bodies.values()), str(self._cluster._version))
+        return ListPage(tuple(self._cluster.bodies.values()), str(self._cluster._version))
 
 
 class _Told:
@@ -291,7 +292,7 @@ class _Seen:
     """What the reflector knows."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
-        self.nodes = nodes
+        self.objects = nodes
         self.synced = True
 
 
@@ -360,7 +361,7 @@ class MemoryOperator:
             on_change=self._pool_changed,
             absences=Absences(grace_seconds=0, clock=self._clock, on_doubt=self._doubted),
         )
-        self.store = NodeStore(self._node_changed)
+        self.store: Store[Node] = Store(self._node_changed)
         self._writer = MemoryWriter(cluster)
         answers = Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time)
         self.victim_looks = VictimLooks(
@@ -374,13 +375,13 @@ class MemoryOperator:
         self._lanes = Lanes(
             patches=PatchLane(
                 writer=self._writer,
-                known=self.store.nodes,
+                known=self.store.objects,
                 accept_written=self._accept_written,
                 monotonic=loop.time,
             ),
             conditions=ConditionLane(
                 writer=self._writer,
-                known=self.store.nodes,
+                known=self.store.objects,
                 accept_written=self._accept_written,
                 clock=self._clock,
             ),
@@ -399,7 +400,7 @@ class MemoryOperator:
         self.node_looks = NodeLooks(
             list_pods=self._list_pods_of,
             pools=self.pools,
-            nodes=self.store.nodes,
+            nodes=self.store.objects,
             on_looked=self._wake,
             ask_for_all=self.pod_pass.ask,
             now=cluster.now,
@@ -416,14 +417,14 @@ class MemoryOperator:
         control_plane = cast(ControlPlane, _Version())
         self.upgrades = UpgradeSights(
             pools=self.pools,
-            nodes=self.store.nodes,
+            nodes=self.store.objects,
             control_plane=control_plane,
             on_change=self._wake_all,
             clock=self._clock,
         )
         self._observer = Observer(
             pools=self.pools,
-            nodes=cast(NodeReflector, _Seen(self.store.nodes)),
+            nodes=cast("ListWatch[Node]", _Seen(self.store.objects)),
             control_plane=control_plane,
             guard=cast(Guard, _InForce()),
             pods=self.pod_pass,
@@ -492,7 +493,7 @@ class MemoryOperator:
         for node in list(nodes.values()):
             if node.labels.get(OS_LABEL) == OS_WINDOWS:
                 self.store.put(node)
-        self.store.keep_only(list(nodes), resource_version=str(self.cluster._version))
+        self.store.keep_only(list(nodes))
 
     def list_everything(self) -> None:
         """List nodes and pools anew, as after a watch that was lost."""
@@ -556,7 +557,7 @@ class MemoryOperator:
     def _questions(self) -> list[PoolQuestion]:
         if not self._observer.complete:
             return []
-        nodes = tuple(self.store.nodes.values())
+        nodes = tuple(self.store.objects.values())
         return self._asked.of(self.pools.all(), nodes, now=self.cluster.now())
 
     def _soon(self, what: Callable[[], None]) -> None:

@@ -10,7 +10,8 @@ from typing import cast
 from harness.scripted_transport import ScriptedTransport
 from harness.virtual_time import running
 from winpool.kube.client import Transport
-from winpool.kube.watch import NodeReflector
+from winpool.kube.nodes import WINDOWS_NODES
+from winpool.kube.watch import ListWatch
 from winpool.model.node import Node
 
 
@@ -26,8 +27,9 @@ class RunningReflector:
         self.contacts: list[float] = []
         self.was_synced: list[bool] = []
         self._failing = failing
-        self.reflector = NodeReflector(
+        self.reflector = ListWatch(
             cast("Transport", server),
+            WINDOWS_NODES,
             on_change=lambda old, new: self.changes.append((old, new)),
             on_contact=self._note_contact,
             monotonic=asyncio.get_running_loop().time,
@@ -36,11 +38,11 @@ class RunningReflector:
     @property
     def versions(self) -> dict[str, str]:
         """The resourceVersion of each node that is known."""
-        return {name: node.resource_version for name, node in self.reflector.nodes.items()}
+        return {name: node.resource_version for name, node in self.reflector.objects.items()}
 
     def label(self, name: str, key: str) -> str | None:
         """Return a label of a node that is known."""
-        return self.reflector.nodes[name].labels.get(key)
+        return self.reflector.objects[name].labels.get(key)
 
     async def _note_contact(self) -> bool:
         self.contacts.append(self.server.time)

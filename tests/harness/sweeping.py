@@ -40,7 +40,7 @@ class KnownNodes:
     """What the reflector knows of Windows nodes. ``lists`` counts how often all were asked for."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.objects: dict[str, Node] = {}
         self.lists = 0
 
     def ask_for_list(self) -> None:
@@ -69,7 +69,7 @@ class Stage:
             nodes=cast(Any, self.known),
             patch_lane=PatchLane(
                 writer=MemoryWriter(self.cluster),
-                known=self.known.nodes,
+                known=self.known.objects,
                 accept_written=self._accept,
                 monotonic=monotonic,
             ),
@@ -113,7 +113,7 @@ class Stage:
 
     def _accept(self, node: Node) -> None:
         if node.labels.get(OS_LABEL) == OS_WINDOWS:
-            self.known.nodes[node.name] = node
+            self.known.objects[node.name] = node
 
 
 def played(scene: Callable[[Stage], Awaitable[None]]) -> None:

@@ -25,7 +25,7 @@ from winpool.api.rbac import (
     rights_of,
 )
 from winpool.kube.events import PATH as EVENTS_PATH
-from winpool.kube.lists import Target
+from winpool.kube.named import Target
 from winpool.kube.request import Request
 from winpool.kubelet.samples import CONFIGZ_PATH, SUMMARY_PATH
 
@@ -41,7 +41,7 @@ BY_KOPF: Final = {
 """What Kopf asks because of ``kube/feed.py``: for the handler of pools, and to find their CRD."""
 WITH_VARIABLES: Final[dict[str, set[Asked]]] = {
     # One object by its name: the calls of Target say which.
-    "kube/lists.py": set(),
+    "kube/named.py": set(),
     "kube/reviews.py": {("create", "tokenreviews", ""), ("create", "subjectaccessreviews", "")},
 }
 """The modules where verb or resource of a request are no constants, with what they ask."""

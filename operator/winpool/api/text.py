@@ -77,6 +77,11 @@ def read_moment(text: str | None) -> datetime | None:
         return None
 
 
+def written_micro(moment: datetime) -> str:
+    """Write a time as the API server writes those of a Lease and of an Event (metav1.MicroTime)."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
 def written_moment(moment: datetime) -> str:
     """Write a time as the API server does (metav1.Time): in UTC, in seconds, the year in four digits."""
     return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"

@@ -120,7 +120,7 @@ async def _seen(feed: PoolFeed, transport: Transport) -> Seen:
         return Seen(pools=pools, trouble=feed.trouble)
     selector = f"{POOL_LABEL}={pools[0]['metadata']['name']}"
     try:
-        nodes, _ = await Pager(transport.request, listing_of(selector)).collect(lambda page: page.nodes)
+        nodes, _ = await Pager(transport.request, listing_of(selector)).collect(lambda page: page.items)
     except ApiError as error:
         return Seen(pools=pools, nodes_problem=reason_of(error), trouble=feed.trouble)
     return Seen(pools=pools, nodes=nodes, trouble=feed.trouble)

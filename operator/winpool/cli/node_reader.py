@@ -14,12 +14,14 @@ from winpool.cli.workloads import Host
 from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError
-from winpool.kube.nodes import WINDOWS_SELECTOR, decode_page, list_request
+from winpool.kube.lists import Pager
+from winpool.kube.nodes import WINDOWS_SELECTOR, listing_of
 from winpool.kube.wire import BROKEN
 from winpool.ownership.members import selects
 
 if TYPE_CHECKING:
-    from winpool.kube.nodes import NodePage
+    from winpool.kube.lists import ListPage
+    from winpool.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,15 @@ def read_hosts(pool: str, *, kubeconfig: str | None, context: str | None) -> Poo
     except BROKEN as error:
         raise NotAskedError(f"{GARBLED} ({error})") from error
     hosts: dict[Host, list[str]] = {}
-    for node in sorted((node for page in pages for node in page.nodes), key=lambda each: each.name):
+    for node in sorted((node for page in pages for node in page.items), key=lambda each: each.name):
         if selects(selector, node.labels):
             host = Host(node.versions.kernel, node.versions.runtime)
             hosts.setdefault(host, []).append(node.name)
-    return PoolHosts(hosts, tuple(str(error) for page in pages for error in page.undecodable))
+    return PoolHosts(hosts, tuple(str(error) for page in pages for error in page.unreadable))
 
 
-async def _read(*, kubeconfig: str | None, context: str | None) -> list[NodePage]:
+async def _read(*, kubeconfig: str | None, context: str | None) -> tuple[ListPage[Node], ...]:
     connection = await load_connection(kubeconfig=kubeconfig, context=context)
-    pages: list[NodePage] = []
     async with Transport(connection) as transport:
-        while not pages or pages[-1].continue_token:
-            token = pages[-1].continue_token if pages else ""
-            answer = await transport.request(list_request(selector=WINDOWS_SELECTOR, token=token))
-            pages.append(decode_page(answer))
+        pages, _ = await Pager(transport.request, listing_of(WINDOWS_SELECTOR)).collect(lambda page: (page,))
     return pages

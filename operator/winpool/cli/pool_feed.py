@@ -17,20 +17,25 @@ import msgspec
 
 from winpool.api.keys import PLURAL
 from winpool.cli.reasons import reason_of
-from winpool.kube.backoff import SHORT_LIFE_SECONDS, Backoff, Openings, recovery_after
+from winpool.kube.backoff import Backoff
 from winpool.kube.errors import ApiError, Gone, StreamCut, StreamGarbled, error_of
 from winpool.kube.lists import Pager
 from winpool.kube.pools import LISTING, PAGE_BYTES, POOLS_PATH, PoolObject
 from winpool.kube.request import Request
-from winpool.kube.watch import OVERTIME_SECONDS, SILENCE_SECONDS, WATCH_SECONDS
+from winpool.kube.watch import (
+    OVERTIME_SECONDS,
+    SHORT_LIFE_SECONDS,
+    SILENCE_SECONDS,
+    WATCH_SECONDS,
+    recovery_after,
+)
 from winpool.kube.wire import BROKEN, is_older, raw_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from winpool.kube.client import Transport
-    from winpool.kube.lists import Listing
-    from winpool.kube.pools import PoolPage
+    from winpool.kube.lists import Listing, ListPage
 
 _uniform: Final = random.SystemRandom().uniform
 _pool: Final = msgspec.json.Decoder(PoolObject)
@@ -52,7 +57,7 @@ class PoolFeed:
         self._pools: dict[str, Mapping[str, Any]] = {}
         self._pager = Pager(transport.request, _listing(name))
         self._backoff = Backoff()
-        self._openings = Openings(time.monotonic)
+        self._opens_at = float("-inf")
         # The resourceVersion to go on from; "" asks for a list.
         self._position = ""
         # Whether a watch has brought anything since the trouble before, and whether that was a 410.
@@ -66,7 +71,7 @@ class PoolFeed:
 
     async def list(self) -> None:
         """Read all of them anew. Raises ApiErrors."""
-        found, self._position = await self._pager.collect(lambda page: page.pools)
+        found, self._position = await self._pager.collect(lambda page: page.items)
         self._pools = {pool["metadata"]["name"]: pool for pool in found}
         self.changed.set()
 
@@ -81,8 +86,9 @@ class PoolFeed:
                 await self._recover(error)
 
     async def _watch(self) -> None:
-        await self._openings.take()
+        await asyncio.sleep(self._opens_at - time.monotonic())
         started = time.monotonic()
+        self._opens_at = started + SHORT_LIFE_SECONDS
         seconds, lines = _uniform(*WATCH_SECONDS), 0
         request = _watch_request(self._name, position=self._position, seconds=seconds)
         async with self._transport.stream(request, silence_seconds=SILENCE_SECONDS) as stream:
@@ -158,7 +164,7 @@ def _selected(name: str | None) -> Mapping[str, str]:
     return {"fieldSelector": f"metadata.name={name}"} if name is not None else {}
 
 
-def _listing(name: str | None) -> Listing[PoolPage]:
+def _listing(name: str | None) -> Listing[ListPage[dict[str, Any]]]:
     def request(limit: int, token: str) -> Request:
         query = {**_selected(name), "limit": str(limit), **({"continue": token} if token else {})}
         path = f"{POOLS_PATH}?{urlencode(query, quote_via=quote)}"

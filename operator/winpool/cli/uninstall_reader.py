@@ -33,7 +33,8 @@ from winpool.kube.client import Transport
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError, Forbidden, NotFound
 from winpool.kube.guard import identity_of, problem_of
-from winpool.kube.lists import Pager, Target, decode_list
+from winpool.kube.lists import Pager
+from winpool.kube.named import Target
 from winpool.kube.nodes import listing_of
 from winpool.kube.pools import LISTING
 from winpool.kube.request import Request
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from winpool.cli.uninstall_plan import DeploymentFact, LeaseFact, PoolFact
-    from winpool.kube.lists import NamedObject
-    from winpool.kube.nodes import NodePage
+    from winpool.kube.lists import ListPage
+    from winpool.kube.named import NamedObject
     from winpool.model.node import Node
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ async def _allowed(answer: Awaitable[T]) -> T | Unread:
 
 async def _pools(transport: Transport) -> tuple[PoolFact, ...]:
     try:
-        found, _ = await Pager(transport.request, LISTING).collect(lambda page: page.pools)
+        found, _ = await Pager(transport.request, LISTING).collect(lambda page: page.items)
     except NotFound:
         return ()  # without the CRD there is no pool
     return tuple(sorted(map(pool_fact, found), key=lambda each: each.name))
@@ -126,8 +127,8 @@ async def _pools(transport: Transport) -> tuple[PoolFact, ...]:
 async def _nodes(transport: Transport) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Return all nodes, and of those that cannot be read what is wrong with them."""
 
-    def both(page: NodePage) -> list[tuple[tuple[Node, ...], tuple[str, ...]]]:
-        return [(page.nodes, tuple(str(error) for error in page.undecodable))]
+    def both(page: ListPage[Node]) -> list[tuple[tuple[Node, ...], tuple[str, ...]]]:
+        return [(page.items, tuple(str(error) for error in page.unreadable))]
 
     pages, _ = await Pager(transport.request, listing_of(_ALL_NODES)).collect(both)
     return (
@@ -181,7 +182,8 @@ async def _crd(transport: Transport) -> bool:
 
 
 async def _named(transport: Transport, target: Target) -> NamedObject | None:
-    return decode_list(await transport.request(target.list_request()), target=target).found
+    page = target.decode_page(await transport.request(target.list_request()))
+    return next(iter(page.items), None)
 
 
 def _policy(name: str) -> Target:

@@ -72,7 +72,7 @@ async def _read(plans: Plans, *, kubeconfig: str | None, context: str | None, no
 
 async def read_with(ask: Ask, plans: Plans, *, node: str = "") -> Cluster:
     """Return what ``read_cluster`` does, by requests that ``ask`` sends. Raises ApiErrors."""
-    found, _ = await Pager(ask, LISTING).collect(lambda page: page.pools)
+    found, _ = await Pager(ask, LISTING).collect(lambda page: page.items)
     nodes, unread = await _nodes(ask)
     cluster = Cluster(
         pools=tuple(sorted(map(read_pool, found), key=lambda each: each.name)),
@@ -91,8 +91,8 @@ async def read_with(ask: Ask, plans: Plans, *, node: str = "") -> Cluster:
 async def _nodes(ask: Ask) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Return all Windows nodes by name, and what is wrong with those that cannot be read."""
     pages, _ = await Pager(ask, listing_of(WINDOWS_SELECTOR)).collect(lambda page: (page,))
-    nodes = sorted((node for page in pages for node in page.nodes), key=lambda each: each.name)
-    return tuple(nodes), tuple(sorted(str(error) for page in pages for error in page.undecodable))
+    nodes = sorted((node for page in pages for node in page.items), key=lambda each: each.name)
+    return tuple(nodes), tuple(sorted(str(error) for page in pages for error in page.unreadable))
 
 
 async def _version(ask: Ask) -> str:
@@ -104,7 +104,7 @@ async def _stranger(ask: Ask, name: str) -> Node | None:
     """Return the node of that name, whatever it runs on. A list needs no other right than the one above."""
     query = urlencode({"fieldSelector": f"metadata.name={name}"}, quote_via=quote)
     answer = await ask(Request(verb="list", resource="nodes", path=f"{NODES_PATH}?{query}"))
-    return next(iter(decode_page(answer).nodes), None)
+    return next(iter(decode_page(answer).items), None)
 
 
 async def _with_pods(ask: Ask, cluster: Cluster, questions: Sequence[PoolQuestion]) -> Cluster:

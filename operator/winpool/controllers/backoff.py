@@ -1,181 +1,72 @@
-"""When a write may be tried again, by the outcomes of earlier tries: back-off per node, per pool and per pod.
+"""Says when a write to a node or a pool may be tried again, by the outcomes of earlier writes.
 
-How often something has happened to nodes lately. After ten quiet minutes the count starts at zero.
-
-Pauses that grow: the second try is after 2 seconds, then 4, 8 … 300; ten quiet minutes reset them.
-
-They are made for repairs: the first of a node is immediate. If it is needed again, someone else undoes it,
-and repairs without a pause would only load the API server.
-
-A pause delays the goal that it came after, and no other: what blocks one goal says nothing of the next. But
-the count is kept for the node, so that repeated repairs that follow a node from goal to goal do not start
-from zero with each goal.
-
-Writes to a pool that were conflicts (409): someone has written it since it was read.
-
-Its watch event wakes the pool, usually within milliseconds, and the newer state is tried at once. The same
-state is tried again only after a pause, however often nodes wake the pool meanwhile: it would most likely
-conflict once more. Where no event comes, and the same state conflicts again, all pools are listed.
-
-Nodes that someone else wrote after we had read them (409, 404): when to try again.
-
-That is not an error: once the newer state is known, the next try follows at once. Until then another
-try would fail like the last, so it waits, and longer each time. The watch brings the newer state
-within milliseconds. If a second try fails as well, the watch has missed a change.
-
-What was tried on each node, and what our last write set there. A repeat is recognized by these.
-
-A node whose goal changes is written at once, and a goal may follow what the node's own kubelet reports, such
-as the label of its Windows revision. So goals can change at any rate, and only so many changes are without a
-pause (P7).
-
-When a node may be written again, by the outcome of the last write.
-
-- *Written again* for the same goal: someone undid what we wrote. Each repeat comes after a longer pause. A
-  write for another goal is no repeat, not even for an earlier one: A, B and A again are three goals.
-- *Refused* (422, or 403 by a policy): the API server does not accept it, and probably will not soon.
-- *Failed* (500 for single nodes): usually a webhook, or a short failure of etcd; it may soon be over.
-- *Conflict* (409, 404): see ``conflicts``.
-
-The first three delay a node with the goal that was tried. Another goal is written at once, as long as the
-node has free changes left, see ``goal_history``. After that each write counts as a repeat, and the node waits
-with every goal. After a conflict it also waits with every goal: a conflict concerns the known state of the
-node.
-
-Kept in memory only: after a restart everything is tried at once, once.
-
-Pauses between two tries of one act, which grow as those of ``Pacer`` do.
-
-Three things differ from ``Pacer``: the API server may ask for more time, each object has its own pause, and
-the number of pauses has a limit, since pods come and go by the thousand.
+``Patience`` has those of the nodes of one pool, kept in memory only: after a restart everything is tried at
+once, once. ``Overtaken`` has the state of a pool on which a write was a conflict.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
 from winpool.api.upgrade import UpgradeState
-from winpool.kube.backoff import Backoff
+from winpool.kube.backoff import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    Backoff,
+    KeyedBackoff,
+    doubled,
+)
 from winpool.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import Attempts, Pool
 
-QUIET_SECONDS: Final = 600.0
-"""Longer than the longest pause. Otherwise repeated repairs at that pace would not count as repeated."""
-
-MOST_TIMES: Final = 9
-"""2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class _History:
-    times: int
-    last: float
-
-
-class Recurrence:
-    """Counts one kind of happening by the UIDs of nodes, each up to ``most``."""
-
-    def __init__(self, *, monotonic: Callable[[], float], most: int = MOST_TIMES) -> None:
-        self._monotonic = monotonic
-        self._most = most
-        self._histories: dict[str, _History] = {}
-
-    def note(self, node_uid: str) -> int:
-        """Note that it has happened again; return how often it has."""
-        now = self._monotonic()
-        before = self._histories.get(node_uid)
-        is_quiet = before is None or now - before.last >= QUIET_SECONDS
-        times = 1 if before is None or is_quiet else min(before.times + 1, self._most)
-        self._histories[node_uid] = _History(times, now)
-        return times
-
-    def forget(self, node_uid: str) -> None:
-        """Forget the count of a node."""
-        self._histories.pop(node_uid, None)
-
-    def known(self) -> frozenset[str]:
-        """Return the UIDs of the nodes that are not forgotten yet."""
-        return frozenset(self._histories)
-
-    def times_of(self, node_uid: str) -> int:
-        """Return how often it has happened to that node lately."""
-        history = self._histories.get(node_uid)
-        return history.times if history and self._monotonic() - history.last < QUIET_SECONDS else 0
-
-    def times(self) -> dict[str, int]:
-        """Return how often it has happened lately, by the UIDs of the nodes that it happened to."""
-        self.forget_the_quiet(self._monotonic())
-        return {uid: history.times for uid, history in self._histories.items()}
-
-    def seconds_to_quiet(self, node_uid: str) -> float:
-        """Return in how many seconds that node is forgotten, if nothing happens."""
-        history = self._histories.get(node_uid)
-        return max(0.0, history.last + QUIET_SECONDS - self._monotonic()) if history else 0.0
-
-    def forget_the_quiet(self, now: float) -> None:
-        """Forget the nodes without a happening for QUIET_SECONDS: machines come and go for years (P7)."""
-        loud = {uid: each for uid, each in self._histories.items() if now - each.last < QUIET_SECONDS}
-        self._histories = loud
-
-
-FIRST_PAUSE_SECONDS: Final = 2.0
-LONGEST_PAUSE_SECONDS: Final = 300.0
+_KEPT: Final = 50_000
+"""Nodes whose failures are remembered: all of the largest cluster, ten times over."""
 
 WHATEVER: Final = object()
 """In place of a goal: all goals."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pauses:
-    """The pauses of one node. The one that ends first comes first: a later one is never shorter."""
+class NodeBackoff:
+    """Which nodes of a pool have to wait for their next write, at most ``cap`` seconds.
 
-    goals: tuple[object, ...]
-    ends: tuple[float, ...]
+    A pause delays the goal that it came after, and no other: what blocks one goal says nothing of the next.
+    But the count is kept for the node, so that repeated repairs that follow a node from goal to goal do not
+    start from zero with each goal.
+    """
 
-
-class Pacer:
-    """Which nodes of a pool have to wait for their next write, at most ``longest`` seconds."""
-
-    def __init__(self, *, monotonic: Callable[[], float], longest: float = LONGEST_PAUSE_SECONDS) -> None:
+    def __init__(self, *, monotonic: Callable[[], float], cap: float = LONGEST_PAUSE_SECONDS) -> None:
         self._monotonic = monotonic
-        self._longest = longest
-        self._recurrence = Recurrence(monotonic=monotonic)
-        # Pauses that were not over at the last call of ``waiting`` or ``held_back``, and those noted since.
-        # Each needs one more pass, though it may end before ``seconds_to_next`` is called: a status is
-        # written in between.
-        self._of_nodes: dict[str, float] = {}
-        self._of_goals: dict[str, _Pauses] = {}
+        self._cap = cap
+        self._failures: KeyedBackoff[str] = KeyedBackoff(monotonic=monotonic, kept=_KEPT)
+        # By UID each goal and when its pause ends: those that were not over at the last call of ``waiting``,
+        # and those noted since. Each needs one more pass, though it may end before ``seconds_to_next`` is
+        # called: a status is written in between.
+        self._pauses: dict[str, list[tuple[object, float]]] = {}
 
     def note(self, node_uid: str, goal: object = WHATEVER) -> int:
-        """Note that it has happened again, to a try at ``goal``; return how often it has, up to nine.
+        """Note that it has happened again, to a try at ``goal``; return how often it has lately.
 
         Callers make sure that not too many goals of one node are paused at the same time.
         """
-        times = self._recurrence.note(node_uid)
-        end = self._monotonic() + min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), self._longest)
-        if goal is WHATEVER:
-            self._of_nodes[node_uid] = end
-        else:
-            before = self._of_goals.get(node_uid)
-            others = [each for each in _each(before) if each[0] != goal] if before else ()
-            self._of_goals[node_uid] = _pauses((*others, (goal, end)))
+        times = self._failures.note(node_uid)
+        end = self._monotonic() + doubled(FIRST_PAUSE_SECONDS, times, cap=self._cap)
+        others = [each for each in self._pauses.get(node_uid, ()) if each[0] != goal]
+        self._pauses[node_uid] = [*others, (goal, end)]
         return times
 
     def forget(self, node_uid: str) -> None:
         """Forget the tries and pauses of a node."""
-        self._recurrence.forget(node_uid)
-        self._of_nodes.pop(node_uid, None)
-        self._of_goals.pop(node_uid, None)
+        self._failures.forget(node_uid)
+        self._pauses.pop(node_uid, None)
 
     def known(self) -> frozenset[str]:
-        """Return the UIDs of the nodes that are not forgotten yet."""
-        return self._recurrence.known()
+        """Return the UIDs of the nodes that failed lately."""
+        return frozenset(self._failures.counts())
 
     def held_back(self) -> frozenset[str]:
         """Return the UIDs of the nodes that have to wait, with some goal or with all."""
@@ -185,36 +76,34 @@ class Pacer:
     def waiting(self) -> tuple[frozenset[str], dict[str, tuple[object, ...]]]:
         """Return which nodes have to wait with any goal, and which goals of other nodes have to, by UID."""
         now = self._monotonic()
-        self._recurrence.forget_the_quiet(now)
-        self._of_nodes = {uid: end for uid, end in self._of_nodes.items() if end > now}
-        for uid in [uid for uid, pauses in self._of_goals.items() if pauses.ends[0] <= now]:
-            if left := [each for each in _each(self._of_goals[uid]) if each[1] > now]:
-                self._of_goals[uid] = _pauses(left)
-            else:
-                del self._of_goals[uid]
-        return frozenset(self._of_nodes), {uid: pauses.goals for uid, pauses in self._of_goals.items()}
+        self._failures.forget_quiet(now)
+        nodes, goals = set[str](), dict[str, tuple[object, ...]]()
+        for uid, pauses in tuple(self._pauses.items()):
+            left = self._pauses[uid] = [each for each in pauses if each[1] > now]
+            if any(goal is WHATEVER for goal, _ in left):
+                nodes.add(uid)
+            if not left:
+                del self._pauses[uid]
+            elif paused := tuple([goal for goal, _ in left if goal is not WHATEVER]):
+                goals[uid] = paused
+        return frozenset(nodes), goals
 
     def seconds_to_next(self) -> float | None:
         """Return in how many seconds a pause ends: 0 if one is over now, None where there is none.
 
         A pause counts until ``waiting`` or ``held_back`` is called again and does not return it any more.
         """
-        now = self._monotonic()
-        of_goals = (pauses.ends[0] for pauses in self._of_goals.values())
-        return min((max(0.0, end - now) for end in (*self._of_nodes.values(), *of_goals)), default=None)
-
-
-def _each(pauses: _Pauses) -> Iterator[tuple[object, float]]:
-    return zip(pauses.goals, pauses.ends, strict=True)
-
-
-def _pauses(found: Iterable[tuple[object, float]]) -> _Pauses:
-    goals, ends = zip(*found, strict=True)
-    return _Pauses(goals, ends)
+        ends = (end for pauses in self._pauses.values() for _, end in pauses)
+        return None if (first := min(ends, default=None)) is None else max(0.0, first - self._monotonic())
 
 
 class Overtaken:
-    """The state of one pool on which a write was a conflict."""
+    """The state of one pool on which a write was a conflict (409): someone has written it since it was read.
+
+    Its watch event wakes the pool, usually within milliseconds, and the newer state is tried at once. The
+    same state is tried again only after a pause, however often nodes wake the pool meanwhile: it would most
+    likely conflict once more. Where no event comes, and the same state conflicts again, all pools are listed.
+    """
 
     def __init__(self, *, ask_for_pools: Callable[[], None], monotonic: Callable[[], float]) -> None:
         self._ask_for_pools = ask_for_pools
@@ -253,11 +142,16 @@ class _Conflict:
 
 
 class Conflicts:
-    """The nodes of one pool whose last write was a conflict."""
+    """The nodes of one pool that someone else wrote after we had read them (409, 404).
+
+    That is not an error: once the newer state is known, the next try follows at once. Until then another
+    try would fail like the last, so it waits, and longer each time. The watch brings the newer state
+    within milliseconds. If a second try fails as well, the watch has missed a change.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._pacer = Pacer(monotonic=monotonic)
+        self._pacer = NodeBackoff(monotonic=monotonic)
         self._nodes: dict[str, _Conflict] = {}
 
     def note(self, node: Node) -> int:
@@ -318,7 +212,11 @@ def is_permission_alone(patch: NodePatch) -> bool:
 
 
 class GoalHistory:
-    """The goals of the nodes of one pool, by their UIDs. A goal is only compared.
+    """What was tried on each node of one pool, and what our last write set there, by the UIDs of the nodes.
+
+    A repeat is recognized by these; a goal is only compared. A node whose goal changes is written at once,
+    and a goal may follow what the node's own kubelet reports, such as the label of its Windows revision. So
+    goals can change at any rate, and only so many changes are without a pause (P7).
 
     ``written_nodes`` counts the nodes that were ever written, including those that are forgotten.
     """
@@ -327,7 +225,7 @@ class GoalHistory:
         self._tried: dict[str, object] = {}
         self._written: dict[str, object] = {}
         self.written_nodes = 0
-        self._changes = Recurrence(monotonic=monotonic, most=FREE_CHANGES + 1)
+        self._changes = KeyedBackoff[str](monotonic=monotonic, kept=_KEPT)
 
     def __len__(self) -> int:
         """Return how many nodes are known."""
@@ -341,7 +239,7 @@ class GoalHistory:
         if node_uid in self._tried and self._tried[node_uid] != goal and not is_free:
             self._changes.note(node_uid)
         self._tried[node_uid] = goal
-        return self._changes.times_of(node_uid) > FREE_CHANGES
+        return self._changes.times(node_uid) > FREE_CHANGES
 
     def note_written(self, node_uid: str, goal: object) -> bool:
         """Note a write that was carried out; return whether it was for the goal of the one before."""
@@ -358,7 +256,7 @@ class GoalHistory:
         """Forget the nodes that are gone."""
         self._tried = {uid: goal for uid, goal in self._tried.items() if uid in node_uids}
         self._written = {uid: goal for uid, goal in self._written.items() if uid in node_uids}
-        for gone in self._changes.known().difference(node_uids):
+        for gone in self._changes.counts().keys() - set(node_uids):
             self._changes.forget(gone)
 
 
@@ -394,15 +292,27 @@ class Advice(Enum):
 class Patience:
     """The outcome of the last writes to the nodes of one pool, for one generation of its spec.
 
+    - *Written again* for the same goal: someone undid what we wrote. The first repair is immediate, and each
+      repeat comes after a longer pause: repairs without one would only load the API server. A write for
+      another goal is no repeat, not even for an earlier one: A, B and A again are three goals.
+    - *Refused* (422, or 403 by a policy): the API server does not accept it, and probably will not soon.
+    - *Failed* (500 for single nodes): usually a webhook, or a short failure of etcd; it may soon be over.
+    - *Conflict* (409, 404): see ``Conflicts``.
+
+    The first three delay a node with the goal that was tried. Another goal is written at once, as long as
+    the node has free changes left, see ``GoalHistory``. After that each write counts as a repeat, and the
+    node waits with every goal. After a conflict it also waits with every goal: a conflict concerns the known
+    state of the node.
+
     ``is_from_start`` says that no other process has written nodes for that generation.
     """
 
     def __init__(self, *, monotonic: Callable[[], float], is_from_start: bool = False) -> None:
         self._is_from_start = is_from_start
-        self._repeats = Pacer(monotonic=monotonic)
-        self._repairs = Recurrence(monotonic=monotonic)
-        self._refusals = Pacer(monotonic=monotonic)
-        self._failures = Pacer(monotonic=monotonic, longest=LONGEST_AFTER_FAILURE_SECONDS)
+        self._repeats = NodeBackoff(monotonic=monotonic)
+        self._repairs = KeyedBackoff[str](monotonic=monotonic, kept=_KEPT)
+        self._refusals = NodeBackoff(monotonic=monotonic)
+        self._failures = NodeBackoff(monotonic=monotonic, cap=LONGEST_AFTER_FAILURE_SECONDS)
         self._conflicts = Conflicts(monotonic=monotonic)
         self._goals = GoalHistory(monotonic=monotonic)
         self._refused: dict[str, str] = {}
@@ -411,7 +321,7 @@ class Patience:
     @property
     def _contested(self) -> dict[str, tuple[str, ...]]:
         """What someone keeps undoing on a node, in the words of kubectl, by the UIDs of the nodes."""
-        times = self._repairs.times()
+        times = self._repairs.counts()
         self._repaired = {uid: what for uid, what in self._repaired.items() if uid in times}
         return {uid: what for uid, what in self._repaired.items() if times[uid] >= REPAIRS_BEFORE_TELLING}
 
@@ -509,69 +419,3 @@ class Patience:
         is_news = node.uid not in self._refused
         self._refused[node.uid] = error.message
         return Advice.TELL if is_news else Advice.WAIT
-
-
-KeyT = TypeVar("KeyT", bound="Hashable")
-
-KEPT: Final = 4096
-"""Bound of memory, some 300 bytes each. Beyond it, the one noted longest ago is forgotten; at worst it is
-tried once more."""
-
-_MOST_TIMES: Final = 9
-"""2 ** 8 seconds is the last step below the longest pause; counting on would only grow a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pause:
-    times: int
-    began: float
-    due: float
-
-
-class Pauses(Generic[KeyT]):
-    """What has to wait, by a key; ``longest`` is the longest pause of our own, in seconds."""
-
-    def __init__(self, *, monotonic: Callable[[], float], longest: float) -> None:
-        self._monotonic = monotonic
-        self._longest = longest
-        self._pauses: OrderedDict[KeyT, _Pause] = OrderedDict()
-
-    def note(self, key: KeyT, *, at_least: float = 0.0) -> int:
-        """Note a try without success; return how many there were lately.
-
-        The next try waits ``at_least`` so many seconds, up to LONGEST_PAUSE_SECONDS.
-        """
-        now = self._monotonic()
-        before = self._pauses.pop(key, None)
-        if before and now - before.began >= QUIET_SECONDS:
-            before = None
-        times = min(before.times + 1, _MOST_TIMES) if before else 1
-        ours = min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), self._longest)
-        due = now + max(ours, min(at_least, LONGEST_PAUSE_SECONDS))
-        self._pauses[key] = _Pause(times, began=now, due=due)
-        if len(self._pauses) > KEPT:
-            self._pauses.popitem(last=False)
-        return times
-
-    def forget(self, key: KeyT) -> None:
-        """Forget the tries and the pause of one."""
-        self._pauses.pop(key, None)
-
-    def has_to_wait(self, key: KeyT) -> bool:
-        """Whether the pause of that one is not over."""
-        pause = self._pauses.get(key)
-        return pause is not None and pause.due > self._monotonic()
-
-    def waiting(self) -> frozenset[KeyT]:
-        """Return all that have to wait."""
-        now = self._monotonic()
-        return frozenset(key for key, pause in self._pauses.items() if pause.due > now)
-
-    def seconds_to_next(self, wanted: Iterable[KeyT]) -> float | None:
-        """Return in how many seconds one of ``wanted`` may be tried again: 0 for now, None if none waits.
-
-        One whose pause is over counts until it is tried.
-        """
-        now = self._monotonic()
-        pauses = (self._pauses.get(key) for key in wanted)
-        return min((max(0.0, pause.due - now) for pause in pauses if pause), default=None)

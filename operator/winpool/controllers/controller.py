@@ -33,7 +33,7 @@ from winpool.kube.control_plane import ControlPlane
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.nodes import list_labelled, list_strays
-from winpool.kube.watch import NodeReflector
+from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.model.node import Node
 from winpool.model.survey import PoolQuestion
@@ -53,7 +53,7 @@ class Controller:
         transport: Transport,
         *,
         pools: Pools,
-        nodes: NodeReflector,
+        nodes: ListWatch[Node],
         control_plane: ControlPlane,
         guard: Guard,
         other_operator: Callable[[], str | None],
@@ -69,7 +69,7 @@ class Controller:
     ) -> None:
         """Make the loops; ``create_task`` starts that of a pool, with a name, from any context.
 
-        There is no pass before ``begin``. ``other_operator`` is ``Seat.other``, ``lacking_fields`` is
+        There is no pass before ``begin``. ``other_operator`` is ``Elector.other``, ``lacking_fields`` is
         ``PoolKind.lacking_fields``. Without ``connections`` no memory is sampled.
         """
         self._begun = asyncio.Event()
@@ -84,11 +84,11 @@ class Controller:
         self._asked = Questions()
         self.memory = self._make_collector(connections)
         self._evicting = eviction_parts(
-            transport, memory=self.memory, known=nodes.nodes, on_looked=self._wake_pool, clock=clock
+            transport, memory=self.memory, known=nodes.objects, on_looked=self._wake_pool, clock=clock
         )
         self.upgrades = UpgradeSights(
             pools=pools,
-            nodes=nodes.nodes,
+            nodes=nodes.objects,
             control_plane=control_plane,
             on_change=self.all_changed,
             clock=clock,
@@ -96,7 +96,7 @@ class Controller:
         survey = survey_parts(
             transport,
             pools=pools,
-            nodes=nodes.nodes,
+            nodes=nodes.objects,
             questions=self._questions,
             on_surveyed=self.all_changed,
             on_looked=self._wake_pool,
@@ -203,7 +203,7 @@ class Controller:
         """Return what the pools want to know of all pods; nothing before all nodes are known."""
         if not self._observer.complete:
             return []
-        nodes, now = tuple(self._nodes.nodes.values()), self._clock.now()
+        nodes, now = tuple(self._nodes.objects.values()), self._clock.now()
         return self._asked.of(self._pools.all(), nodes, now=now)
 
     def _wake_pool(self, name: str) -> None:
@@ -225,12 +225,12 @@ class Controller:
         return Lanes(
             patches=PatchLane(
                 writer=writer,
-                known=nodes.nodes,
+                known=nodes.objects,
                 accept_written=nodes.accept_written,
                 monotonic=clock.monotonic,
             ),
             conditions=ConditionLane(
-                writer=writer, known=nodes.nodes, accept_written=nodes.accept_written, clock=clock
+                writer=writer, known=nodes.objects, accept_written=nodes.accept_written, clock=clock
             ),
             evictions=self._evicting.lane,
         )

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from winpool.controllers.backoff import Pauses
 from winpool.controllers.memory import EvictedPods, MemoryCollector, NoDetectors
 from winpool.controllers.memory_sources import MemoryStats
 from winpool.controllers.pressured_pods import Answers, SharedBudgets, VictimLooks
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import Lane, Outcome, is_of_one_object
 from winpool.features.memory.eviction import objection
+from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.client import Transport
 from winpool.kube.errors import (
     ApiError,
@@ -172,7 +172,7 @@ class EvictionLane:
         self._outstanding: set[str] = set()
         # UIDs of pods that were evicted or are gone, and until when each is not evicted again; in that order.
         self._settled: OrderedDict[str, float] = OrderedDict()
-        self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_REFUSAL_SECONDS)
+        self._pauses: KeyedBackoff[str] = KeyedBackoff(monotonic=monotonic, cap=LONGEST_REFUSAL_SECONDS)
         self._lane = Lane(
             perform=self._evict,
             is_of_one=is_of_one_pod,
@@ -217,7 +217,7 @@ class EvictionLane:
         uid, now = eviction.uid, self._monotonic()
         while self._settled and next(iter(self._settled.values())) <= now:
             self._settled.popitem(last=False)
-        return uid in self._outstanding or uid in self._settled or self._pauses.has_to_wait(uid)
+        return uid in self._outstanding or uid in self._settled or self._pauses.is_waiting(uid)
 
     def _ready(self, eviction: Eviction, newest: Eviction | None) -> Eviction | None:
         """Return the eviction as it is to be sent now; None to leave it out."""

@@ -12,7 +12,7 @@ from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pools import Pools
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.guard import Guard
-from winpool.kube.watch import NodeReflector
+from winpool.kube.watch import ListWatch
 from winpool.model.node import Keys, Node, NodeCondition
 from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import (
@@ -55,7 +55,7 @@ class Observer:
         self,
         *,
         pools: Pools,
-        nodes: NodeReflector,
+        nodes: ListWatch[Node],
         control_plane: ControlPlane,
         guard: Guard,
         pods: PodPass,
@@ -124,7 +124,7 @@ class Observer:
         pool = self._pools.get(pool_name)
         if pool is None:
             return None
-        known = self._nodes.nodes
+        known = self._nodes.objects
         nodes = tuple(known.values())
         owners = owners_of(nodes)
         vanished = frozenset(uid for uid in owners if self._pools.is_vanished(uid))

@@ -35,7 +35,7 @@ from typing import Any, Final
 
 from winpool.api.issues import IssueReason
 from winpool.api.keys import RELEASE_FINALIZER
-from winpool.controllers.backoff import Overtaken, Patience, Pauses
+from winpool.controllers.backoff import Overtaken, Patience
 from winpool.controllers.executor import Actor, Aftermath, Lanes
 from winpool.controllers.observe import Observer
 from winpool.controllers.pools import Pools, Relister
@@ -43,6 +43,7 @@ from winpool.controllers.services import Clock
 from winpool.controllers.status import Announcer, StatusWriter
 from winpool.decide import ROOMS, Decision, decide
 from winpool.features.feature import Room
+from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, explain
 from winpool.kube.events import EventRecorder
 from winpool.kube.writer import Writer
@@ -81,11 +82,11 @@ class Finalizers:
         self._pools = pools
         self._announcer = announcer
         self._list_labelled = list_labelled
-        self._pauses: Pauses[str] = Pauses(monotonic=monotonic, longest=LONGEST_PAUSE_SECONDS)
+        self._pauses: KeyedBackoff[str] = KeyedBackoff(monotonic=monotonic, cap=LONGEST_PAUSE_SECONDS)
 
     def seconds_to_next(self, pool: Pool, decision: Decision) -> float | None:
         """Return how long the finalizer, which someone keeps removing, has to wait; None if it does not."""
-        if not decision.promise.puts_back or not self._pauses.has_to_wait(pool.uid):
+        if not decision.promise.puts_back or not self._pauses.is_waiting(pool.uid):
             return None
         return self._pauses.seconds_to_next((pool.uid,))
 
@@ -201,7 +202,7 @@ class OtherReports:
     def __init__(
         self, other: Callable[[], str | None], *, pools: Pools, monotonic: Callable[[], float]
     ) -> None:
-        """Make it; ``other`` is ``Seat.other``."""
+        """Make it; ``other`` is ``Elector.other``."""
         self._other = other
         self._pools = pools
         self._monotonic = monotonic

@@ -34,7 +34,6 @@ from winpool.api.v1alpha1 import WindowsNodePoolStatus
 from winpool.controllers.services import Clock, Faults, Wake
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, NotFound, explained
-from winpool.kube.lists import Rewind
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.wire import is_older, newer_of
 from winpool.kube.writer import Writer
@@ -392,7 +391,6 @@ class Relister:
         monotonic: Callable[[], float],
     ) -> None:
         self._period_seconds = period_seconds
-        self._rewind = Rewind(PLURAL, monotonic=monotonic)
         self._writer = writer
         self._pools = pools
         self._after = after
@@ -461,9 +459,10 @@ class Relister:
         seen = self._pools.newest_version  # from before: what comes during the request may be newer
         listed = await self._writer.list_pools()
         version = listed.resource_version
-        rewound = self._rewind.check(version, seen=seen)
+        rewound = bool(seen and is_older(version, than=seen))
+        if rewound:
+            log.warning("%s: the cluster was restored from version %s to the older %s", PLURAL, seen, version)
         self._pools.replace(listed.items, resource_version=version, began=began, rewound=rewound)
-        self._rewind.done()
 
 
 def _explained(error: ApiError) -> ApiError:

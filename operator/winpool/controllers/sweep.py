@@ -44,7 +44,7 @@ from winpool.controllers.services import Clock, Wake
 from winpool.controllers.writes import PatchLane
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, Conflict, Unavailable, explained
-from winpool.kube.watch import NodeReflector
+from winpool.kube.watch import ListWatch
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import Pool, PoolName
 from winpool.ownership.diff import Conformity
@@ -228,7 +228,7 @@ class Sweeper:
         self,
         *,
         pools: Pools,
-        nodes: NodeReflector,
+        nodes: ListWatch[Node],
         patch_lane: PatchLane,
         list_strays: Callable[[], Awaitable[tuple[Node, ...]]],
         kept_strays: KeptStrays,
@@ -349,7 +349,7 @@ class Sweeper:
         return self._pools.is_deleted(owner) or self._pools.is_vanished(owner)
 
     def _orphans(self) -> Iterator[NodePatch]:
-        nodes = tuple(self._nodes.nodes.values())
+        nodes = tuple(self._nodes.objects.values())
         pools, is_vanished, rights = self._pools.all(), self._pools.is_vanished, self._rights_over(nodes)
         found = [
             (node, release_orphan(node, pools=pools, is_vanished=is_vanished, rights=rights))
@@ -361,7 +361,7 @@ class Sweeper:
 
     def _due(self, releases: Sequence[NodePatch]) -> list[NodePatch]:
         strays = {patch.node.name: patch.node for patch in self._strays}
-        return self._refusals.due(releases, known={**strays, **self._nodes.nodes})
+        return self._refusals.due(releases, known={**strays, **self._nodes.objects})
 
     async def _release(self, releases: Sequence[NodePatch]) -> None:
         outcome = await self._patch_lane.run(releases)
@@ -388,7 +388,7 @@ class Sweeper:
                 node.name,
                 error,
             )
-        if node.name not in self._nodes.nodes:
+        if node.name not in self._nodes.objects:
             if isinstance(error, Conflict):  # no watch brings the newer state of a stray, but a list does
                 self._look_for_strays_soon()
         elif advice is Advice.LIST:

@@ -28,8 +28,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from winpool.controllers.backoff import LONGEST_PAUSE_SECONDS, Pauses
 from winpool.controllers.services import Clock
+from winpool.kube.backoff import KeyedBackoff
 from winpool.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from winpool.kube.wire import is_older
 from winpool.kube.writer import Writer
@@ -250,7 +250,7 @@ class ConditionLane:
         self._overtaken: dict[str, str] = {}
         # UIDs of nodes that cannot be written, and that the log has reported.
         self._told: set[str] = set()
-        self._pauses: Pauses[Goal] = Pauses(monotonic=clock.monotonic, longest=LONGEST_PAUSE_SECONDS)
+        self._pauses: KeyedBackoff[Goal] = KeyedBackoff(monotonic=clock.monotonic)
         self._lane = Lane(
             perform=self._apply,
             is_of_one=is_of_one_object,
@@ -293,14 +293,14 @@ class ConditionLane:
 
         0 where one may be tried now.
         """
-        waiting = [each for each in patches if self._pauses.has_to_wait(_goal(each))]
+        waiting = [each for each in patches if self._pauses.is_waiting(_goal(each))]
         if any(not self._has_to_wait(each) for each in waiting):
             return 0.0
         return self._pauses.seconds_to_next(map(_goal, patches))
 
     def _has_to_wait(self, patch: ConditionsPatch) -> bool:
         node = self._known.get(patch.node.name, patch.node)
-        return self._pauses.has_to_wait(_goal(patch)) and not self._is_newer(node)
+        return self._pauses.is_waiting(_goal(patch)) and not self._is_newer(node)
 
     def _is_newer(self, node: Node) -> bool:
         """Whether ``node`` is known in another state than the one that was too old."""

@@ -1,56 +1,45 @@
-"""How long to wait before a request is made again, and what the log says meanwhile.
+"""Says how long to wait before something is tried again, how often it may be done, and what to log of it.
 
-How long to wait before trying again.
-
-Token buckets by name: how often something may be done, with some room for a burst.
-
-When a watch may be opened again.
-
-What a reflector does after an error, and why.
-
-One line in the log when something begins to fail, one when it recovers, and few in between.
-
-Refusals that may be over in a moment, and are reported only when they have lasted.
-
-An API server that starts answers requests before its authorizer has read roles and bindings, and refuses
-every request until then (kubernetes/kubernetes#121635; with many bindings it takes longer). If this were
-reported at once, each status and log would ask for a rule that exists already.
+``Backoff`` is for one loop, ``KeyedBackoff`` for many objects, and ``Budgets`` are token buckets.
+``LogThrottle`` and ``Outage`` keep the log short. ``FirstRefusals`` is for an API server
+that has just started.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from winpool.kube.errors import (
-    ApiError,
-    Forbidden,
-    Gone,
-    StreamGarbled,
-    StreamSilent,
-    TooLarge,
-    UnconfirmedRefusal,
-)
+from winpool.kube.errors import ApiError, Forbidden, UnconfirmedRefusal
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 RETRY_AFTER_CAP_SECONDS: Final = 60.0
 """The longest Retry-After that is obeyed. Otherwise one wrong header could stop the operator for a day."""
 
+_MOST_DOUBLINGS: Final = 30
+"""Beyond any cap. Counting on would overflow a float."""
+
 _uniform: Final = random.SystemRandom().uniform
 
 
+def doubled(first: float, times: int, *, cap: float) -> float:
+    """Return the pause after so many failures in a row: twice as long each time, up to ``cap``."""
+    return min(first * 2.0 ** min(max(times - 1, 0), _MOST_DOUBLINGS), cap)
+
+
 class Backoff:
-    """Pauses that double, with jitter: between half of a step and the whole of it.
+    """The pauses of one loop, which double, with jitter: between half of a step and the whole of it.
 
     The jitter keeps many clients that lost the same server from coming back in step; the lower
     bound limits the requests of a single one. Not thread-safe. It has no clock of its own.
     """
 
-    __slots__ = ("_asked_cap", "_attempt", "_cap", "_first", "_uniform")
+    __slots__ = ("_asked_cap", "_cap", "_first", "_times", "_uniform")
 
     def __init__(
         self,
@@ -64,23 +53,118 @@ class Backoff:
         self._cap = cap
         self._asked_cap = asked_cap
         self._uniform = uniform
-        self._attempt = 0
+        self._times = 0
 
     def next(self, *, asked: float | None = None) -> float:
         """Return the seconds to wait now; the next call returns up to twice as many, up to the cap.
 
         ``asked`` is what the server asked for (Retry-After): obeyed, up to ``asked_cap``.
         """
-        step = self._first
-        for _ in range(self._attempt):
-            step = min(step * 2, self._cap)
-        if step < self._cap:
-            self._attempt += 1
+        self._times += 1
+        step = doubled(self._first, self._times, cap=self._cap)
         return max(self._uniform(step / 2, step), min(asked or 0.0, self._asked_cap))
 
     def reset(self) -> None:
         """Start from the first step again, after a success."""
-        self._attempt = 0
+        self._times = 0
+
+
+FIRST_PAUSE_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+
+QUIET_SECONDS: Final = 600.0
+"""Longer than the longest pause. Otherwise what fails again at that pace would not count as failing again."""
+
+KEPT: Final = 4096
+"""Bound of memory, some 300 bytes each. Beyond it, the one noted longest ago is forgotten; at worst it is
+tried once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    times: int
+    last: float
+    due: float
+
+
+class KeyedBackoff(Generic[KeyT]):
+    """How often something failed lately, and until when it has to wait, by a key: 2, 4, 8 … ``cap`` seconds.
+
+    After ten quiet minutes a count starts at zero. There is no jitter: each pause began at another time.
+    """
+
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float],
+        first: float = FIRST_PAUSE_SECONDS,
+        cap: float = LONGEST_PAUSE_SECONDS,
+        kept: int = KEPT,
+    ) -> None:
+        self._monotonic = monotonic
+        self._first = first
+        self._cap = cap
+        self._kept = kept
+        # The one that failed last is at the end.
+        self._failures: OrderedDict[KeyT, _Failures] = OrderedDict()
+
+    def note(self, key: KeyT, *, at_least: float = 0.0) -> int:
+        """Note that it failed again; return how often it has lately.
+
+        The next try waits ``at_least`` so many seconds, up to LONGEST_PAUSE_SECONDS.
+        """
+        now = self._monotonic()
+        times = self.times(key) + 1
+        pause = max(doubled(self._first, times, cap=self._cap), min(at_least, LONGEST_PAUSE_SECONDS))
+        self._failures[key] = _Failures(times, last=now, due=now + pause)
+        self._failures.move_to_end(key)
+        if len(self._failures) > self._kept:
+            self._failures.popitem(last=False)
+        return times
+
+    def forget(self, key: KeyT) -> None:
+        """Forget the failures and the pause of one."""
+        self._failures.pop(key, None)
+
+    def times(self, key: KeyT) -> int:
+        """Return how often it failed lately."""
+        known = self._failures.get(key)
+        return known.times if known and self._monotonic() - known.last < QUIET_SECONDS else 0
+
+    def counts(self) -> dict[KeyT, int]:
+        """Return how often each failed lately."""
+        self.forget_quiet(self._monotonic())
+        return {key: each.times for key, each in self._failures.items()}
+
+    def forget_quiet(self, now: float) -> None:
+        """Forget those that did not fail lately: machines come and go for years (P7)."""
+        quiet_until = now - QUIET_SECONDS
+        while self._failures and next(iter(self._failures.values())).last <= quiet_until:
+            self._failures.popitem(last=False)
+
+    def is_waiting(self, key: KeyT) -> bool:
+        """Whether the pause of that one is not over."""
+        known = self._failures.get(key)
+        return known is not None and known.due > self._monotonic()
+
+    def waiting(self) -> frozenset[KeyT]:
+        """Return all that have to wait."""
+        now = self._monotonic()
+        return frozenset(key for key, each in self._failures.items() if each.due > now)
+
+    def seconds_to_next(self, wanted: Iterable[KeyT]) -> float | None:
+        """Return in how many seconds one of ``wanted`` may be tried again: 0 for now, None if none waits.
+
+        One whose pause is over counts until it is tried.
+        """
+        now = self._monotonic()
+        known = (self._failures.get(key) for key in wanted)
+        return min((max(0.0, each.due - now) for each in known if each), default=None)
+
+    def seconds_to_quiet(self, key: KeyT) -> float:
+        """Return in how many seconds its failures are forgotten, if there are no more."""
+        known = self._failures.get(key)
+        return max(0.0, known.last + QUIET_SECONDS - self._monotonic()) if known else 0.0
 
 
 _NAMES_KEPT: Final = 1024
@@ -111,57 +195,53 @@ class Budgets:
         return granted
 
 
-SHORT_LIFE_SECONDS: Final = 1.0
-"""The least time from opening a watch to opening it again. Otherwise a proxy that ends each at once, properly
-or with a 410, would get requests in a tight loop. A watch that ends sooner and brought nothing is a
-failure."""
+_LINES_KEPT: Final = 100
+"""Bound of memory: keys may contain values. Beyond it, the key used longest ago is forgotten."""
 
 
-class Openings:
-    """The openings of one watch, SHORT_LIFE_SECONDS apart; one that lived longer is followed at once."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._next = float("-inf")
-
-    async def take(self) -> None:
-        """Return when the watch may be opened."""
-        if (pause := self._next - self._monotonic()) > 0:
-            await asyncio.sleep(pause)
-        self._next = self._monotonic() + SHORT_LIFE_SECONDS
+@dataclass(slots=True)
+class _Line:
+    fact: object = None
+    logged: object = None
+    logged_at: float = float("-inf")
+    skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What to do after an error: list, or continue from the last good version; at once or after a pause."""
+class LogThrottle:
+    """Says which lines to log of what may happen at any rate: one for each key, and not again for a while.
 
-    relist: bool
-    pause: bool = True
-
-
-def recovery_after(error: ApiError, *, progressed: bool, expired_before: bool) -> Recovery:
-    """Decide how to continue after ``error``.
-
-    ``progressed`` says whether anything had come in since the error before, ``expired_before``
-    whether that was a 410 too.
-
-    - 410: the version is too old to continue from; only a list shows what was missed. The first
-      time it is listed at once, as after any outage that was long enough: waiting changes nothing.
-    - Silence: either the connection is dead, and continuing would be enough. Or the server does
-      not know the version yet (etcd was restored from a backup), and the watch is silent for ever.
-      The client cannot distinguish the two, so it lists.
-    - A line too large: it would come again, so it lists.
-    - A line cut off, garbage, a broken connection, no server, a refusal: all that was stored before
-      is good, so it continues from there; the server sends again what came after. If garbage comes
-      again at the same place, with nothing good in between, it lists.
+    A line for every change would let those who cause it fill the log, and hide all other lines (P7).
     """
-    if isinstance(error, Gone):
-        return Recovery(relist=True, pause=expired_before and not progressed)
-    if isinstance(error, StreamSilent | TooLarge):
-        return Recovery(relist=True)
-    if isinstance(error, StreamGarbled):
-        return Recovery(relist=not progressed)
-    return Recovery(relist=False)
+
+    __slots__ = ("_lines", "_monotonic")
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._lines: OrderedDict[str, _Line] = OrderedDict()
+
+    def take(self, key: str, *, seconds: float, fact: object = None) -> int | None:
+        """Return how many lines of ``key`` were skipped since the last; None where this one is skipped too.
+
+        With ``fact`` it is logged only where that differs from the fact of the last line, and only changes of
+        it count as skipped. A fact that came too early is logged when it is given again later.
+        """
+        now = self._monotonic()
+        line = self._lines.setdefault(key, _Line())
+        self._lines.move_to_end(key)
+        if len(self._lines) > _LINES_KEPT:
+            self._lines.popitem(last=False)
+        is_change, line.fact = fact is None or fact != line.fact, fact
+        if now - line.logged_at < seconds or (fact is not None and fact == line.logged):
+            line.skipped += is_change
+            return None
+        skipped = line.skipped - (not is_change)  # this fact was skipped itself, when it was new
+        line.logged, line.logged_at, line.skipped = fact, now, 0
+        return max(0, skipped)
+
+    def over(self, key: str) -> None:
+        """Note that the last fact is no longer true: the same one is new when it comes again."""
+        if key in self._lines:
+            self._lines[key].fact = self._lines[key].logged = None
 
 
 REMINDER_SECONDS: Final = 300.0
@@ -174,48 +254,53 @@ FLAP_SECONDS: Final = 60.0
 class Outage:
     """Logs failures of one thing by their kind: the same failure again and again is one message.
 
-    ``meanwhile`` says what the operator does about it.
+    ``meanwhile`` says what the operator does about it. ``level`` is that of the lines about failures.
     """
 
-    __slots__ = ("_announced", "_kind", "_logger", "_meanwhile", "_monotonic", "_since", "_told_at", "_what")
-
     def __init__(
-        self, what: str, *, logger: logging.Logger, monotonic: Callable[[], float], meanwhile: str
+        self,
+        what: str,
+        *,
+        logger: logging.Logger,
+        monotonic: Callable[[], float],
+        meanwhile: str,
+        level: int = logging.WARNING,
     ) -> None:
         self._what = what
         self._meanwhile = meanwhile
+        self._level = level
         self._logger = logger
         self._monotonic = monotonic
+        self._throttle = LogThrottle(monotonic=monotonic)
         self._since: float | None = None
-        self._told_at = float("-inf")
-        self._kind: tuple[type[Exception], str] | None = None
-        self._announced = False
+        self._is_logged = False
 
     def failed(self, error: Exception) -> None:
-        """Log a failure, if it is of another kind than the last or that was long ago.
+        """Log a failure, if none of its kind was logged lately.
 
         The kind is its type, and its reason where it is an ApiError. An UnconfirmedRefusal is logged for
         debugging only: either it is over in a moment, or it comes again as a confirmed one.
         """
-        now = self._monotonic()
         quiet = FLAP_SECONDS if self._since is None else REMINDER_SECONDS
         if self._since is None:
-            self._since = now
-        kind = (type(error), getattr(error, "reason", ""))
-        is_told = kind == self._kind and now - self._told_at < quiet
-        if is_told or isinstance(error, UnconfirmedRefusal):
-            self._logger.debug("%s: %s; %s", self._what, error, self._meanwhile)
-            return
-        self._kind, self._told_at, self._announced = kind, now, True
-        self._logger.warning("%s: %s; %s", self._what, error, self._meanwhile)
+            self._since = self._monotonic()
+        kind = f"{type(error).__name__} {getattr(error, 'reason', '')}"
+        is_quiet = isinstance(error, UnconfirmedRefusal) or self._throttle.take(kind, seconds=quiet) is None
+        self._is_logged = self._is_logged or not is_quiet
+        self._logger.log(
+            logging.DEBUG if is_quiet else self._level, "%s: %s; %s", self._what, error, self._meanwhile
+        )
 
     def ended(self) -> None:
         """Log, once and only after a failure that was logged, that it works again."""
         if self._since is None:
             return
-        if self._announced:
-            self._logger.info("%s: recovered after %.1f s", self._what, self._monotonic() - self._since)
-        self._since, self._announced = None, False
+        if self._is_logged:
+            seconds = self._monotonic() - self._since
+            self._logger.log(
+                min(self._level, logging.INFO), "%s: recovered after %.1f s", self._what, seconds
+            )
+        self._since, self._is_logged = None, False
 
 
 LASTS_SECONDS: Final = 5.0
@@ -230,6 +315,10 @@ again."""
 
 class FirstRefusals:
     """Knows since when each verb on a resource is refused in each namespace.
+
+    An API server that starts answers requests before its authorizer has read roles and bindings, and
+    refuses every request until then (kubernetes/kubernetes#121635; with many bindings it takes longer). If
+    this were reported at once, each status and log would ask for a rule that exists already.
 
     Namespaces are distinguished. Otherwise what one of them permits would hide for ever what another refuses.
     """

@@ -43,12 +43,11 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
 import aiohttp
-import tenacity
 from aiohttp import hdrs
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.connector import Connection as Socket
@@ -56,7 +55,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from winpool import __version__
-from winpool.kube.backoff import FirstRefusals
+from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled
 from winpool.kube.credentials import Connection, Proxy
 from winpool.kube.errors import (
     ApiError,
@@ -96,43 +95,21 @@ RETRY_AFTER_LIMIT_SECONDS: Final = 10.0
 _jitter: Final = random.SystemRandom().uniform
 
 
-def is_worth_repeating(error: BaseException) -> bool:
+def is_worth_repeating(error: ApiError) -> bool:
     """Whether the same request may succeed in a moment."""
     if not isinstance(error, TooManyRequests | Unavailable) or isinstance(error, NoAnswer):
         return False
     return error.retry_after is None or error.retry_after <= RETRY_AFTER_LIMIT_SECONDS
 
 
-def pause_before(*, attempt: int, error: BaseException | None) -> float:
+def pause_before(*, attempt: int, error: ApiError) -> float:
     """Return the seconds to wait after ``attempt`` (1 = the first): full jitter, at least Retry-After.
 
     Full jitter ("Exponential Backoff And Jitter", AWS Architecture Blog) spreads the many
     requests in flight that failed in the same instant.
     """
-    ceiling = min(PAUSE_CAP_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-    asked = error.retry_after if isinstance(error, ApiError) else None
-    return (asked or 0.0) + _jitter(0.0, ceiling)
-
-
-def retrying(
-    *, sleep: Callable[[float], Awaitable[None]], on_retry: Callable[[], None]
-) -> tenacity.AsyncRetrying:
-    """Make the policy for one request. Two requests must not share it: it keeps state between attempts."""
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        return pause_before(attempt=state.attempt_number, error=error)
-
-    def before_sleep(_: tenacity.RetryCallState) -> None:
-        on_retry()
-
-    return tenacity.AsyncRetrying(
-        stop=tenacity.stop_after_attempt(ATTEMPTS),
-        wait=wait,
-        retry=tenacity.retry_if_exception(is_worth_repeating),
-        sleep=sleep,
-        before_sleep=before_sleep,
-        reraise=True,
+    return (error.retry_after or 0.0) + _jitter(
+        0.0, doubled(FIRST_PAUSE_SECONDS, attempt, cap=PAUSE_CAP_SECONDS)
     )
 
 
@@ -141,43 +118,25 @@ log = logging.getLogger(__name__)
 REPEAT_SECONDS: Final = 3600.0
 """The same text is logged again after this time, with how often it came."""
 
-_TEXTS_KEPT: Final = 100
-"""Bound of memory: texts may contain values. Beyond it, all texts are forgotten."""
-
 _WARNING: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
-
-
-class Notices:
-    """Logs the warnings of many answers, equal ones once."""
-
-    __slots__ = ("_monotonic", "_seen")
-
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._seen: dict[str, tuple[float, int]] = {}
-
-    def take(self, headers: Iterable[str], *, request: str) -> None:
-        """Log what is new, or was last logged REPEAT_SECONDS ago."""
-        for header in headers:
-            for text in parse_warnings(header):
-                self._take(text, request=request)
-
-    def _take(self, text: str, *, request: str) -> None:
-        now = self._monotonic()
-        logged_at, times = self._seen.get(text, (float("-inf"), 0))
-        times += 1
-        if now - logged_at >= REPEAT_SECONDS:
-            often = f" ({times} times since it was last reported)" if times > 1 else ""
-            log.warning("the API server warns on %s: %s%s", request, text, often)
-            logged_at, times = now, 0
-        if len(self._seen) >= _TEXTS_KEPT and text not in self._seen:
-            self._seen.clear()
-        self._seen[text] = (logged_at, times)
 
 
 def parse_warnings(header: str) -> list[str]:
     """Return the texts of one Warning header, which may have several."""
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]
+
+
+def log_warnings(headers: Iterable[str], *, request: str, throttle: LogThrottle) -> None:
+    """Log the warnings in an answer: each text once in REPEAT_SECONDS, with how often it came.
+
+    The API server warns of a stored pool that newer rules would refuse at every status write, and of
+    a deprecated API at every call (header "Warning: 299 - ...", RFC 7234 5.5; KEP-1693).
+    """
+    for text in [text for header in headers for text in parse_warnings(header)]:
+        skipped = throttle.take(text, seconds=REPEAT_SECONDS)
+        if skipped is not None:
+            often = f" ({skipped + 1} times since it was last reported)" if skipped else ""
+            log.warning("the API server warns on %s: %s%s", request, text, often)
 
 
 _NO_HEADERS: Final = CIMultiDictProxy(CIMultiDict[str]())
@@ -431,7 +390,7 @@ class Transport:
         self._refusals = refusals
         self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
         self._guest_refusals = () if refusals is None else (GuestRefusals(refusals),)
-        self._notices = Notices(monotonic=monotonic)
+        self._warnings = LogThrottle(monotonic=monotonic)
         self._closing = asyncio.Event()
         self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
         self._session = self._make_session()
@@ -456,23 +415,17 @@ class Transport:
 
         Raises the ApiError for the answer; Unavailable where there is none.
         """
-        # The first attempt does not use tenacity, which costs 20 µs where a patch costs 300.
-        try:
-            return await self._attempt(request)
-        except ApiError as error:
-            if not request.is_repeatable or not is_worth_repeating(error):
-                raise
-            failed: ApiError | None = error
-
-        async def next_attempt() -> bytes | bytearray:
-            nonlocal failed
-            if failed is not None:
-                first, failed = failed, None
-                raise first
-            return await self._attempt(request)
-
-        policy = retrying(sleep=self._pause, on_retry=self._count_retry)
-        return await policy(next_attempt)
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt(request)
+            except ApiError as error:
+                if attempt == ATTEMPTS or not (request.is_repeatable and is_worth_repeating(error)):
+                    raise
+                pause = pause_before(attempt=attempt, error=error)
+            attempt += 1
+            self.stats.retries += 1
+            await self._pause(pause)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[LineStream]:
@@ -582,7 +535,8 @@ class Transport:
         finally:
             self.stats.count(verb=request.verb, resource=request.resource, code=code)
         if hdrs.WARNING in response.headers:
-            self._notices.take(response.headers.getall(hdrs.WARNING), request=request.label)
+            told = response.headers.getall(hdrs.WARNING)
+            log_warnings(told, request=request.label, throttle=self._warnings)
         return response
 
     async def _refuse(self, request: Request, response: aiohttp.ClientResponse) -> None:
@@ -605,9 +559,6 @@ class Transport:
         except TimeoutError:
             return
         raise _closing_error()
-
-    def _count_retry(self) -> None:
-        self.stats.retries += 1
 
 
 def _seconds_until(deadline: float) -> float:

@@ -22,13 +22,13 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
 from winpool.api.keys import FIELD_MANAGER, REPORTING_CONTROLLER
-from winpool.api.text import printable
+from winpool.api.text import printable, written_micro
 from winpool.kube.backoff import Backoff, Budgets, Outage
 from winpool.kube.client import Transport
 from winpool.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
@@ -109,7 +109,7 @@ class Series:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": self.name, "namespace": NAMESPACE},
-            "eventTime": micro_time(self.first_time),
+            "eventTime": written_micro(self.first_time),
             "reportingController": REPORTING_CONTROLLER,
             "reportingInstance": truncate(reporting_instance, REASON_BYTES),
             "type": record.type,
@@ -127,7 +127,7 @@ class Series:
 
     def encode_repetition(self) -> bytes:
         """Write the merge patch with the count; nothing else may change."""
-        series = {"count": self.count, "lastObservedTime": micro_time(self.last_time)}
+        series = {"count": self.count, "lastObservedTime": written_micro(self.last_time)}
         return _encode({"series": series})
 
 
@@ -136,11 +136,6 @@ def event_name(record: EventRecord, time: datetime) -> str:
     identity = "\n".join((*record.key, time.isoformat()))
     digest = hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest()[:16]
     return f"{record.name[:_NAME_LIMIT].rstrip('.-')}.{digest}"
-
-
-def micro_time(time: datetime) -> str:
-    """Write a time as meta/v1 MicroTime."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def truncate(text: str, limit: int) -> str:

@@ -27,8 +27,7 @@ from winpool.api.admission import (
     policy_spec,
 )
 from winpool.kube.client import Transport
-from winpool.kube.lists import NamedObject, Target
-from winpool.kube.watch import NamedWatch
+from winpool.kube.named import NamedObject, NamedWatch, Target
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +169,7 @@ class Guard:
             # Where nothing of nodes has come since either, the whole API server is away.
             if failing_seconds > max(STALE_SECONDS, self._others_silent_seconds()):
                 return STALE
-        return "" if all(watch.watched for watch in self._watches) else NOT_YET
+        return "" if all(watch.synced for watch in self._watches) else NOT_YET
 
     def _look(self) -> str:
         """Say why the guard, as last read, is not in force; empty where it is."""

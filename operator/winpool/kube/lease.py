@@ -1,18 +1,6 @@
-"""Reads and writes the Lease of the operator, and reports how far the clocks of two operators are apart.
+"""Reads, writes and watches the Lease of the operator, and compares the clocks of two operators.
 
-The two clocks of the Lease, and the name of this process.
-
-The requests about our Lease, and the JSON of a Lease into a record.
-
-The requests about the Lease, over a connection of their own, and what failed of them.
-
-Lines in the log about what anyone who may patch the Lease can change as fast as they want.
-
-A line for every change would let them fill the log of each operator, and hide all other lines (P7).
-
-How far the wall clocks of two operators are apart, by the times of the renewals of the other.
-
-Without leader election: whether another operator leads in this cluster, by the Lease that it renews.
+``OtherOperator`` is what an operator without leader election does with it: it only looks for a second one.
 """
 
 from __future__ import annotations
@@ -23,21 +11,21 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from winpool.api.keys import FIELD_MANAGER, NAMESPACE
-from winpool.kube.backoff import Outage
+from winpool.kube.backoff import LogThrottle
 from winpool.kube.client import Transport
-from winpool.kube.errors import ApiError, NoAnswer, StreamGarbled, explained
-from winpool.kube.lease_rules import SKEW_SECONDS, Record, Sighting, read_record, sighted, skew_of
-from winpool.kube.lists import NamedObject, Target
+from winpool.kube.errors import NoAnswer, StreamGarbled
+from winpool.kube.lease_rules import SKEW_SECONDS, LeaseRecord, Observation, observe, read_record, skew_of
+from winpool.kube.named import NamedWatch, Target
 from winpool.kube.request import MERGE_PATCH, Request
-from winpool.kube.watch import NamedWatch
 from winpool.kube.wire import BROKEN
+
+log = logging.getLogger(__name__)
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """CLOCK_MONOTONIC stands still while the machine is suspended, and a term must not. Only Linux has
@@ -77,13 +65,9 @@ TARGET: Final = Target(
 _COLLECTION: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _BY_US: Final = f"fieldManager={FIELD_MANAGER}"
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A Lease as the API server answers it, with the version that a write of it must name."""
-
-    record: Record
-    resource_version: str
+REQUEST_SECONDS: Final = 4.0
+"""For one request. An API server that works answers in milliseconds. A connection that was cut shows by this
+limit only, and a term of 10 s then has the time for a second attempt, on a new connection."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -99,73 +83,8 @@ class _Lease(msgspec.Struct):
 _lease: Final = msgspec.json.Decoder(_Lease)
 
 
-def get_request() -> Request:
-    """Return the request for the Lease as it is now, not as a cache has it."""
-    return Request(verb="get", resource="leases", path=f"{_COLLECTION}/{NAME}", name=NAME)
-
-
-def create_request(spec: Mapping[str, Any]) -> Request:
-    """Return the request that creates the Lease."""
-    body = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": spec,
-    }
-    return Request(
-        verb="create",
-        resource="leases",
-        path=f"{_COLLECTION}?{_BY_US}",
-        name=NAME,
-        body=msgspec.json.encode(body),
-    )
-
-
-def patch_request(spec: Mapping[str, Any], *, resource_version: str) -> Request:
-    """Return the request that changes the Lease, if it is still as it was read.
-
-    It is not marked as guarded, so the transport does not repeat it: the keeper decides when, since the term
-    counts from before each attempt.
-    """
-    body = {"metadata": {"resourceVersion": resource_version}, "spec": spec}
-    return Request(
-        verb="patch",
-        resource="leases",
-        path=f"{_COLLECTION}/{NAME}?{_BY_US}",
-        name=NAME,
-        body=msgspec.json.encode(body),
-        content_type=MERGE_PATCH,
-    )
-
-
-def read_lease(body: bytes | bytearray, *, label: str) -> Found:
-    """Read an answer. Raises StreamGarbled for what is no object with a resourceVersion."""
-    try:
-        lease = _lease.decode(body)
-    except BROKEN as error:
-        raise StreamGarbled(f"{label}: unreadable answer: {error}") from None
-    if not lease.metadata.resource_version:
-        raise StreamGarbled(f"{label}: the answer has no resourceVersion")
-    return Found(
-        read_record(lease.spec or {}, uid=lease.metadata.uid),
-        resource_version=lease.metadata.resource_version,
-    )
-
-
-def record_in(found: NamedObject) -> Record:
-    """Return the record of a Lease as a watch has brought it."""
-    return read_record(found.spec, uid=found.uid)
-
-
-log = logging.getLogger(__name__)
-
-REQUEST_SECONDS: Final = 4.0
-"""For one request. An API server that works answers in milliseconds. A connection that was cut shows by this
-limit only, and a term of 10 s then has the time for a second attempt, on a new connection."""
-
-
-class Door:
-    """Reads and writes the Lease. ``transport`` is used for nothing else, and has no gate.
+class LeaseClient:
+    """Reads and writes the Lease. ``transport`` is used for nothing else, and its writes are not gated.
 
     All methods raise the ApiError of the request.
     """
@@ -173,46 +92,60 @@ class Door:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def read(self) -> Found:
+    async def read(self) -> LeaseRecord:
         """Return the Lease as the API server has it now. Raises NotFound where there is none."""
-        return await self._ask(get_request())
+        return await self._ask(
+            Request(verb="get", resource="leases", path=f"{_COLLECTION}/{NAME}", name=NAME)
+        )
 
-    async def create(self, spec: Mapping[str, Any]) -> Found:
+    async def create(self, spec: Mapping[str, Any]) -> LeaseRecord:
         """Create the Lease. Raises AlreadyExists where there is one."""
-        return await self._ask(create_request(spec))
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": NAME, "namespace": NAMESPACE},
+            "spec": spec,
+        }
+        return await self._ask(
+            Request(
+                verb="create",
+                resource="leases",
+                path=f"{_COLLECTION}?{_BY_US}",
+                name=NAME,
+                body=msgspec.json.encode(body),
+            )
+        )
 
-    async def change(self, found: Found, spec: Mapping[str, Any]) -> Found:
-        """Change the Lease. Raises Conflict where it is no longer ``found``."""
-        return await self._ask(patch_request(spec, resource_version=found.resource_version))
+    async def change(self, known: LeaseRecord, spec: Mapping[str, Any]) -> LeaseRecord:
+        """Change the Lease. Raises Conflict where it is no longer ``known``.
 
-    async def _ask(self, request: Request) -> Found:
+        It is not marked as guarded, so the transport does not repeat it: the elector decides when, since the
+        term counts from before each attempt.
+        """
+        body = {"metadata": {"resourceVersion": known.resource_version}, "spec": spec}
+        return await self._ask(
+            Request(
+                verb="patch",
+                resource="leases",
+                path=f"{_COLLECTION}/{NAME}?{_BY_US}",
+                name=NAME,
+                body=msgspec.json.encode(body),
+                content_type=MERGE_PATCH,
+            )
+        )
+
+    async def _ask(self, request: Request) -> LeaseRecord:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                answer = await self._transport.request(request)
+                lease = _lease.decode(await self._transport.request(request))
         except TimeoutError:
             raise NoAnswer(f"{request.label}: no answer within {REQUEST_SECONDS:.0f} s") from None
-        return read_lease(answer, label=request.label)
-
-
-class Faults:
-    """Logs failed attempts. ``last`` is what went wrong last, empty after a success."""
-
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self.last = ""
-        self._outage = Outage("Lease", logger=log, monotonic=monotonic, meanwhile="the operator tries again")
-
-    def note(self, error: ApiError | TimeoutError) -> None:
-        """Note a failed attempt; a TimeoutError is the end of the term during one."""
-        told = (
-            explained(error) if isinstance(error, ApiError) else NoAnswer("no answer before the term ended")
-        )
-        self.last = told.message
-        self._outage.failed(told)
-
-    def ended(self) -> None:
-        """Note a success."""
-        self.last = ""
-        self._outage.ended()
+        except BROKEN as error:
+            raise StreamGarbled(f"{request.label}: unreadable answer: {error}") from None
+        if not lease.metadata.resource_version:
+            raise StreamGarbled(f"{request.label}: the answer has no resourceVersion")
+        metadata = lease.metadata
+        return read_record(lease.spec or {}, uid=metadata.uid, resource_version=metadata.resource_version)
 
 
 HOLDER_SECONDS: Final = 10.0
@@ -225,71 +158,88 @@ SKEW_LOG_SECONDS: Final = 600.0
 needs longer to synchronize them. The metric has each difference at once."""
 
 
-class Paced:
-    """Says which facts to log: a new one, and at most one in ``seconds`` of ``clock``.
-
-    A fact that comes too early is logged when it is given again after that time, if it is still new then.
-    """
-
-    def __init__(self, seconds: float, *, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._given: str | None = None
-        self._told: str | None = None
-        self._told_at = float("-inf")
-        self._skipped = 0
-
-    def suffix(self, fact: str) -> str | None:
-        """Return what to append to the line about ``fact``: how many were not logged. None for no line."""
-        now = self._clock()
-        is_change, self._given = fact != self._given, fact
-        if fact == self._told or now - self._told_at < self._seconds:
-            self._skipped += is_change
-            return None
-        skipped = self._skipped - (not is_change)  # this fact was skipped itself, when it was new
-        self._told, self._told_at, self._skipped = fact, now, 0
-        return f" ({skipped} changes before were not logged)" if skipped > 0 else ""
-
-    def over(self) -> None:
-        """Note that the last fact is no longer true: the same one is new when it comes again."""
-        self._given = self._told = None
+def skipped_text(skipped: int) -> str:
+    """Return what to append to a line, before which so many were not logged."""
+    return f" ({skipped} changes before were not logged)" if skipped else ""
 
 
 class Skew:
     """``seconds`` is by how much our clock was ahead of the other's at its last renewal; None before one.
 
     It is logged when it begins to exceed the limit, and not again until it was below or is of another holder,
-    and not more often than ``paced`` says. ``clock`` is as in ``Keeper``.
+    and not more often than SKEW_LOG_SECONDS say. ``clock`` is as in ``LeaderElector``.
     """
 
     def __init__(self, *, clock: Callable[[], float]) -> None:
         self.seconds: float | None = None
-        self._lines = Paced(SKEW_LOG_SECONDS, clock=clock)
+        self._throttle = LogThrottle(monotonic=clock)
 
-    def note(self, before: Sighting | None, after: Sighting, *, now: datetime) -> None:
+    def note(self, before: Observation | None, after: Observation, *, now: datetime) -> None:
         """Take in a change of the Lease that was seen just now, at ``now`` by our wall clock."""
         skew = skew_of(before, after, now=now)
         if skew is None or after.record is None:
             return
         self.seconds = skew
         if abs(skew) <= SKEW_SECONDS:
-            self._lines.over()
+            self._throttle.over("skew")
             return
         side = "ahead of" if skew > 0 else "behind"
-        if (suffix := self._lines.suffix(f"{side} {after.record.holder}")) is not None:
+        fact = f"{side} {after.record.holder}"
+        if (skipped := self._throttle.take("skew", seconds=SKEW_LOG_SECONDS, fact=fact)) is not None:
             log.warning(
                 "the clock of this operator is %.0f s %s that of %s; synchronize the clocks of their hosts%s",
                 abs(skew),
                 side,
                 after.record.shown,
-                suffix,
+                skipped_text(skipped),
             )
 
 
-class OtherOperator:
-    """Watches the Lease, and never writes it. Where it may not be read, nothing is noticed and nothing fails.
+class LeaseObserver:
+    """Watches the Lease while ``run`` runs. ``observed`` is what was last seen, None before anything was.
 
-    Clocks as in ``Keeper``, in whose place it is.
+    ``news`` is set when it has changed; whoever waits for it clears it. ``clock`` and ``now`` are as in
+    ``LeaderElector``.
+    """
+
+    def __init__(
+        self, transport: Transport, *, clock: Callable[[], float], now: Callable[[], datetime]
+    ) -> None:
+        self.observed: Observation | None = None
+        self.skew = Skew(clock=clock)
+        self.news = asyncio.Event()
+        self._clock = clock
+        self._now = now
+        self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await self._watch.run()
+
+    def see(self, record: LeaseRecord | None) -> Observation:
+        """Take in a state of the Lease that was read just now."""
+        self.observed = observe(self.observed, record, at=self._clock())
+        return self.observed
+
+    def _watched(self) -> None:
+        found, before = self._watch.found, self.observed
+        if found is None and not self._watch.synced:
+            return
+        record = None if found is None else read_record(found.spec, uid=found.uid)
+        after = self.see(record)
+        if after is not before:
+            self.skew.note(before, after, now=self._now())
+            self._changed(before, after)
+            self.news.set()
+
+    def _changed(self, before: Observation | None, after: Observation) -> None:
+        """Take in a change that the watch has brought."""
+
+
+class OtherOperator(LeaseObserver):
+    """Stands in the place of ``LeaderElector`` without leader election: watches the Lease, never writes it.
+
+    Where the Lease may not be read, nothing is noticed and nothing fails.
     """
 
     leads: Final = True
@@ -305,16 +255,11 @@ class OtherOperator:
         clock: Callable[[], float] = running_on,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self.skew = Skew(clock=clock)
-        self._clock = clock
-        self._now = now
-        self._sighting: Sighting | None = None
-        # The holder that renewed the Lease last, and until when its lease lasts.
+        super().__init__(transport, clock=clock, now=now)
+        # The holder that was seen to renew the Lease, and until when its lease lasts.
         self._holder = ""
         self._holds_until = float("-inf")
-        self._lines = Paced(HOLDER_SECONDS, clock=clock)
-        self._news = asyncio.Event()
-        self._watch = NamedWatch(transport, target=TARGET, on_change=self._watched, monotonic=time.monotonic)
+        self._throttle = LogThrottle(monotonic=clock)
 
     @property
     def other(self) -> str | None:
@@ -322,18 +267,18 @@ class OtherOperator:
 
         Empty where there is none; None where that is not known yet, or the Lease cannot be read.
         """
-        now, seen = self._clock(), self._sighting
+        now, seen = self._clock(), self.observed
         if now < self._holds_until:
             return self._holder
         if seen is None or (seen.record is not None and seen.record.holder and now < seen.free_at):
             return None  # a holder that is seen for the first time may have ended long ago
         return ""
 
-    async def run(self, on_lead: Callable[[], None], on_other: Callable[[], None]) -> None:
+    async def lead(self, on_lead: Callable[[], None], on_other: Callable[[], None]) -> None:
         """Lead at once, and watch until cancelled. Call ``on_other`` whenever ``other`` has changed."""
         on_lead()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch.run())
+            tasks.create_task(self.run())
             tasks.create_task(self._tell(on_other))
 
     async def release(self) -> None:
@@ -343,44 +288,32 @@ class OtherOperator:
         """Call ``on_other`` after each change, also where the time alone has made it."""
         told: str | None = None
         while True:
-            self._news.clear()
+            self.news.clear()
             if self.other != told:
                 told = self.other
                 on_other()
-            now, free_at = self._clock(), self._sighting.free_at if self._sighting else 0.0
+            now, free_at = self._clock(), self.observed.free_at if self.observed else 0.0
             ahead = [moment - now for moment in (self._holds_until, free_at) if moment > now]
             try:
                 async with asyncio.timeout(min(ahead, default=None)):
-                    await self._news.wait()
+                    await self.news.wait()
             except TimeoutError:
                 continue
 
-    def _watched(self) -> None:
-        """Take in what the watch has brought."""
-        found = self._watch.found
-        if found is None and not self._watch.watched:
-            return
-        before, record = self._sighting, None if found is None else record_in(found)
-        self._sighting = sighted(before, record, at=self._clock())
-        self._news.set()
+    def _changed(self, before: Observation | None, after: Observation) -> None:
+        """Note a release, or a renewal: the Lease has changed, and its holder has not."""
+        record, known = after.record, before.record if before else None
         if record is not None and record.is_released:
-            self._holds_until = self._sighting.free_at
-        elif record is not None and before is not None:
-            self._compare(before, self._sighting, record)
-
-    def _compare(self, before: Sighting, after: Sighting, record: Record) -> None:
-        """Note a renewal: the Lease has changed, and its holder has not."""
-        if not record.holder or before.record is None or after is before:
-            return
-        self.skew.note(before, after, now=self._now())
-        if before.record.holder != record.holder:
+            self._holds_until = after.free_at
+        if record is None or known is None or not record.holder or known.holder != record.holder:
             return
         self._holder, self._holds_until = record.shown, after.free_at
-        if (suffix := self._lines.suffix(record.holder)) is not None:
+        skipped = self._throttle.take("holder", seconds=HOLDER_SECONDS, fact=record.holder)
+        if skipped is not None:
             log.warning(
                 "a second operator is running in this cluster: %s renews the Lease winpool-system/winpool,"
                 " and this operator runs without --leader-elect. Both write to nodes and pools. Stop one,"
                 " or start both with --leader-elect%s",
                 record.shown,
-                suffix,
+                skipped_text(skipped),
             )

@@ -1,25 +1,23 @@
-"""The rules of the Lease, without I/O and without a clock: who may lead, from when, and until when.
+"""Decides who may hold the Lease, from when, and until when, without I/O and without a clock.
 
-A candidate never compares the times in the Lease with a clock of its own: the clocks of two machines may
+A follower never compares the times in the Lease with a clock of its own: the clocks of two machines may
 differ by any amount. It measures by its own clock how long the record has not changed. The holder counts its
-term from before it sent the request, and ends it ``LEASE_SECONDS - TERM_SECONDS`` before any candidate may
-take over.
-
-All moments named ``at`` or ``now`` are seconds of the local clock of ``keeper``.
+term from before it sent the request, and ends it ``LEASE_SECONDS - TERM_SECONDS`` before any follower may
+take over. All moments named ``at``, ``sent`` or ``now`` are seconds of the local clock of the process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from winpool.api.text import printable, read_moment
+from winpool.api.text import printable, read_moment, written_micro
 
 LEASE_SECONDS: Final = 15.0
-"""How long a candidate waits after the last change of the Lease. It is the default of client-go, which the
+"""How long a follower waits after the last change of the Lease. It is the default of client-go, which the
 operators of a cluster have in common, so a takeover takes as long as people expect."""
 
 TERM_SECONDS: Final = 10.0
@@ -28,7 +26,7 @@ is for a request that is under way when the term ends. It also permits one clock
 the other."""
 
 RETRY_SECONDS: Final = 2.0
-"""Between two renewals, and between two attempts of a candidate, as in client-go: four renewals may fail
+"""Between two renewals, and between two attempts of a follower, as in client-go: four renewals may fail
 before the term ends. One write in two seconds costs the API server nothing that can be measured."""
 
 LONGEST_LEASE_SECONDS: Final = 60.0
@@ -53,12 +51,12 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LeaseRecord:
     """What a Lease says, as far as it can be read.
 
     ``holder`` is empty where no one holds it. ``seconds`` is how long to wait after its last change.
     ``is_released`` says that its holder gave it up. ``renewed`` is None where it is not readable.
-    ``mark`` differs between any two states of the Lease.
+    ``mark`` differs between any two states of the Lease. ``resource_version`` is what a write must name.
     """
 
     holder: str
@@ -67,6 +65,7 @@ class Record:
     renewed: datetime | None
     transitions: int
     mark: tuple[object, ...]
+    resource_version: str = ""
 
     @property
     def shown(self) -> str:
@@ -74,19 +73,20 @@ class Record:
         return printable(self.holder[:_HOLDER_SHOWN])
 
 
-def read_record(spec: Mapping[str, Any], *, uid: str = "") -> Record:
+def read_record(spec: Mapping[str, Any], *, uid: str = "", resource_version: str = "") -> LeaseRecord:
     """Read the spec of a Lease. Any content gives a record: an unreadable field never shortens the wait."""
     holder = spec.get("holderIdentity")
     duration = spec.get("leaseDurationSeconds")
     transitions = spec.get("leaseTransitions")
     renewed = spec.get("renewTime")
-    return Record(
+    return LeaseRecord(
         holder=holder if isinstance(holder, str) else "" if holder is None else "(not readable)",
         seconds=_seconds(duration),
         is_released=holder in (None, "") and duration == RELEASED_SECONDS,
         renewed=read_moment(renewed) if isinstance(renewed, str) else None,
         transitions=_count(transitions),
         mark=(uid, holder, duration, transitions, renewed, spec.get("acquireTime")),
+        resource_version=resource_version,
     )
 
 
@@ -102,79 +102,61 @@ def _count(transitions: object) -> int:
     return int(transitions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """What was last seen of the Lease. ``record`` is None where there is none.
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was last seen of the Lease: ``record`` is None where there is none.
 
-    ``since`` is when this state was first seen, ``free_at`` when the term of its last holder has ended.
+    ``free_at`` is when the term of whoever held it has ended.
     """
 
-    record: Record | None
-    since: float
+    record: LeaseRecord | None
     free_at: float
 
 
-def sighted(before: Sighting | None, record: Record | None, *, at: float) -> Sighting:
+def observe(before: Observation | None, record: LeaseRecord | None, *, at: float) -> Observation:
     """Return what is known after ``record`` was read at ``at``, the moment at which the answer was there.
 
-    A Lease that was deleted does not end the term of its holder, who does not know it yet. Neither does one
-    whose holder was taken out by anybody but the holder itself.
+    It is ``before`` itself where nothing has changed. A Lease that was deleted does not end the term of its
+    holder, who does not know it yet. Neither does one whose holder was taken out by anybody but the holder
+    itself.
     """
     if record is None:
         if before is not None and before.record is None:
             return before
-        return Sighting(record=None, since=at, free_at=at if before is None else max(at, before.free_at))
+        return Observation(None, free_at=at if before is None else max(at, before.free_at))
     if before is not None and before.record is not None and before.record.mark == record.mark:
         return before
-    free_at = at if record.is_released else at + record.seconds
-    return Sighting(record=record, since=at, free_at=free_at)
+    return Observation(record, free_at=at if record.is_released else at + record.seconds)
 
 
 class Move(Enum):
-    """What a candidate does now."""
+    """What a follower does now."""
 
-    LOOK = "look"
+    READ = "read"
     ACQUIRE = "acquire"
     RENEW = "renew"
     WAIT = "wait"
+    """Until ``Observation.free_at``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A move, and for WAIT after how many seconds to decide again."""
-
-    move: Move
-    seconds: float = 0.0
-
-
-def verdict_of(sighting: Sighting | None, *, identity: str, now: float) -> Verdict:
-    """Return what the candidate ``identity`` does at ``now``, with what it has last seen."""
-    if sighting is None:
-        return Verdict(Move.LOOK)
-    if sighting.record is not None and sighting.record.holder == identity:
-        return Verdict(Move.RENEW)
-    if now >= sighting.free_at:
-        return Verdict(Move.ACQUIRE)
-    return Verdict(Move.WAIT, sighting.free_at - now)
+def next_move(observed: Observation | None, *, identity: str, now: float) -> Move:
+    """Return what the follower ``identity`` does at ``now``, with what it has last seen."""
+    if observed is None:
+        return Move.READ
+    if observed.record is not None and observed.record.holder == identity:
+        return Move.RENEW
+    return Move.ACQUIRE if now >= observed.free_at else Move.WAIT
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """The time in which its holder may write: until ``ends``, by the local clock."""
+def term_end(*, sent: float) -> float:
+    """Return until when the holder may write after a write to the Lease that succeeded.
 
-    ends: float
-
-    @classmethod
-    def granted(cls, *, sent: float) -> Term:
-        """Return the term of a write to the Lease that succeeded; ``sent`` is from before it was sent."""
-        return cls(sent + TERM_SECONDS)
-
-    def left(self, now: float) -> float:
-        """Return the seconds that are left, 0 where none are."""
-        return max(0.0, self.ends - now)
+    ``sent`` is from before the write was sent.
+    """
+    return sent + TERM_SECONDS
 
 
-def claim(before: Record | None, *, identity: str, now: datetime) -> dict[str, Any]:
+def claim(before: LeaseRecord | None, *, identity: str, now: datetime) -> dict[str, Any]:
     """Return the spec with which ``identity`` takes the Lease; ``now`` is the wall clock."""
     transitions = 0 if before is None else before.transitions + 1
     moment = _unlike(before, now)
@@ -187,11 +169,11 @@ def claim(before: Record | None, *, identity: str, now: datetime) -> dict[str, A
     }
 
 
-def renewal(before: Record, *, identity: str, now: datetime) -> dict[str, Any]:
+def renewal(before: LeaseRecord, *, identity: str, now: datetime) -> dict[str, Any]:
     """Return what a renewal changes of the spec.
 
     The time always changes, whatever the wall clock does: an equal one would be no change to the API server
-    nor to a candidate, and the holder would count a term that the candidate does not know of.
+    nor to a follower, and the holder would count a term that the follower does not know of.
     """
     return {
         "holderIdentity": identity,
@@ -200,7 +182,7 @@ def renewal(before: Record, *, identity: str, now: datetime) -> dict[str, Any]:
     }
 
 
-def release(before: Record, *, now: datetime) -> dict[str, Any]:
+def release(before: LeaseRecord, *, now: datetime) -> dict[str, Any]:
     """Return what a holder that has stopped writing changes of the spec."""
     moment = _unlike(before, now)
     return {
@@ -211,17 +193,12 @@ def release(before: Record, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _unlike(before: Record | None, now: datetime) -> str:
+def _unlike(before: LeaseRecord | None, now: datetime) -> str:
     renewed = None if before is None else before.renewed
     return written_micro(now + _MICROSECOND if now == renewed else now)
 
 
-def written_micro(moment: datetime) -> str:
-    """Write a time as the API server writes those of a Lease (metav1.MicroTime)."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
-def skew_of(before: Sighting | None, after: Sighting, *, now: datetime) -> float | None:
+def skew_of(before: Observation | None, after: Observation, *, now: datetime) -> float | None:
     """Return by how many seconds our wall clock is ahead of the holder's; None where that is not known.
 
     It is known only when a renewal was seen that happened while we watched. The way of the renewal to us

@@ -27,11 +27,10 @@ nodes have it, and whether any node has it when the finalizer of a pool is about
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
-from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -41,8 +40,18 @@ from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, StreamGarbled, error_of
-from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.lists import (
+    OBJECTS_A_PAGE,
+    Listing,
+    ListPage,
+    ListReader,
+    Pager,
+    UnreadableObjectError,
+    list_path,
+    watch_path,
+)
 from winpool.kube.request import Request
+from winpool.kube.watch import Source, WatchEvent
 from winpool.kube.wire import (
     BROKEN,
     UNKNOWN,
@@ -72,7 +81,7 @@ from winpool.model.node import (
     NodeVersions,
     Taint,
 )
-from winpool.ownership.record import MAX_BYTES
+from winpool.ownership.record import MAX_BYTES, record_of
 
 _READY: Final = "Ready"
 
@@ -261,48 +270,14 @@ def _cut(text: str, length: int) -> str:
 _list: Final = ListReader(node_list, resource="nodes", kind="NodeList", api_version="v1")
 
 
-class UndecodableNodeError(ValueError):
-    """A node that cannot be read. ``name`` is empty where even the name cannot be read."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"node {name or 'without a readable name'}: {problem}")
-        self.name = name
+NODE: Final = "node"
+"""How a message about a node that cannot be read names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
-    """One line of a watch: its type as the server wrote it, and its object.
-
-    ``node`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of a node that
-    could not be read but was deleted, only the identity is true. ``resource_version`` is
-    the position of the stream, empty where the line does not say.
-    """
-
-    type: str
-    resource_version: str = ""
-    node: Node | None = None
-    error: ApiError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodePage:
-    """One page of a list. ``undecodable`` are the nodes on it that could not be read."""
-
-    nodes: tuple[Node, ...]
-    undecodable: tuple[UndecodableNodeError, ...]
-    resource_version: str
-    continue_token: str
-
-    @property
-    def size(self) -> int:
-        """How many nodes are on it."""
-        return len(self.nodes) + len(self.undecodable)
-
-
-def decode_event(line: bytes) -> WatchEvent:
+def decode_event(line: bytes) -> WatchEvent[Node]:
     """Read one line of a watch.
 
-    Raises StreamGarbled for a line that is not a watch event, UndecodableNodeError for an
+    Raises StreamGarbled for a line that is not a watch event, UnreadableObjectError for an
     event about a node that cannot be read (unless it was deleted).
     """
     try:
@@ -312,27 +287,28 @@ def decode_event(line: bytes) -> WatchEvent:
     version = event.object.metadata.resource_version
     match event.type:
         case "ADDED" | "MODIFIED" | "DELETED":
-            return WatchEvent(event.type, version, node=_node(event.object))
+            return WatchEvent(event.type, version, _node(event.object))
         case "ERROR":
             return WatchEvent(event.type, error=_error(line, code=event.object.code or 500))
         case _:  # BOOKMARK, and types that a later Kubernetes may add
             return WatchEvent(event.type, version)
 
 
-def decode_page(body: bytes | bytearray) -> NodePage:
+def decode_page(body: bytes | bytearray) -> ListPage[Node]:
     """Read one page of a list of nodes.
 
-    Raises StreamGarbled for anything that is not a list of nodes, see ``envelope``.
+    Raises StreamGarbled for anything that is not a list of nodes, see ``ListReader``.
     """
     page = _list.read(body)
-    undecodable: list[UndecodableNodeError] = []
+    unreadable: list[UnreadableObjectError] = []
     nodes: list[Node] = []
     for item in page.items or ():
         try:
             nodes.append(_node(item if isinstance(item, NodeObject) else _decode_object(item)))
-        except UndecodableNodeError as error:
-            undecodable.append(error)
-    return NodePage(tuple(nodes), tuple(undecodable), page.metadata.resource_version, page.metadata.continue_)
+        except UnreadableObjectError as error:
+            unreadable.append(error)
+    metadata = page.metadata
+    return ListPage(tuple(nodes), metadata.resource_version, metadata.continue_, tuple(unreadable))
 
 
 def decode_written(body: bytes | bytearray, *, patch: NodePatch) -> Node:
@@ -366,16 +342,16 @@ def decode_node(body: bytes | bytearray, *, request: str) -> Node:
     """
     try:
         return _node(node_object.decode(body))
-    except (*BROKEN, UndecodableNodeError) as error:
+    except (*BROKEN, UnreadableObjectError) as error:
         raise StreamGarbled(f"{request}: unreadable answer: {error}") from None
 
 
 def _node(found: NodeObject) -> Node:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.name and metadata.uid and metadata.resource_version):
-        raise UndecodableNodeError(metadata.name, "name, uid or resourceVersion is missing")
+        raise UnreadableObjectError(NODE, metadata.name, "name, uid or resourceVersion is missing")
     ready, ready_since = ready_of(status)
-    return Node(
+    node = Node(
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
@@ -395,6 +371,8 @@ def _node(found: NodeObject) -> Node:
         boot_id=boot_id_of(status),
         allocatable=allocatable_of(status),
     )
+    record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
+    return node
 
 
 def _taint(taint: TaintObject) -> Taint:
@@ -406,7 +384,7 @@ def _error(line: bytes, *, code: int) -> ApiError:
     return error_of(status=code, body=bytes(raw_event.decode(line).object), request="watch nodes")
 
 
-def _salvage(line: bytes, *, problem: str) -> WatchEvent:
+def _salvage(line: bytes, *, problem: str) -> WatchEvent[Node]:
     """Read at least the identity of the node in an unreadable event: a deletion needs no more."""
     try:
         event = identified_event.decode(line)
@@ -415,8 +393,8 @@ def _salvage(line: bytes, *, problem: str) -> WatchEvent:
     found = event.object.metadata
     if event.type == "DELETED" and found.name and found.uid and found.resource_version:
         known = Metadata(name=found.name, uid=found.uid, resource_version=found.resource_version)
-        return WatchEvent(event.type, found.resource_version, node=_node(NodeObject(metadata=known)))
-    raise UndecodableNodeError(found.name, problem)
+        return WatchEvent(event.type, found.resource_version, _node(NodeObject(metadata=known)))
+    raise UnreadableObjectError(NODE, found.name, problem)
 
 
 def _decode_object(raw: msgspec.Raw) -> NodeObject:
@@ -428,62 +406,43 @@ def _decode_object(raw: msgspec.Raw) -> NodeObject:
         name = identified_object.decode(raw).metadata.name
     except BROKEN:
         name = ""
-    raise UndecodableNodeError(name, problem)
+    raise UnreadableObjectError(NODE, name, problem)
 
 
 NODES_PATH: Final = "/api/v1/nodes"
 WINDOWS_SELECTOR: Final = f"{OS_LABEL}={OS_WINDOWS}"
 
-PAGE_LIMIT: Final = 500
-"""Nodes per page: what client-go and kubectl ask for. Decoding a page takes about 4 ms, in which the event
-loop does nothing else."""
-
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """In memory at once. Real nodes have 8 to 55 kB, so a page of 500 fits; where it does not, the next list asks
 for smaller pages."""
 
-MOST: Final = 50_000
-"""Nodes of a list, ten times as many as Kubernetes supports. Each takes some 2 kB for as long as it exists.
-https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 
-
-def listing_of(selector: str) -> Listing[NodePage]:
+def listing_of(selector: str) -> Listing[ListPage[Node]]:
     """Return the listing of the nodes that ``selector`` selects."""
 
     def request(limit: int, token: str) -> Request:
-        return list_request(selector=selector, limit=limit, token=token)
+        path = list_path(NODES_PATH, limit=limit, token=token, labelSelector=selector)
+        return Request(verb="list", resource="nodes", path=path, reply_limit=PAGE_BYTES)
 
     return Listing(
         resource="nodes",
         request=request,
         decode=decode_page,
-        page_limit=PAGE_LIMIT,
+        page_limit=OBJECTS_A_PAGE,
         page_bytes=PAGE_BYTES,
-        most=MOST,
     )
 
 
-def list_request(*, selector: str, limit: int = PAGE_LIMIT, token: str = "") -> Request:
-    """Return the request of one page; ``token`` is that of the page before."""
-    query = {"labelSelector": selector, "limit": str(limit), **({"continue": token} if token else {})}
-    return Request(verb="list", resource="nodes", path=_path(query), reply_limit=PAGE_BYTES)
-
-
-def watch_request(*, position: str, seconds: float) -> Request:
+def watch_request(position: str, seconds: float) -> Request:
     """Return the request of a watch of Windows nodes from ``position`` on, which ends after ``seconds``."""
-    query = {
-        "watch": "1",
-        "labelSelector": WINDOWS_SELECTOR,
-        "allowWatchBookmarks": "true",
-        "resourceVersion": position,
-        "timeoutSeconds": str(max(1, int(seconds))),
-    }
-    return Request(verb="watch", resource="nodes", path=_path(query))
+    path = watch_path(NODES_PATH, position=position, seconds=seconds, labelSelector=WINDOWS_SELECTOR)
+    return Request(verb="watch", resource="nodes", path=path)
 
 
-def _path(query: dict[str, str]) -> str:
-    return f"{NODES_PATH}?{urlencode(query, quote_via=quote)}"
-
+WINDOWS_NODES: Final = Source(
+    listing=listing_of(WINDOWS_SELECTOR), watch_request=watch_request, decode_event=decode_event
+)
+"""What the operator keeps in memory: all Windows nodes of the cluster."""
 
 STRAYS: Final = f"{POOL_LABEL},{OS_LABEL}!={OS_WINDOWS}"
 
@@ -505,7 +464,7 @@ async def _list_labelled(transport: Transport, *, selector: str) -> tuple[Node, 
     return nodes
 
 
-def _nodes(page: NodePage) -> tuple[Node, ...]:
-    if page.undecodable:
-        raise StreamGarbled(f"list nodes: {page.undecodable[0]}")
-    return page.nodes
+def _nodes(page: ListPage[Node]) -> tuple[Node, ...]:
+    if page.unreadable:
+        raise StreamGarbled(f"list nodes: {page.unreadable[0]}")
+    return page.items

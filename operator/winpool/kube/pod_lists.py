@@ -65,10 +65,6 @@ POD_PAGE_BYTES: Final = 16 * 1024 * 1024
 """In memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, the next list asks
 for smaller pages."""
 
-MOST_PODS: Final = 1_500_000
-"""Pods of a list, ten times as many as Kubernetes supports. They are not kept: the limit is against a list
-without an end. https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
-
 UNREADABLE_MOST: Final = 1000
 """Nodes with pods that cannot be read. With more, the server that answers is not an API server that we
 know."""
@@ -140,7 +136,6 @@ POD_LISTING: Final = Listing(
     decode=decode_pod_page,
     page_limit=PAGE_LIMIT,
     page_bytes=POD_PAGE_BYTES,
-    most=MOST_PODS,
 )
 
 
@@ -498,9 +493,6 @@ BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 BUDGET_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A budget has 1 to 3 kB."""
 
-MOST_BUDGETS: Final = 150_000
-"""One for each pod of the largest cluster that Kubernetes supports."""
-
 LIST_SECONDS: Final = 15.0
 """For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
 together permit nothing after 30 s (``memory.evicting``)."""
@@ -596,5 +588,4 @@ BUDGET_LISTING: Final = Listing(
     decode=decode_budgets,
     page_limit=PAGE_LIMIT,
     page_bytes=BUDGET_PAGE_BYTES,
-    most=MOST_BUDGETS,
 )

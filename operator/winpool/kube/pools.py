@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypedDict
-from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -24,23 +22,16 @@ from winpool.api.crd import FieldPath, lacking_fields, name_of, schema
 from winpool.api.keys import API_VERSION, CRD_NAME, GROUP, KIND, PLURAL, VERSION
 from winpool.kube.client import Transport
 from winpool.kube.errors import StreamGarbled
-from winpool.kube.lists import Listing, ListReader, NamedObject, Target
+from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path
+from winpool.kube.named import NamedObject, NamedWatch, Target
 from winpool.kube.request import Request
-from winpool.kube.watch import NamedWatch
 from winpool.kube.wire import BROKEN, ListOf
 
 POOLS_PATH: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 
-PAGE_LIMIT: Final = 500
-"""Pools per page: what client-go and kubectl ask for."""
-
 PAGE_BYTES: Final = 32 * 1024 * 1024
 """In memory at once. A pool has a few kB, but its annotations may have 256 KiB; where a page does not fit,
 the next list asks for smaller pages."""
-
-MOST: Final = 10_000
-"""Pools of a list, twice as many as a cluster may have nodes: more select nothing. All are in memory at
-once."""
 
 
 class Metadata(TypedDict, total=False):
@@ -74,20 +65,6 @@ class _Required(msgspec.Struct, rename="camel"):
     creation_timestamp: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class PoolPage:
-    """One page of a list."""
-
-    pools: tuple[dict[str, Any], ...]
-    resource_version: str
-    continue_token: str
-
-    @property
-    def size(self) -> int:
-        """How many pools are on it."""
-        return len(self.pools)
-
-
 _list: Final = ListReader(
     msgspec.json.Decoder(ListOf[msgspec.Raw]),
     resource=PLURAL,
@@ -97,15 +74,15 @@ _list: Final = ListReader(
 _pool: Final = msgspec.json.Decoder(PoolObject)
 
 
-def decode_pool_page(body: bytes | bytearray) -> PoolPage:
+def decode_pool_page(body: bytes | bytearray) -> ListPage[dict[str, Any]]:
     """Read one page of a list of pools.
 
-    Raises StreamGarbled for anything that is not a list of pools (see ``envelope``), and for one with an item
-    that cannot be read: without that item, the list would mean that a pool is gone.
+    Raises StreamGarbled for anything that is not a list of pools (see ``ListReader``), and for one with an
+    item that cannot be read: without that item, the list would mean that a pool is gone.
     """
     page = _list.read(body)
     pools = tuple([_read(item) for item in page.items or ()])
-    return PoolPage(pools, page.metadata.resource_version, page.metadata.continue_)
+    return ListPage(pools, page.metadata.resource_version, page.metadata.continue_)
 
 
 def _read(item: msgspec.Raw) -> dict[str, Any]:
@@ -118,8 +95,7 @@ def _read(item: msgspec.Raw) -> dict[str, Any]:
 
 
 def _request(limit: int, token: str) -> Request:
-    query = {"limit": str(limit), **({"continue": token} if token else {})}
-    path = f"{POOLS_PATH}?{urlencode(query, quote_via=quote)}"
+    path = list_path(POOLS_PATH, limit=limit, token=token)
     return Request(verb="list", resource=PLURAL, path=path, reply_limit=PAGE_BYTES)
 
 
@@ -127,9 +103,8 @@ LISTING: Final = Listing(
     resource=PLURAL,
     request=_request,
     decode=decode_pool_page,
-    page_limit=PAGE_LIMIT,
+    page_limit=OBJECTS_A_PAGE,
     page_bytes=PAGE_BYTES,
-    most=MOST,
 )
 
 
@@ -189,9 +164,9 @@ class PoolKind:
         found = self._watch.found
         if found is not None and (found != self._found or self.lacking_fields is None):
             self._compare(found)
-        elif found is None and (self._watch.watched or self._watch.failing is not None):
+        elif found is None and (self._watch.synced or self._watch.failing is not None):
             self._set_lacking(())
-        if not self._watch.watched:
+        if not self._watch.synced:
             return
         is_news = self._is_seen and found != self._found
         self._is_seen, self._found = True, found

@@ -1,27 +1,7 @@
-"""Keeps objects in memory, by one list and then one watch: all Windows nodes, or one object by its name.
+"""Keeps the objects of one kind in memory, by one list and then one watch, until it is cancelled.
 
-The known nodes, and the rules by which new states are stored.
-
-New states come from four sources: a list, a watch, another list after an error, and the answers
-to our own writes. In any order of arrival, a node never returns to an older state than was already
-seen, and counts as gone only for one of three reasons: a DELETED event, another UID under its name,
-or a *complete* list without it.
-
-Lists all Windows nodes, page by page, into the store.
-
-Each page is stored as it arrives, since it is true even if the rest of the list fails. Only a
-complete list shows that a node is gone.
-
-Keeps the Windows nodes of the cluster in memory, by one list and then one watch.
-
-``recovery`` says what happens after which error, and why. While requests fail, everything
-stays as last seen: a node never counts as gone because the API server does not answer (P4).
-
-Keeps one object in memory, known by its name: by one list and then one watch.
-
-After an error it continues as the watch of nodes does (``recovery``): what was last seen stays until more is
-known. It does not log errors at the level of warnings: most errors concern the whole API server, and the
-watch of nodes logs those. The owner of the watch reports the others.
+While requests fail, everything stays as last seen: an object never counts as gone because the API server does
+not answer (P4). ``recovery_after`` says what happens after which error, and why.
 """
 
 from __future__ import annotations
@@ -33,119 +13,149 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from winpool.kube.backoff import SHORT_LIFE_SECONDS, Backoff, Openings, Outage, recovery_after
+from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.client import Transport
-from winpool.kube.errors import ApiError, Forbidden, Gone, NotFound, StreamCut, explained
-from winpool.kube.lists import (
-    NamedObject,
-    Pager,
-    PageTooLarge,
-    Rewind,
-    Target,
-    decode_list,
-    decode_named_event,
+from winpool.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    NotFound,
+    StreamCut,
+    StreamGarbled,
+    StreamSilent,
+    TooLarge,
+    explained,
 )
-from winpool.kube.nodes import (
-    WINDOWS_SELECTOR,
-    NodePage,
-    UndecodableNodeError,
-    decode_event,
-    listing_of,
-    watch_request,
-)
+from winpool.kube.lists import Listing, ListPage, Pager, PageTooLarge, UnreadableObjectError
+from winpool.kube.request import Request
 from winpool.kube.wire import is_older
-from winpool.model.node import Node
-from winpool.ownership.record import record_of
-
-OnChange = Callable[[Node | None, Node | None], None]
-
-
-class NodeStore:
-    """Nodes by name. ``on_change(old, new)`` is called for every difference in a field that is read.
-
-    A node that appears has no old, one that is gone has no new; another UID under the same
-    name causes both calls, one after the other. It is called after the store has changed.
-    """
-
-    __slots__ = ("_nodes", "_on_change", "nodes")
-
-    def __init__(self, on_change: OnChange) -> None:
-        self._nodes: dict[str, Node] = {}
-        self._on_change = on_change
-        self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
-
-    def put(self, node: Node, *, even_older: bool = False) -> bool:
-        """Store a node from a list or a watch; False where a newer state is already known.
-
-        States whose resourceVersions have no order are stored: the stream that brings them has an order.
-        ``even_older`` is for a server that was restored to an earlier state.
-        """
-        held = self._nodes.get(node.name)
-        if held is not None and not even_older and is_older(node.resource_version, held.resource_version):
-            return False
-        self._nodes[node.name] = node
-        record_of(node)  # read now, page by page; otherwise the first pass would read thousands at once
-        if held is None:
-            self._on_change(None, node)
-        elif held.uid != node.uid:
-            # Between the two there was a moment without either, so these are two changes.
-            self._on_change(held, None)
-            self._on_change(None, node)
-        elif held != node:
-            self._on_change(held, node)
-        return True
-
-    def accept_written(self, node: Node) -> bool:
-        """Store the answer to a write of our own; False where it is not new.
-
-        A node that is gone or replaced meanwhile stays so. States whose versions have no order are
-        not stored: the watch is about to bring this very state.
-        """
-        held = self._nodes.get(node.name)
-        if held is None or held.uid != node.uid:
-            return False
-        if not is_older(held.resource_version, node.resource_version):
-            return False
-        return self.put(node)
-
-    def remove(self, node: Node) -> bool:
-        """Remove ``node``, which was deleted; False where it is unknown, known newer, or exists again."""
-        held = self._nodes.get(node.name)
-        if held is None or held.uid != node.uid or is_older(node.resource_version, held.resource_version):
-            return False
-        del self._nodes[node.name]
-        self._on_change(held, None)
-        return True
-
-    def keep_only(self, names: Collection[str], *, resource_version: str, even_newer: bool = False) -> int:
-        """Remove all nodes that are not among ``names``, those of a complete list; return how many.
-
-        A node that is newer than the list (``resource_version``) stays: the list could not have it.
-        ``even_newer`` is for a server that was restored to an earlier state.
-        """
-        gone = [
-            held
-            for name, held in self._nodes.items()
-            if name not in names and (even_newer or not is_older(resource_version, held.resource_version))
-        ]
-        for held in gone:
-            del self._nodes[held.name]
-            self._on_change(held, None)
-        return len(gone)
-
 
 log = logging.getLogger(__name__)
 
 
+class ApiObject(Protocol):
+    """What every object of the API server has. Two are equal where no field that winpool reads differs."""
+
+    @property
+    def name(self) -> str:
+        """Its name, by which one kind of object is kept."""
+
+    @property
+    def uid(self) -> str:
+        """Another UID under the same name is another object."""
+
+    @property
+    def resource_version(self) -> str:
+        """The version of this state."""
+
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[ObjectT]):
+    """One line of a watch: its type as the server wrote it, and its object.
+
+    ``object`` is set for ADDED, MODIFIED and DELETED, ``error`` for ERROR. Of an object that could not be
+    read but was deleted, only the identity is true. ``resource_version`` is the position of the stream, empty
+    where the line does not say.
+    """
+
+    type: str
+    resource_version: str = ""
+    object: ObjectT | None = None
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Generic[ObjectT]):
+    """What is listed and watched.
+
+    ``watch_request`` makes the request of a watch, given the version to continue from and how many seconds it
+    may last. ``decode_event`` reads a line: it raises StreamGarbled for one that is no event, and
+    UnreadableObjectError for an event about an object that cannot be read.
+    """
+
+    listing: Listing[ListPage[ObjectT]]
+    watch_request: Callable[[str, float], Request]
+    decode_event: Callable[[bytes], WatchEvent[ObjectT]]
+
+
+class Store(Generic[ObjectT]):
+    """Objects by name. ``on_change(old, new)`` is called for every difference in a field that is read.
+
+    New states come from lists, a watch, and the answers to our own writes. In any order of arrival, an object
+    never returns to an older state than was already seen, and counts as gone only for one of three reasons:
+    a DELETED event, another UID under its name, or a *complete* list without it.
+
+    An object that appears has no old, one that is gone has no new; another UID under the same name causes
+    both calls, one after the other. It is called after the store has changed.
+    """
+
+    __slots__ = ("_objects", "_on_change", "objects")
+
+    def __init__(self, on_change: Callable[[ObjectT | None, ObjectT | None], None]) -> None:
+        self._objects: dict[str, ObjectT] = {}
+        self._on_change = on_change
+        self.objects: Mapping[str, ObjectT] = MappingProxyType(self._objects)
+
+    def put(self, new: ObjectT, *, even_older: bool = False) -> bool:
+        """Store an object from a list or a watch; False where a newer state is already known.
+
+        States whose resourceVersions have no order are stored: the stream that brings them has an order.
+        ``even_older`` is for a server that was restored to an earlier state.
+        """
+        held = self._objects.get(new.name)
+        if held is not None and not even_older and is_older(new.resource_version, held.resource_version):
+            return False
+        self._objects[new.name] = new
+        if held is None:
+            self._on_change(None, new)
+        elif held.uid != new.uid:
+            # Between the two there was a moment without either, so these are two changes.
+            self._on_change(held, None)
+            self._on_change(None, new)
+        elif held != new:
+            self._on_change(held, new)
+        return True
+
+    def accept_written(self, new: ObjectT) -> bool:
+        """Store the answer to a write of our own; False where it is not new.
+
+        An object that is gone or replaced meanwhile stays so. States whose versions have no order are not
+        stored: the watch is about to bring this very state.
+        """
+        held = self._objects.get(new.name)
+        if held is None or held.uid != new.uid:
+            return False
+        return bool(is_older(held.resource_version, new.resource_version)) and self.put(new)
+
+    def remove(self, gone: ObjectT) -> bool:
+        """Remove an object that was deleted; False where it is unknown, known newer, or exists again."""
+        held = self._objects.get(gone.name)
+        if held is None or held.uid != gone.uid or is_older(gone.resource_version, held.resource_version):
+            return False
+        del self._objects[gone.name]
+        self._on_change(held, None)
+        return True
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Remove all objects that are not among ``names``, those of a complete list."""
+        for held in [held for name, held in self._objects.items() if name not in names]:
+            del self._objects[held.name]
+            self._on_change(held, None)
+
+
 @dataclass(slots=True)
-class ReflectorStats:
+class WatchStats:
     """Counters since the start.
 
     ``restarts`` are watches that ended with an error, ``expired`` the 410s, ``dropped`` states
-    older than the known one, ``undecodable`` nodes that could not be read.
+    older than the known one, ``undecodable`` objects that could not be read.
     """
 
     lists: int = 0
@@ -157,70 +167,37 @@ class ReflectorStats:
     undecodable: int = 0
 
 
-def report_undecodable(error: UndecodableNodeError, stats: ReflectorStats) -> None:
-    """Count and log a node that could not be read."""
-    stats.undecodable += 1
-    log.warning("%s; the node is kept as last seen", error)
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What to do after an error: list, or continue from the last good version; at once or after a pause."""
+
+    relist: bool
+    pause: bool = True
 
 
-class NodeLister:
-    """Lists into ``store``. ``on_page`` is called for each page that arrived."""
+def recovery_after(error: ApiError, *, progressed: bool, expired_before: bool) -> Recovery:
+    """Decide how to continue after ``error``.
 
-    def __init__(
-        self,
-        transport: Transport,
-        store: NodeStore,
-        *,
-        stats: ReflectorStats,
-        on_page: Callable[[], None],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._stats = stats
-        self._on_page = on_page
-        self._pager = Pager(transport.request, listing_of(WINDOWS_SELECTOR))
-        self._rewind = Rewind("nodes", monotonic=monotonic)
+    ``progressed`` says whether anything had come in since the error before, ``expired_before``
+    whether that was a 410 too.
 
-    async def list(self, *, seen: str) -> str:
-        """Store all nodes that exist, and return the resourceVersion of the list.
-
-        ``seen`` is the latest resourceVersion known from before: an older list is refused
-        (StreamGarbled), until it has come several times in a row (see ``rewind``). Begins again where a page
-        was too large. Raises ApiErrors; the pages before the error stay stored.
-        """
-        while True:
-            try:
-                return await self._list(seen=seen)
-            except PageTooLarge:
-                continue
-
-    async def _list(self, *, seen: str) -> str:
-        self._stats.lists += 1
-        names: set[str] = set()
-        rewound: bool | None = None
-
-        def take(page: NodePage) -> None:
-            nonlocal rewound
-            self._on_page()
-            if rewound is None:
-                rewound = self._rewind.check(page.resource_version, seen=seen)
-            self._take(page, names, even_older=rewound)
-
-        version = await self._pager.show(take)
-        # A node whose name could not be read may be any of those that the list seems to lack.
-        if "" not in names:
-            self._store.keep_only(names, resource_version=version, even_newer=bool(rewound))
-        self._rewind.done()
-        return version
-
-    def _take(self, page: NodePage, names: set[str], *, even_older: bool) -> None:
-        """Store a page; ``names`` gets the names of its nodes, "" for a node without a readable name."""
-        for node in page.nodes:
-            names.add(node.name)
-            self._stats.dropped += not self._store.put(node, even_older=even_older)
-        for error in page.undecodable:
-            names.add(error.name)
-            report_undecodable(error, self._stats)
+    - 410: the version is too old to continue from; only a list shows what was missed. The first
+      time it is listed at once, as after any outage that was long enough: waiting changes nothing.
+    - Silence: either the connection is dead, and continuing would be enough. Or the server does
+      not know the version yet (etcd was restored from a backup), and the watch is silent for ever.
+      The client cannot distinguish the two, so it lists.
+    - A line too large: it would come again, so it lists.
+    - A line cut off, garbage, a broken connection, no server, a refusal: all that was stored before
+      is good, so it continues from there; the server sends again what came after. If garbage comes
+      again at the same place, with nothing good in between, it lists.
+    """
+    if isinstance(error, Gone):
+        return Recovery(relist=True, pause=expired_before and not progressed)
+    if isinstance(error, StreamSilent | TooLarge):
+        return Recovery(relist=True)
+    if isinstance(error, StreamGarbled):
+        return Recovery(relist=not progressed)
+    return Recovery(relist=False)
 
 
 WATCH_SECONDS: Final = (260.0, 300.0)
@@ -250,50 +227,73 @@ ASKED_SECONDS: Final = 10.0
 EARLY_SECONDS: Final = 2.0
 """A watch that ends so long before its time did not end because its time was over."""
 
+SHORT_LIFE_SECONDS: Final = 1.0
+"""The least time from opening a watch to opening it again. Otherwise a proxy that ends each at once, properly
+or with a 410, would get requests in a tight loop. A watch that ends sooner and brought nothing is a
+failure."""
+
 _uniform: Final = random.SystemRandom().uniform
 
 
-class NodeReflector:
-    """The Windows nodes of the cluster, kept up to date while ``run`` runs.
+def _ignore() -> None:
+    pass
 
-    ``on_change(old, new)`` is called, synchronously, when a field that winpool reads has
-    changed: old is None for a node that appears, new for one that is gone. It must not block and
-    must not raise. ``on_contact`` is awaited after the first list, before ``synced``, and after every
-    watch that ended early: the API server may be another one now. It must not raise; where
-    it returns False it is awaited again with the next watch.
-    ``last_error`` is the present error, None where there is none.
+
+class ListWatch(Generic[ObjectT]):
+    """The objects of one source, kept up to date while ``run`` runs.
+
+    ``on_change(old, new)`` is called, synchronously, when a field that winpool reads has changed: old is None
+    for an object that appears, new for one that is gone. ``on_state`` is called, synchronously, when
+    ``synced``, ``failing`` or ``refusal`` has changed. Both must not block and must not raise. ``on_contact``
+    is awaited after the first list, before ``synced``, and after every watch that ended early: the API server
+    may be another one now. It must not raise; where it returns False it is awaited again with the next watch.
+
+    ``synced`` says whether a list was ever complete: before that, the absence of an object means nothing.
+    ``last_error`` is the present error, and ``failing`` since when (monotonic seconds) requests have failed;
+    both are None where there is none. ``refusal`` is why the objects may not be read, in words for people: a
+    right that is missing, or an API that is not served; None where they may be read. ``level`` is that of
+    log lines about errors.
     """
 
     def __init__(
         self,
         transport: Transport,
+        source: Source[ObjectT],
         *,
-        on_change: Callable[[Node | None, Node | None], None],
+        on_change: Callable[[ObjectT | None, ObjectT | None], None],
+        on_state: Callable[[], None] = _ignore,
         on_contact: Callable[[], Awaitable[bool]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         silence_seconds: float = SILENCE_SECONDS,
         relist_seconds: float = RELIST_SECONDS,
+        level: int = logging.WARNING,
     ) -> None:
-        self.stats = ReflectorStats()
+        self.stats = WatchStats()
+        self.synced = False
         self.last_error: ApiError | None = None
+        self.failing: float | None = None
+        self.refusal: ApiError | None = None
         self._transport = transport
+        self._source = source
+        self._on_state = on_state
         self._on_contact = on_contact
         self._monotonic = monotonic
         self._silence_seconds = silence_seconds
         self._relist_seconds = relist_seconds
-        self._store = NodeStore(on_change)
-        self._lister = NodeLister(
-            transport, self._store, stats=self.stats, on_page=self._note_contact, monotonic=monotonic
-        )
+        self._level = level
+        self._store: Store[ObjectT] = Store(on_change)
+        self.objects: Mapping[str, ObjectT] = self._store.objects
+        """The objects by name: a live, read-only view."""
+        self._what = source.listing.resource
+        self._pager = Pager(transport.request, source.listing)
         self._backoff = Backoff()
-        self._openings = Openings(monotonic)
         self._outage = Outage(
-            "nodes",
+            self._what,
             logger=log,
             monotonic=monotonic,
             meanwhile="the operator keeps them as last seen, and tries again",
+            level=level,
         )
-        self._synced = False
         self._is_new_contact = True
         self._contact = float("-inf")
         # The resourceVersion to continue from; "" asks for a list.
@@ -304,7 +304,9 @@ class NodeReflector:
         self._tried_at = float("-inf")
         self._relist_at = float("-inf")
         self._watch_until = float("inf")
-        self._watch_limit = asyncio.timeout(None)
+        self._watch_limit = asyncio.Timeout(None)
+        # When a watch may be opened again.
+        self._opens_at = float("-inf")
         # Whether a list was asked for since the last one began.
         self._is_asked = False
         # Whether a watch has brought anything since the last error, and whether that error was a 410.
@@ -312,26 +314,16 @@ class NodeReflector:
         self._expired = False
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name: a live, read-only view."""
-        return self._store.nodes
-
-    @property
-    def synced(self) -> bool:
-        """Whether a list was ever complete. Before that, the absence of a node means nothing."""
-        return self._synced
-
-    @property
     def last_contact_seconds(self) -> float:
-        """Seconds since the API server last sent anything about nodes; infinite before the first time.
+        """Seconds since the API server last sent anything about them; infinite before the first time.
 
         In a quiet cluster it sends a bookmark once a minute, so below SILENCE_SECONDS the contact is good.
         """
         return self._monotonic() - self._contact
 
-    def accept_written(self, node: Node) -> None:
+    def accept_written(self, written: ObjectT) -> None:
         """Store the answer to a PATCH of ours, so that the next pass does not have to wait for its event."""
-        self._store.accept_written(node)
+        self._store.accept_written(written)
 
     def ask_for_list(self) -> None:
         """Ask for a list soon: the watch has missed a change.
@@ -341,7 +333,7 @@ class NodeReflector:
         self._is_asked = True
         due = max(self._monotonic(), self._tried_at + ASKED_SECONDS)
         if due < self._relist_at:
-            log.info("nodes: the watch missed a change, so the operator lists all nodes again")
+            log.info("%s: the watch missed a change, so the operator lists all again", self._what)
             self._relist_at = self._watch_until = due
             self._limit_watch()
 
@@ -350,10 +342,11 @@ class NodeReflector:
         while True:
             try:
                 if not self._position or self._monotonic() >= self._relist_at:
-                    await self._list()
-                if not self._synced:
+                    await self._list_when_due()
+                if not self.synced:
                     await self._make_contact()
-                    self._synced = True
+                    self.synced = True
+                    self._on_state()
                 await self._watch()
             except ApiError as error:
                 self._is_new_contact = True
@@ -363,17 +356,16 @@ class NodeReflector:
         if self._is_new_contact and self._on_contact is not None:
             self._is_new_contact = not await self._on_contact()
 
-    async def _list(self) -> None:
-        """List all nodes. Where the watch can continue from its position, a failure is only logged."""
+    async def _list_when_due(self) -> None:
+        """List all. Where the watch can continue from its position, a failure is only logged."""
         self._tried_at, self._is_asked = self._monotonic(), False
         try:
-            version = await self._lister.list(seen=self._seen)
+            version = await self._list()
         except ApiError as error:
             if not self._position or isinstance(error, Gone):
                 raise
-            pause = ASKED_SECONDS if self._is_asked else RELIST_RETRY_SECONDS
-            self._relist_in(pause)
-            log.warning("nodes: a list that was due failed: %s; the watch continues", error)
+            self._relist_in(ASKED_SECONDS if self._is_asked else RELIST_RETRY_SECONDS)
+            log.log(self._level, "%s: a list that was due failed: %s; the watch continues", self._what, error)
             return
         self._position = self._seen = version
         self._relist_in(self._relist_seconds * _uniform(1, 1 + RELIST_JITTER))
@@ -382,12 +374,53 @@ class NodeReflector:
         self._relist_at = self._monotonic() + seconds
         self._watch_until = self._relist_at + OVERTIME_SECONDS
 
+    async def _list(self) -> str:
+        """Store all objects that exist, and return the resourceVersion of the list.
+
+        Each page is stored as it arrives, since it is true even if the rest of the list fails. Begins again
+        where a page was too large. Raises ApiErrors.
+        """
+        while True:
+            self.stats.lists += 1
+            names: set[str] = set()
+            try:
+                version = await self._pager.show(partial(self._take_page, names))
+            except PageTooLarge:
+                continue
+            # An object whose name could not be read may be any of those that the list seems to lack.
+            if "" not in names:
+                self._store.keep_only(names)
+            return version
+
+    def _take_page(self, names: set[str], page: ListPage[ObjectT]) -> None:
+        """Store a page of a list; ``names`` gets the names of its objects, "" for one that is not readable.
+
+        A list is of the newest state. One that is older than what was seen is of a cluster that was restored
+        from a backup.
+        """
+        self._note_contact()
+        is_restored = bool(self._seen) and bool(is_older(page.resource_version, self._seen))
+        if is_restored and not names:
+            log.warning(
+                "%s: the cluster was restored from version %s to the older %s",
+                self._what,
+                self._seen,
+                page.resource_version,
+            )
+        for each in page.items:
+            names.add(each.name)
+            self.stats.dropped += not self._store.put(each, even_older=is_restored)
+        for error in page.unreadable:
+            names.add(error.name)
+            self._note_unreadable(error)
+
     async def _watch(self) -> None:
-        await self._openings.take()
+        await asyncio.sleep(self._opens_at - self._monotonic())
         started = self._monotonic()
+        self._opens_at = started + SHORT_LIFE_SECONDS
         lines = 0
         seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
-        request = watch_request(position=self._position, seconds=seconds)
+        request = self._source.watch_request(self._position, seconds)
         async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
             self._note_watching()
             await self._make_contact()  # only now: the API server is known to answer
@@ -396,14 +429,14 @@ class NodeReflector:
                     self._limit_watch()
                     async for line in stream:
                         lines += 1
-                        self._take(line)
+                        self._take_line(line)
             except TimeoutError:  # of ours: those of the stream are ApiErrors
                 return
         lived = self._monotonic() - started
         # An API server that shuts down properly ends its watches as if their time were over.
         self._is_new_contact = self._is_new_contact or lived < seconds - EARLY_SECONDS
         if not lines and lived < SHORT_LIFE_SECONDS:
-            raise StreamCut("watch nodes: the API server ended it at once, without anything")
+            raise StreamCut(f"{request.label}: the API server ended it at once, without anything")
 
     def _limit_watch(self) -> None:
         """End the open watch, if there is one, when it is time."""
@@ -411,24 +444,21 @@ class NodeReflector:
             now = asyncio.get_running_loop().time()
             self._watch_limit.reschedule(now + max(0.0, self._watch_until - self._monotonic()))
 
-    def _take(self, line: bytes) -> None:
+    def _take_line(self, line: bytes) -> None:
         """Process one line of the watch."""
         try:
-            event = decode_event(line)
-        except UndecodableNodeError as error:
-            report_undecodable(error, self.stats)
+            event = self._source.decode_event(line)
+        except UnreadableObjectError as error:
+            self._note_unreadable(error)
             return
         if event.error is not None:
             raise event.error
-        if is_older(event.resource_version, self._position):
-            self.stats.dropped += 1  # versions in a stream only grow: this line was replayed on the way
-            return
         if event.resource_version:
             self._position = self._seen = event.resource_version
-        if event.node is not None:
+        if event.object is not None:
             self.stats.events += 1
-            taken = self._store.remove(event.node) if event.type == "DELETED" else self._store.put(event.node)
-            self.stats.dropped += not taken
+            put = self._store.remove if event.type == "DELETED" else self._store.put
+            self.stats.dropped += not put(event.object)
         self._note_contact()
         self._progressed = True
         self._backoff.reset()  # not when the watch opens: one that ends at once is not a success
@@ -436,144 +466,35 @@ class NodeReflector:
     async def _recover(self, error: ApiError) -> None:
         recovery = recovery_after(error, progressed=self._progressed, expired_before=self._expired)
         self._progressed, self._expired = False, isinstance(error, Gone)
-        self.last_error = explained(error)
         self.stats.restarts += 1
         self.stats.expired += isinstance(error, Gone)
         if recovery.relist:
             self._position = ""
-        pause = self._backoff.next(asked=error.retry_after) if recovery.pause else 0.0
-        if recovery.pause:
-            self._outage.failed(explained(error))
-        else:
-            log.info("nodes: the watch cannot continue, so the operator lists all nodes again: %s", error)
-        await asyncio.sleep(pause)
+        if not recovery.pause:
+            log.info("%s: the watch cannot continue, so the operator lists all again: %s", self._what, error)
+            return
+        self.last_error = explained(error)
+        if isinstance(error, Forbidden | NotFound):
+            self.refusal = self.last_error
+        if self.failing is None:
+            self.failing = self._monotonic()
+        self._outage.failed(self.last_error)
+        self._on_state()
+        await asyncio.sleep(self._backoff.next(asked=error.retry_after))
 
     def _note_watching(self) -> None:
         """Note that the API server answers and permits the watch."""
+        is_news = self.failing is not None
         self.stats.watches += 1
-        self.last_error = None
+        self.last_error = self.failing = self.refusal = None
         self._note_contact()
         self._outage.ended()
+        if is_news:
+            self._on_state()
 
     def _note_contact(self) -> None:
         self._contact = self._monotonic()
 
-
-class NamedWatch:
-    """One object, kept up to date while ``run`` runs.
-
-    ``found`` is the object as last seen, None where there is none. ``watched`` says whether it was ever
-    listed and then watched: before that, ``found`` means nothing. ``refusal`` is why it may not be read,
-    in words for people: a right that is missing, or an API that is not served; None where it may be read.
-    ``failing`` is since when (monotonic seconds) requests have failed, None where they succeed.
-
-    ``on_change`` is called, synchronously, when any of these has changed. It must not block and must not
-    raise.
-    """
-
-    def __init__(
-        self,
-        transport: Transport,
-        *,
-        target: Target,
-        on_change: Callable[[], None],
-        monotonic: Callable[[], float],
-        silence_seconds: float = SILENCE_SECONDS,
-        relist_seconds: float = RELIST_SECONDS,
-    ) -> None:
-        self.found: NamedObject | None = None
-        self.watched = False
-        self.refusal: ApiError | None = None
-        self.failing: float | None = None
-        self._transport = transport
-        self._target = target
-        self._on_change = on_change
-        self._monotonic = monotonic
-        self._silence_seconds = silence_seconds
-        self._relist_seconds = relist_seconds
-        self._backoff = Backoff()
-        self._openings = Openings(monotonic)
-        # The resourceVersion to continue from; "" asks for a list. When the next list is due anyway.
-        self._position = ""
-        self._relist_at = float("-inf")
-        # Whether a watch has brought anything since the last error, and whether that error was a 410.
-        self._progressed = False
-        self._expired = False
-
-    async def run(self) -> None:
-        """List and watch until cancelled. Survives everything that the API server may answer."""
-        while True:
-            try:
-                if not self._position or self._monotonic() >= self._relist_at:
-                    await self._list()
-                await self._watch()
-            except ApiError as error:
-                await self._recover(error)
-
-    async def _list(self) -> None:
-        self._relist_at = self._monotonic() + RELIST_RETRY_SECONDS  # where it fails, the watch continues
-        answer = await self._transport.request(self._target.list_request())
-        listed = decode_list(answer, target=self._target)
-        self._relist_at = self._monotonic() + self._relist_seconds * _uniform(1, 1 + RELIST_JITTER)
-        self._position = listed.resource_version
-        self._see(listed.found)
-
-    async def _watch(self) -> None:
-        await self._openings.take()
-        started = self._monotonic()
-        lines = 0
-        seconds = min(_uniform(*WATCH_SECONDS), self._relist_at - started)
-        request = self._target.watch_request(position=self._position, seconds=seconds)
-        async with self._transport.stream(request, silence_seconds=self._silence_seconds) as stream:
-            self._note_watching()
-            try:
-                async with asyncio.timeout(seconds + OVERTIME_SECONDS):
-                    async for line in stream:
-                        lines += 1
-                        self._take(line)
-            except TimeoutError:  # of ours: those of the stream are ApiErrors
-                return
-        if not lines and self._monotonic() - started < SHORT_LIFE_SECONDS:
-            raise StreamCut(f"{request.label}: the API server ended it at once, without anything")
-
-    def _take(self, line: bytes) -> None:
-        """Process one line of the watch."""
-        event = decode_named_event(line, target=self._target)
-        if event.error is not None:
-            raise event.error
-        self._progressed = True
-        self._backoff.reset()
-        if is_older(event.resource_version, self._position):
-            return  # versions in a stream only grow: this line was replayed on the way
-        if event.resource_version:
-            self._position = event.resource_version
-        if event.says:
-            self._see(event.found)
-
-    def _see(self, found: NamedObject | None) -> None:
-        if found != self.found:
-            self.found = found
-            self._on_change()
-
-    def _note_watching(self) -> None:
-        """Note that the API server answers and permits the watch."""
-        is_news = not self.watched or self.refusal is not None or self.failing is not None
-        self.watched, self.refusal, self.failing = True, None, None
-        if is_news:
-            self._on_change()
-
-    async def _recover(self, error: ApiError) -> None:
-        recovery = recovery_after(error, progressed=self._progressed, expired_before=self._expired)
-        self._progressed, self._expired = False, isinstance(error, Gone)
-        if recovery.relist:
-            self._position = ""
-        if not recovery.pause:
-            return
-        told = explained(error)
-        log.debug("%s; the operator tries again after a pause", told)
-        if isinstance(error, Forbidden | NotFound):
-            self.refusal = told
-        if self.failing is None:
-            self.failing = self._monotonic()
-        self._on_change()
-        await asyncio.sleep(self._backoff.next(asked=error.retry_after))
+    def _note_unreadable(self, error: UnreadableObjectError) -> None:
+        self.stats.undecodable += 1
+        log.warning("%s; it is kept as last seen", error)

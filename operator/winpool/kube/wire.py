@@ -231,6 +231,10 @@ class RawEvent(_Base):
     object: msgspec.Raw
 
 
+class _ErrorObject(_Base):
+    code: int | None = None
+
+
 class WrittenObject(_Base):
     """The answer to a write: PartialObjectMetadata, or the whole object if the server ignores ``as``."""
 
@@ -251,6 +255,17 @@ node_object: Final = msgspec.json.Decoder(NodeObject)
 identified_object: Final = msgspec.json.Decoder(IdentifiedObject)
 server_version: Final = msgspec.json.Decoder(ServerVersion)
 written_object: Final = msgspec.json.Decoder(WrittenObject)
+_error_object: Final = msgspec.json.Decoder(_ErrorObject)
+
+_DEFAULT_ERROR_STATUS: Final = 500
+
+
+def error_status(status: msgspec.Raw) -> int:
+    """Return the HTTP status of an ERROR event of a watch, whose object is a meta/v1 Status.
+
+    Raises what BROKEN names.
+    """
+    return _error_object.decode(status).code or _DEFAULT_ERROR_STATUS
 
 
 DISRUPTION_BUDGET: Final = "DisruptionBudget"

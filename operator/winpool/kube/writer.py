@@ -40,7 +40,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -51,7 +50,7 @@ from winpool.api.keys import API_VERSION, FIELD_MANAGER, KIND, PLURAL
 from winpool.api.text import written_moment
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Conflict, Forbidden, NotFound, StreamGarbled, Unavailable
-from winpool.kube.lists import Pager
+from winpool.kube.lists import ListPage, Pager
 from winpool.kube.nodes import NODES_PATH, decode_node, decode_written
 from winpool.kube.pools import LISTING, POOLS_PATH
 from winpool.kube.request import APPLY_PATCH, JSON, MERGE_PATCH, Request
@@ -183,14 +182,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _pool: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class PoolList:
-    """All pools that exist at one moment, as the API server wrote them, with the needed fields only."""
-
-    items: tuple[dict[str, Any], ...]
-    resource_version: str
-
-
 class Writer:
     """Writes through a transport. Raises ApiErrors; Conflict means: read and decide again."""
 
@@ -312,12 +303,12 @@ class Writer:
         )
         return _decode_pool(answer, name=name)
 
-    async def list_pools(self) -> PoolList:
+    async def list_pools(self) -> ListPage[dict[str, Any]]:
         """List all pools, complete or not at all.
 
         Raises NotFound where the CRD is missing, and the other ApiErrors.
         """
-        return PoolList(*await self._pools.collect(lambda page: page.pools))
+        return ListPage(*await self._pools.collect(lambda page: page.items))
 
 
 def encode_node_patch(patch: NodePatch) -> bytes:

@@ -36,11 +36,11 @@ async def test_an_api_server_that_is_killed_is_picked_up_where_it_was(fragile: T
     await asyncio.to_thread(add, fragile, "killed-a", "killed-b")
     async with a_transport(fragile.kubeconfig("admin")) as transport, a_reflector(transport) as reflected:
         reflector = reflected.reflector
-        await until(lambda: "killed-b" in reflector.nodes, what="the nodes are seen")
+        await until(lambda: "killed-b" in reflector.objects, what="the nodes are seen")
         await asyncio.to_thread(fragile.component("apiserver").kill)
         await until(lambda: isinstance(reflector.last_error, Unavailable), what="the loss is noticed")
         assert reflector.synced
-        assert "killed-a" in reflector.nodes
+        assert "killed-a" in reflector.objects
         await asyncio.to_thread(restart, fragile)
         await until(lambda: reflector.last_error is None, what="contact again")
         await asyncio.to_thread(fragile.kubectl, "label", "node", "killed-a", "after=restart")
@@ -54,12 +54,12 @@ async def test_what_was_missed_for_good_is_found_by_a_list(fragile: Testbed) -> 
     await asyncio.to_thread(add, fragile, "missed", "stays")
     async with a_transport(fragile.kubeconfig("admin")) as transport, a_reflector(transport) as reflected:
         reflector = reflected.reflector
-        await until(lambda: {"missed", "stays"} <= set(reflector.nodes), what="the nodes are seen")
+        await until(lambda: {"missed", "stays"} <= set(reflector.objects), what="the nodes are seen")
         before = reflector.stats.expired
         await asyncio.to_thread(fragile.component("apiserver").kill)
         await asyncio.to_thread(delete_behind_the_api, fragile, "missed")
         await asyncio.to_thread(restart, fragile)
-        await until(lambda: "missed" not in reflector.nodes, what="the deletion is concluded")
+        await until(lambda: "missed" not in reflector.objects, what="the deletion is concluded")
         assert reflector.stats.expired > before
         await until(lambda: reflector.last_error is None, what="the watch goes on from the list")
         assert reflected.about("missed")[-1][1] is None
@@ -92,13 +92,13 @@ async def test_a_frozen_control_plane_takes_nothing_away_and_can_be_left(
         a_reflector(transport, silence_seconds=3.0) as reflected,
     ):
         reflector = reflected.reflector
-        await until(lambda: name in reflector.nodes, what="the node is seen")
+        await until(lambda: name in reflector.objects, what="the node is seen")
         frozen = fragile.component(component)
         await asyncio.to_thread(frozen.kill, signal.SIGSTOP)
         try:
             started = reflector.stats.restarts
             await until(lambda: reflector.stats.restarts > started, what="silence is noticed")
-            assert name in reflector.nodes
+            assert name in reflector.objects
             await cancelled_in_time(transport)
         finally:
             await asyncio.to_thread(frozen.kill, signal.SIGCONT)
@@ -127,6 +127,6 @@ async def test_a_control_plane_that_is_absent_at_the_start_is_waited_for(fragile
         assert not reflector.synced
         await asyncio.to_thread(restart, fragile)
         await until(lambda: reflector.synced and reflector.last_error is None, what="it works")
-        assert "late" in reflector.nodes
+        assert "late" in reflector.objects
         code = ("list", "nodes", "error")
         assert transport.stats.requests[code] <= 60, "attempts are bounded"

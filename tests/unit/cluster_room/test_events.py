@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from harness.strategies import NASTY
 from harness.virtual_time import run_virtually
+from winpool.api.text import written_micro
 from winpool.kube.client import Transport
 from winpool.kube.credentials import Connection, FixedHeader, Tls, TlsFiles
-from winpool.kube.events import EventRecord, EventRecorder, Series, event_name, micro_time, truncate
+from winpool.kube.events import EventRecord, EventRecorder, Series, event_name, truncate
 from winpool.kube.request import Request
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -114,7 +115,7 @@ def test_a_repetition_tells_count_and_time_and_nothing_else() -> None:
 
 def test_times_are_utc() -> None:
     cet = timezone(timedelta(hours=1))
-    assert micro_time(datetime(2026, 11, 1, 13, tzinfo=cet)) == "2026-11-01T12:00:00.000000Z"
+    assert written_micro(datetime(2026, 11, 1, 13, tzinfo=cet)) == "2026-11-01T12:00:00.000000Z"
 
 
 # Bounds. What is really posted is shown against a real API server.

@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -36,11 +37,18 @@ from winpool.kube.guard import (
     identity_of,
     problem_of,
 )
-from winpool.kube.lists import NamedObject
+from winpool.kube.named import NamedObject
 from winpool.kube.request import Request
 
-POLICY = NamedObject(uid="p", generation=1, spec=policy_spec(), changed=NOON - timedelta(hours=1))
-BINDING = NamedObject(uid="b", generation=1, spec=binding_spec(), changed=NOON - timedelta(hours=1))
+POLICY = NamedObject(
+    name=GUARD_NAME,
+    uid="p",
+    resource_version="5",
+    generation=1,
+    spec=policy_spec(),
+    changed=NOON - timedelta(hours=1),
+)
+BINDING = replace(POLICY, uid="b", spec=binding_spec())
 REFUSED = Forbidden("winpool may not list validatingadmissionpolicies", status=403)
 
 
@@ -52,7 +60,7 @@ class Scene:
         self.changes = 0
         self.others_silent = 0.0
         self.guard = Guard(
-            cast("Transport", None),
+            cast("Transport", SimpleNamespace(request=None)),
             on_change=self._note,
             others_silent_seconds=lambda: self.others_silent,
             now=self._now,
@@ -64,7 +72,10 @@ class Scene:
     def see(self, policy: NamedObject | None, binding: NamedObject | None) -> None:
         """Both were listed and are watched."""
         for watch, found in ((self.guard._policy, policy), (self.guard._binding, binding)):
-            watch.found, watch.watched, watch.refusal, watch.failing = found, True, None, None
+            watch._store.keep_only(())
+            if found is not None:
+                watch._store.put(found)
+            watch.synced, watch.refusal, watch.failing = True, None, None
         self.judge()
 
     def judge(self, *, after: float = 0.0) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from winpool.kube.errors import Gone, StreamGarbled
-from winpool.kube.lists import Target, decode_list, decode_named_event
+from winpool.kube.named import NamedObject, Target
 
 TARGET = Target(
     group="admissionregistration.k8s.io",
@@ -28,8 +28,13 @@ def an_object(name: str = TARGET.name, **metadata: Any) -> dict[str, Any]:
 
 
 def a_list(*items: Any, **more: Any) -> bytes:
-    whole = {"kind": f"{TARGET.kind}List", "metadata": {"resourceVersion": "9"}, "items": list(items), **more}
+    head = {"kind": f"{TARGET.kind}List", "apiVersion": f"{TARGET.group}/{TARGET.version}"}
+    whole = {**head, "metadata": {"resourceVersion": "9"}, "items": list(items), **more}
     return json.dumps({key: value for key, value in whole.items() if value is not ...}).encode()
+
+
+def found_in(body: bytes) -> NamedObject | None:
+    return next(iter(TARGET.decode_page(body).items), None)
 
 
 def a_line(kind: str, found: Any) -> bytes:
@@ -38,23 +43,23 @@ def a_line(kind: str, found: Any) -> bytes:
 
 def test_requests_name_the_object_in_the_one_field_that_rbac_looks_at() -> None:
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies?fieldSelector=metadata.name%3D"
-    assert TARGET.list_request().path == f"{path}winpool-guard"
-    assert TARGET.watch_request(position="9", seconds=0.5).path == (
+    assert TARGET.list_request().path == f"{path}winpool-guard&limit=500"
+    assert TARGET.watch_request("9", 0.5).path == (
         f"{path}winpool-guard&watch=1&allowWatchBookmarks=true&resourceVersion=9&timeoutSeconds=1"
     )
 
 
 def test_a_list_has_the_object() -> None:
-    listed = decode_list(a_list(an_object()), target=TARGET)
+    listed = TARGET.decode_page(a_list(an_object()))
     assert listed.resource_version == "9"
-    assert listed.found is not None
-    assert (listed.found.uid, listed.found.generation) == ("u", 3)
-    assert listed.found.spec == {"a": [1, {}]}
+    (found,) = listed.items
+    assert (found.name, found.uid, found.generation) == (TARGET.name, "u", 3)
+    assert found.spec == {"a": [1, {}]}
 
 
-@pytest.mark.parametrize("items", [[], None, [an_object("another")]], ids=["empty", "null", "another"])
+@pytest.mark.parametrize("items", [[], None], ids=["empty", "null"])
 def test_or_it_has_not(items: list[Any] | None) -> None:
-    assert decode_list(a_list(items=items), target=TARGET).found is None
+    assert found_in(a_list(items=items)) is None
 
 
 def test_it_changed_when_anybody_last_wrote_any_of_it() -> None:
@@ -63,7 +68,7 @@ def test_it_changed_when_anybody_last_wrote_any_of_it() -> None:
         "creationTimestamp": "2026-11-01T12:00:00Z",
         "managedFields": [{"time": moment} for moment in times],
     }
-    found = decode_list(a_list(an_object(**metadata)), target=TARGET).found
+    found = found_in(a_list(an_object(**metadata)))
     assert found is not None
     assert found.changed == datetime(2026, 11, 1, 12, 30, tzinfo=UTC)
 
@@ -82,20 +87,20 @@ def test_it_changed_when_anybody_last_wrote_any_of_it() -> None:
 )
 def test_what_is_no_such_list_says_nothing(body: bytes) -> None:
     with pytest.raises(StreamGarbled):
-        decode_list(body, target=TARGET)
+        TARGET.decode_page(body)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
 def test_a_line_has_the_object(kind: str) -> None:
-    event = decode_named_event(a_line(kind, an_object()), target=TARGET)
-    assert event.says
-    assert event.found is not None
-    assert event.resource_version == "7"
+    event = TARGET.decode_event(a_line(kind, an_object()))
+    assert event.object is not None
+    assert (event.type, event.object.name, event.resource_version) == (kind, TARGET.name, "7")
 
 
 def test_or_that_it_is_gone() -> None:
-    event = decode_named_event(a_line("DELETED", an_object()), target=TARGET)
-    assert (event.says, event.found, event.resource_version) == (True, None, "7")
+    event = TARGET.decode_event(a_line("DELETED", an_object()))
+    assert event.object is not None
+    assert (event.type, event.object.uid, event.resource_version) == ("DELETED", "u", "7")
 
 
 @pytest.mark.parametrize(
@@ -103,22 +108,20 @@ def test_or_that_it_is_gone() -> None:
     [
         a_line("BOOKMARK", an_object("")),
         a_line("BOOKMARK", an_object()),
-        a_line("DELETED", an_object("another")),
-        a_line("MODIFIED", an_object("another")),
     ],
 )
 def test_or_nothing_of_it_but_how_far_the_stream_is(line: bytes) -> None:
-    event = decode_named_event(line, target=TARGET)
-    assert (event.says, event.resource_version) == (False, "7")
+    event = TARGET.decode_event(line)
+    assert (event.object, event.resource_version) == (None, "7")
 
 
 def test_an_error_is_the_one_it_stands_for() -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    event = decode_named_event(a_line("ERROR", status), target=TARGET)
+    event = TARGET.decode_event(a_line("ERROR", status))
     assert isinstance(event.error, Gone)
 
 
 @pytest.mark.parametrize("line", [b"x", b"{}", a_line("ADDED", 3), a_line("ADDED", {"spec": []})])
 def test_what_is_no_line_of_a_watch_says_nothing(line: bytes) -> None:
     with pytest.raises(StreamGarbled):
-        decode_named_event(line, target=TARGET)
+        TARGET.decode_event(line)

@@ -19,8 +19,9 @@ import pytest
 from winpool.api.keys import APPLIED_ANNOTATION
 from winpool.api.node_keys import BORROWED_ANNOTATIONS, OWN_ANNOTATIONS, REQUEST_ANNOTATIONS
 from winpool.api.quantity import bytes_of
-from winpool.kube.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
-from winpool.kube.watch import NodeStore
+from winpool.kube.lists import UnreadableObjectError
+from winpool.kube.nodes import decode_event, decode_page, decode_written
+from winpool.kube.watch import Store
 from winpool.kube.wire import NodeAnnotations
 from winpool.model.node import (
     MESSAGE_LENGTH,
@@ -70,7 +71,7 @@ def a_node(name: str = "w1", *, version: int = 1) -> Object:
 
 
 def read(found: Object) -> Node:
-    node = decode_event(line(found)).node
+    node = decode_event(line(found)).object
     assert node is not None
     return node
 
@@ -168,26 +169,26 @@ def lines(change: Callable[[Object], None]) -> Iterator[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
 def test_updates_of_a_megabyte_leave_nothing_behind(field: Callable[[Object, str], None]) -> None:
-    store = NodeStore(lambda _old, _new: None)
+    store = Store[Node](lambda _old, _new: None)
     store.put(read(a_node()))
     with measured() as memory:
         for update in lines(lambda node: field(node, HUGE)):
             take(update, store)
             del update
     assert memory.kept < KEPT
-    assert list(store.nodes) == ["w1"]
+    assert list(store.objects) == ["w1"]
 
 
-def take(update: bytes, store: NodeStore) -> None:
-    with contextlib.suppress(UndecodableNodeError):  # then it is kept as last seen
-        node = decode_event(update).node
+def take(update: bytes, store: Store[Node]) -> None:
+    with contextlib.suppress(UnreadableObjectError):  # then it is kept as last seen
+        node = decode_event(update).object
         assert node is not None
         store.put(node)
 
 
 @pytest.mark.slow
 def test_a_hundred_nodes_with_long_annotations_take_little() -> None:
-    store = NodeStore(lambda _old, _new: None)
+    store = Store[Node](lambda _old, _new: None)
     told = [line(a_node(f"w{number}")) for number in range(UPDATES)]
     long = ", ".join(f'"winpool.dev/{key}": "{HUGE}"' for key in ("applied", "memory", "upgrade"))
     with measured() as memory:
@@ -195,7 +196,7 @@ def test_a_hundred_nodes_with_long_annotations_take_little() -> None:
             annotated_so = f'"metadata": {{"annotations": {{{long}}}, '.replace(HUGE, huge(number))
             take(update.replace(b'"metadata": {', annotated_so.encode()), store)
             del annotated_so
-    assert [node.annotations.keys() for node in store.nodes.values()] == [
+    assert [node.annotations.keys() for node in store.objects.values()] == [
         {f"winpool.dev/{key}" for key in ("applied", "memory", "upgrade")}
     ] * UPDATES
     assert memory.kept < UPDATES * 4096
@@ -218,7 +219,7 @@ def test_of_thousands_of_conditions_of_one_type_the_first_is_kept() -> None:
 
 @pytest.mark.slow
 def test_of_ten_thousand_addresses_one_is_kept() -> None:
-    store = NodeStore(lambda _old, _new: None)
+    store = Store[Node](lambda _old, _new: None)
     told = a_node(version=2)
     told["status"]["addresses"] = [
         {"type": ("Hostname", "InternalIP")[number % 2], "address": f"10.0.{number // 250}.{number % 250}"}
@@ -227,7 +228,7 @@ def test_of_ten_thousand_addresses_one_is_kept() -> None:
     update = line(told)
     with measured() as memory:
         take(update, store)
-    assert store.nodes["w1"].kubelet == KubeletEndpoint("10.0.0.1", 10250)
+    assert store.objects["w1"].kubelet == KubeletEndpoint("10.0.0.1", 10250)
     assert memory.kept < 16 * 1024
 
 
@@ -312,7 +313,7 @@ def test_what_nodes_have_in_common_is_held_once() -> None:
                     "items": [a_node("w2")],
                 }
             ).encode()
-        ).nodes[0],
+        ).items[0],
     )
     assert one.versions is two.versions
     assert one.memory is two.memory
@@ -400,7 +401,7 @@ def test_a_taint_that_the_api_server_would_not_take_leaves_the_node_as_last_seen
     """It has to be sent back as it came, since the list is atomic. So it is not cut."""
     told = a_node()
     taint(told, **{part: "x" * 513})
-    with pytest.raises(UndecodableNodeError) as caught:
+    with pytest.raises(UnreadableObjectError) as caught:
         decode_event(line(told))
     assert caught.value.name == "w1"
     assert len(str(caught.value)) < 200
@@ -409,7 +410,7 @@ def test_a_taint_that_the_api_server_would_not_take_leaves_the_node_as_last_seen
 
 
 def test_a_node_is_the_same_whatever_it_told_before() -> None:
-    store, told = NodeStore(lambda _old, _new: None), a_node(version=7)
+    store, told = Store[Node](lambda _old, _new: None), a_node(version=7)
     for number, field in enumerate(FIELDS.values()):
         strange = a_node()
         field(strange, huge(number))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from harness.every import every
 from winpool.kube.errors import Gone, StreamGarbled, Unavailable
-from winpool.kube.nodes import UndecodableNodeError, decode_event, decode_page, decode_written
+from winpool.kube.lists import UnreadableObjectError
+from winpool.kube.nodes import decode_event, decode_page, decode_written
 from winpool.model.node import (
     Allocatable,
     KubeletEndpoint,
@@ -119,9 +120,9 @@ def page(*items: Object, kind: str = "NodeList", **metadata: str) -> bytes:
 def test_an_event_is_read_to_the_wanted_fields(type_: str) -> None:
     event = decode_event(line(type_, a_node_object()))
     assert (event.type, event.resource_version, event.error) == (type_, "7", None)
-    assert event.node == W1
-    assert event.node is not None
-    assert event.node.resource_version == "7"
+    assert event.object == W1
+    assert event.object is not None
+    assert event.object.resource_version == "7"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_a_time_that_cannot_be_read_is_not_known_and_hides_no_node(text: str | N
         status={"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": text}]}
     )
     told["metadata"]["creationTimestamp"] = text
-    node = decode_event(line("MODIFIED", told)).node
+    node = decode_event(line("MODIFIED", told)).object
     assert node is not None
     assert (node.ready, node.ready_since, node.created) == ("True", None, None)
 
@@ -157,14 +158,14 @@ def test_memory_is_read_in_bytes_and_what_cannot_be_read_is_not_known(
     capacity: Object | None, allocatable: Object | None, expected: NodeMemory
 ) -> None:
     told = a_node_object(status={"capacity": capacity, "allocatable": allocatable})
-    node = decode_event(line("MODIFIED", told)).node
+    node = decode_event(line("MODIFIED", told)).object
     assert node is not None
     assert node.memory == expected
 
 
 def test_a_bare_node_has_defaults() -> None:
     bare = {"metadata": {"name": "w1", "uid": "u", "resourceVersion": "1"}}
-    node = decode_event(line("ADDED", bare)).node
+    node = decode_event(line("ADDED", bare)).object
     assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
 
 
@@ -180,14 +181,14 @@ def test_nulls_read_like_absences() -> None:
             "daemonEndpoints": {"kubeletEndpoint": None},
         },
     }  # fmt: skip
-    node = decode_event(line("ADDED", nulls)).node
+    node = decode_event(line("ADDED", nulls)).object
     assert node == Node("w1", "u", "1", {}, {}, (), unschedulable=False, ready="Unknown")
 
 
 def test_a_node_being_deleted_says_so() -> None:
     going = a_node_object()
     going["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
-    node = decode_event(line("MODIFIED", going)).node
+    node = decode_event(line("MODIFIED", going)).object
     assert node is not None
     assert node.deleting
 
@@ -196,7 +197,7 @@ def test_a_bookmark_moves_on_and_an_unknown_type_is_let_by() -> None:
     bookmark = {"kind": "Node", "metadata": {"resourceVersion": "12"}, "spec": {}, "status": {}}
     assert decode_event(line("BOOKMARK", bookmark)).resource_version == "12"
     unknown = decode_event(line("SHINY", {"metadata": {"resourceVersion": "13"}}))
-    assert (unknown.node, unknown.error) == (None, None)
+    assert (unknown.object, unknown.error) == (None, None)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(410, Gone), (500, Unavailable), (504, Unavailable)])
@@ -232,25 +233,25 @@ WRONG: list[Object] = [
 
 @every("wrong", WRONG)
 def test_an_unreadable_node_is_named_and_is_not_gone(wrong: Object) -> None:
-    with pytest.raises(UndecodableNodeError) as caught:
+    with pytest.raises(UnreadableObjectError) as caught:
         decode_event(line("MODIFIED", wrong))
     assert caught.value.name == "w1"
     found = decode_page(page(a_node_object("w0"), wrong, a_node_object("w2")))
-    assert [node.name for node in found.nodes] == ["w0", "w2"]
-    assert [error.name for error in found.undecodable] == ["w1"]
+    assert [node.name for node in found.items] == ["w0", "w2"]
+    assert [error.name for error in found.unreadable] == ["w1"]
 
 
 def test_the_deletion_of_an_unreadable_node_is_still_a_deletion() -> None:
     event = decode_event(line("DELETED", WRONG[0]))
-    assert event.node is not None
-    assert (event.node.name, event.node.uid, event.node.resource_version) == ("w1", "u", "7")
+    assert event.object is not None
+    assert (event.object.name, event.object.uid, event.object.resource_version) == ("w1", "u", "7")
 
 
 @pytest.mark.parametrize("wrong", [{"metadata": {"name": 5}}, {"metadata": "x"}, 7, None, "w1", []])
 def test_a_node_without_a_readable_name_is_reported_as_such(wrong: Any) -> None:
     found = decode_page(page(a_node_object(), wrong))
-    assert [node.name for node in found.nodes] == ["w1"]
-    assert [error.name for error in found.undecodable] == [""]
+    assert [node.name for node in found.items] == ["w1"]
+    assert [error.name for error in found.unreadable] == [""]
 
 
 GARBAGE = [
@@ -325,18 +326,18 @@ def test_any_field_may_be_anything(place: tuple[str, str], value: Any) -> None:
     part, field = place
     strange[part][field] = value
     found = decode_page(page(strange))
-    assert len(found.nodes) + len(found.undecodable) == 1
+    assert len(found.items) + len(found.unreadable) == 1
 
 
 def test_a_page_tells_where_it_goes_on() -> None:
     found = decode_page(page(a_node_object(), **{"continue": "token"}))
     assert (found.resource_version, found.continue_token) == ("9", "token")
-    assert found.nodes == (W1,)
-    assert decode_page(page()).nodes == ()
+    assert found.items == (W1,)
+    assert decode_page(page()).items == ()
     assert (
         decode_page(
             b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":null}'
-        ).nodes
+        ).items
         == ()
     )
 
@@ -369,7 +370,7 @@ def with_conditions(*conditions: Object, version: str = "7") -> Node:
     told = a_node_object()
     told["metadata"]["resourceVersion"] = version
     told["status"]["conditions"] += conditions
-    node = decode_event(line("MODIFIED", told)).node
+    node = decode_event(line("MODIFIED", told)).object
     assert node is not None
     return node
 
@@ -402,7 +403,7 @@ def test_a_heartbeat_compares_equal_and_so_does_another_time_of_a_condition_of_o
 def with_status(**changes: Any) -> Node:
     told = a_node_object()
     told["status"].update(changes)
-    node = decode_event(line("MODIFIED", told)).node
+    node = decode_event(line("MODIFIED", told)).object
     assert node is not None
     return node
 

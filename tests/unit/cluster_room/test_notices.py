@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from harness.clock import Seconds
-from winpool.kube.backoff import Outage
-from winpool.kube.client import Notices, parse_warnings
+from winpool.kube.backoff import LogThrottle, Outage
+from winpool.kube.client import log_warnings, parse_warnings
 from winpool.kube.errors import Forbidden, Unavailable
 
 log = logging.getLogger("winpool.test")
@@ -29,25 +29,25 @@ def test_warnings_are_read_as_rfc_7234_writes_them(header: str, texts: list[str]
 
 def test_a_warning_is_logged_once_an_hour(caplog: pytest.LogCaptureFixture) -> None:
     clock = Seconds()
-    notices = Notices(monotonic=clock)
+    throttle = LogThrottle(monotonic=clock)
     for _ in range(3):
-        notices.take(['299 - "deprecated"'], request="list x")
+        log_warnings(['299 - "deprecated"'], request="list x", throttle=throttle)
     assert caplog.messages == ["the API server warns on list x: deprecated"]
     clock.now += 3600
-    notices.take(['299 - "deprecated"'], request="list x")
+    log_warnings(['299 - "deprecated"'], request="list x", throttle=throttle)
     assert caplog.messages[1:] == [
         "the API server warns on list x: deprecated (3 times since it was last reported)"
     ]
 
 
 def test_endless_new_warnings_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) -> None:
-    notices = Notices(monotonic=Seconds())
+    throttle = LogThrottle(monotonic=Seconds())
     for number in range(101):
-        notices.take([f'299 - "number {number}"'], request="x")
+        log_warnings([f'299 - "number {number}"'], request="x", throttle=throttle)
     caplog.clear()
-    notices.take(['299 - "number 100"'], request="x")
+    log_warnings(['299 - "number 100"'], request="x", throttle=throttle)
     assert caplog.messages == []
-    notices.take(['299 - "number 0"'], request="x")
+    log_warnings(['299 - "number 0"'], request="x", throttle=throttle)
     assert len(caplog.messages) == 1, "the first ones were forgotten"
 
 

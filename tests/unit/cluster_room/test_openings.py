@@ -16,9 +16,11 @@ import pytest
 
 from harness.virtual_time import run_virtually
 from winpool.kube.client import Transport
-from winpool.kube.lists import Target
+from winpool.kube.named import NamedWatch, Target
+from winpool.kube.nodes import WINDOWS_NODES
 from winpool.kube.request import Request
-from winpool.kube.watch import NamedWatch, NodeReflector
+from winpool.kube.watch import ListWatch
+from winpool.model.node import Node
 
 TARGET = Target(group="example.dev", version="v1", resource="examples", kind="Example", name="one")
 MINUTE = 60.0
@@ -65,9 +67,9 @@ class OnTheWay:
 def of_nodes(lines: tuple[bytes, ...], lasting: float = 0.0) -> tuple[OnTheWay, Callable[[], Any]]:
     way = OnTheWay("Node", "v1", lines, lasting)
 
-    def make() -> NodeReflector:
-        loop = asyncio.get_running_loop()
-        return NodeReflector(cast("Transport", way), on_change=lambda _old, _new: None, monotonic=loop.time)
+    def make() -> ListWatch[Node]:
+        transport, time = cast("Transport", way), asyncio.get_running_loop().time
+        return ListWatch(transport, WINDOWS_NODES, on_change=lambda _old, _new: None, monotonic=time)
 
     return way, make
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.clock import Seconds
+from harness.listener import a_kubeconfig_for, an_authority, listening, server_tls
 from winpool.kube.backoff import Backoff, Budgets
-from winpool.kube.client import ATTEMPTS, is_worth_repeating, pause_before, retrying
+from winpool.kube.client import ATTEMPTS, Transport, is_worth_repeating, pause_before
+from winpool.kube.credentials import load_connection
 from winpool.kube.errors import (
     ApiError,
     Conflict,
@@ -65,10 +70,9 @@ def test_a_retry_waits_at_least_as_long_as_asked(attempt: int, asked: float | No
         (Unauthorized("401"), False),
         (Invalid("422"), False),
         (CredentialsError("none"), False),
-        (ValueError(), False),
     ],
 )
-def test_what_is_worth_another_attempt(error: BaseException, worth: bool) -> None:
+def test_what_is_worth_another_attempt(error: ApiError, worth: bool) -> None:
     assert is_worth_repeating(error) is worth
 
 
@@ -87,37 +91,59 @@ def test_only_reads_and_guarded_writes_are_repeated(request_: Request, repeatabl
     assert request_.is_repeatable is repeatable
 
 
-async def test_attempts_are_few_and_the_last_error_is_raised() -> None:
-    pauses: list[float] = []
-    retries: list[None] = []
-    attempts: list[ApiError] = []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    async def fail() -> None:
-        attempts.append(Unavailable(f"attempt {len(attempts) + 1}", status=503))
-        raise attempts[-1]
-
-    policy = retrying(sleep=sleep, on_retry=lambda: retries.append(None))
-    with pytest.raises(Unavailable) as caught:
-        await policy(fail)
-    assert caught.value is attempts[-1]
-    assert len(attempts) == ATTEMPTS
-    assert len(pauses) == len(retries) == ATTEMPTS - 1
+def answered(status: int, *, retry_after: int | None = None) -> bytes:
+    asked = "" if retry_after is None else f"Retry-After: {retry_after}\r\n"
+    return f"HTTP/1.1 {status} Some\r\nContent-Length: 2\r\n{asked}\r\n{{}}".encode()
 
 
-async def test_an_attempt_that_succeeds_ends_it() -> None:
-    answers: Iterator[ApiError | str] = iter([TooManyRequests("429", retry_after=0.0), "answer"])
+@asynccontextmanager
+async def a_transport(folder: Path, answers: Iterable[bytes]) -> AsyncIterator[Transport]:
+    """Give a transport to a server that gives these answers, one after the other."""
+    left, authority = iter(answers), an_authority(folder, "ca")
+    async with listening(server_tls(authority, folder), answer=lambda _: next(left)) as server:
+        kubeconfig = a_kubeconfig_for(
+            folder, server.url, ca=authority.paths.certificate, user={"token": "t0ken"}
+        )
+        connection = await load_connection(kubeconfig=kubeconfig, environ={})
+        async with Transport(connection) as transport:
+            yield transport
 
-    async def attempt() -> str:
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
-    policy = retrying(sleep=asyncio.sleep, on_retry=lambda: None)
-    assert await policy(attempt) == "answer"
+GET: Final = Request(verb="get", resource="nodes", path="/api/v1/nodes/w1")
+
+
+async def test_attempts_are_few_and_the_last_error_is_raised(tmp_path: Path) -> None:
+    statuses = [503, 429, 500, 200]
+    async with a_transport(tmp_path, map(answered, statuses)) as transport:
+        with pytest.raises(Unavailable) as caught:
+            await transport.request(GET)
+        assert caught.value.status == statuses[ATTEMPTS - 1]
+        assert transport.stats.retries == ATTEMPTS - 1
+        assert transport.stats.requests.total() == ATTEMPTS
+
+
+async def test_an_attempt_that_succeeds_ends_it(tmp_path: Path) -> None:
+    async with a_transport(tmp_path, (answered(429, retry_after=0), answered(200))) as transport:
+        assert await transport.request(GET) == b"{}"
+        assert transport.stats.retries == 1
+
+
+async def test_what_is_not_repeatable_is_sent_once(tmp_path: Path) -> None:
+    async with a_transport(tmp_path, (answered(503), answered(200))) as transport:
+        with pytest.raises(Unavailable):
+            await transport.request(Request(verb="create", resource="events", path="/apis/x"))
+        assert transport.stats.requests.total() == 1
+
+
+async def test_closing_ends_the_pause_before_an_attempt(tmp_path: Path) -> None:
+    async with a_transport(tmp_path, (answered(429, retry_after=9), answered(200))) as transport:
+        asked = asyncio.create_task(transport.request(GET))
+        await asyncio.sleep(0.5)
+        await transport.close()
+        async with asyncio.timeout(5):
+            with pytest.raises(Unavailable, match="is being closed"):
+                await asked
+        assert transport.stats.requests.total() == 1
 
 
 def test_a_budget_has_a_burst_and_refills() -> None:

@@ -32,10 +32,9 @@ def crd(version: int, uid: str = "first", *, without: Sequence[str] = ()) -> dic
 
 
 def listed(*items: dict[str, Any], version: int) -> bytes:
+    listed = {"kind": "CustomResourceDefinitionList", "apiVersion": "apiextensions.k8s.io/v1"}
     metadata = {"resourceVersion": str(version)}
-    return json.dumps(
-        {"kind": "CustomResourceDefinitionList", "metadata": metadata, "items": list(items)}
-    ).encode()
+    return json.dumps({**listed, "metadata": metadata, "items": list(items)}).encode()
 
 
 def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +130,7 @@ LABELS, TAINTS = ("spec", "labels"), ("spec", "taints")
 
 def of_fields(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [
-        (each.levelname, each.getMessage()) for each in caplog.records if each.name.endswith("kube.pools")
+        (each.levelname, each.getMessage()) for each in caplog.records if each.name == "winpool.kube.pools"
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from winpool.kube.backoff import Recovery, recovery_after
 from winpool.kube.errors import (
     ApiError,
     CredentialsError,
@@ -19,6 +18,7 @@ from winpool.kube.errors import (
     Unauthorized,
     Unavailable,
 )
+from winpool.kube.watch import Recovery, recovery_after
 
 GO_ON = Recovery(relist=False)
 LIST = Recovery(relist=True)

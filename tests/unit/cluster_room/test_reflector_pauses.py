@@ -112,7 +112,7 @@ async def test_watches_that_bring_nothing_are_opened_far_apart(watch: Watch) -> 
         await asyncio.sleep(600)
         assert 20 <= len(server.watched) <= FAR_APART
         assert len(server.listed) <= FAR_APART
-        assert list(running.reflector.nodes) == ["w1"]
+        assert list(running.reflector.objects) == ["w1"]
 
 
 @pytest.mark.parametrize("end", [CUT, GARBAGE, error_event(410)], ids=["cut", "garbage", "410"])
@@ -197,7 +197,7 @@ async def test_the_time_since_the_last_contact_stays_below_a_minute_and_grows_in
         await asyncio.sleep(500)
         assert len(server.watched) == 2
         assert running.reflector.last_contact_seconds > 400
-        assert list(running.reflector.nodes) == ["w1"]
+        assert list(running.reflector.objects) == ["w1"]
 
 
 @in_virtual_time

@@ -123,8 +123,8 @@ def test_a_pool_is_not_let_go_while_a_write_of_ours_may_stand_that_nobody_told_u
         cluster.is_silent, cluster.trouble.lost = True, {"node"}
         await until(lambda: POOL_LABEL in cluster.nodes["w1"].labels)
         cluster.delete_pool("pool")
-        assert POOL_LABEL not in operator.store.nodes["w1"].labels
-        await until(lambda: POOL_LABEL in operator.store.nodes["w1"].labels)  # by a list
+        assert POOL_LABEL not in operator.store.objects["w1"].labels
+        await until(lambda: POOL_LABEL in operator.store.objects["w1"].labels)  # by a list
         assert "pool" in cluster.bodies
         cluster.trouble.lost.clear()
         await until(lambda: not cluster.bodies, seconds=35)

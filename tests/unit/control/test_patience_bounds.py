@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
-from winpool.controllers.backoff import FIRST_PAUSE_SECONDS, FREE_CHANGES, QUIET_SECONDS, Patience
+from winpool.controllers.backoff import FREE_CHANGES, Patience
+from winpool.kube.backoff import FIRST_PAUSE_SECONDS, QUIET_SECONDS
 from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
 from winpool.model.node import NodePatch
 

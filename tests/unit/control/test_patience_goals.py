@@ -9,7 +9,8 @@ import pytest
 from harness.builders import a_node, by_name
 from harness.clock import Seconds
 from winpool.api.keys import APPLIED_ANNOTATION, UPGRADE_STATE_LABEL
-from winpool.controllers.backoff import FREE_CHANGES, QUIET_SECONDS, Advice, Patience
+from winpool.controllers.backoff import FREE_CHANGES, Advice, Patience
+from winpool.kube.backoff import QUIET_SECONDS
 from winpool.kube.errors import ApiError, Conflict, Invalid, Unavailable
 from winpool.model.node import Node, NodePatch
 from winpool.model.pool import Attempts

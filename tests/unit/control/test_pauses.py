@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harness.clock import Seconds
-from winpool.controllers.backoff import KEPT, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, Pauses
+from winpool.kube.backoff import KEPT, LONGEST_PAUSE_SECONDS, QUIET_SECONDS, KeyedBackoff
 
 
-def some_pauses(longest: float = 30.0) -> tuple[Pauses[str], Seconds]:
+def some_pauses(longest: float = 30.0) -> tuple[KeyedBackoff[str], Seconds]:
     seconds = Seconds()
-    return Pauses(monotonic=seconds, longest=longest), seconds
+    return KeyedBackoff(monotonic=seconds, cap=longest), seconds
 
 
 def test_pauses_grow_up_to_the_longest() -> None:
@@ -20,19 +20,19 @@ def test_pauses_grow_up_to_the_longest() -> None:
         pauses.note("a")
         waits.append(pauses.seconds_to_next(["a"]))
         seconds.now += waits[-1] or 0.0
-        assert not pauses.has_to_wait("a")
+        assert not pauses.is_waiting("a")
     assert waits == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
 
 def test_one_waits_until_its_pause_is_over_and_no_other_does() -> None:
     pauses, seconds = some_pauses()
     pauses.note("a")
-    assert (pauses.has_to_wait("a"), pauses.has_to_wait("b")) == (True, False)
+    assert (pauses.is_waiting("a"), pauses.is_waiting("b")) == (True, False)
     assert pauses.waiting() == {"a"}
     seconds.now += 1.9
-    assert pauses.has_to_wait("a")
+    assert pauses.is_waiting("a")
     seconds.now += 0.1
-    assert not pauses.has_to_wait("a")
+    assert not pauses.is_waiting("a")
     assert pauses.waiting() == frozenset()
 
 
@@ -57,7 +57,7 @@ def test_one_that_is_forgotten_begins_anew() -> None:
     pauses.note("a")
     pauses.forget("a")
     pauses.forget("never noted")
-    assert (pauses.has_to_wait("a"), pauses.seconds_to_next(["a"]), pauses.note("a")) == (False, None, 1)
+    assert (pauses.is_waiting("a"), pauses.seconds_to_next(["a"]), pauses.note("a")) == (False, None, 1)
 
 
 def test_the_next_is_the_first_of_those_that_are_wanted() -> None:

@@ -73,7 +73,7 @@ def test_a_stray_that_was_changed_since_the_list_is_listed_anew_at_once() -> Non
 def test_an_orphan_whose_newer_state_the_watch_has_lost_is_listed_after_the_second_conflict() -> None:
     async def scene(stage: Stage) -> None:
         stage.put(an_orphan())
-        stale = stage.known.nodes["w1"]
+        stale = stage.known.objects["w1"]
         stage.cluster.put_node(stale)
         await vanish(stage)
         await asyncio.sleep(1)

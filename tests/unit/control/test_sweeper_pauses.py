@@ -9,11 +9,11 @@ from typing import Any, cast
 from harness.builders import a_node, a_record
 from harness.virtual_time import run_virtually
 from winpool.api.keys import POOL_LABEL
-from winpool.controllers.backoff import FIRST_PAUSE_SECONDS
 from winpool.controllers.pools import Absences
 from winpool.controllers.services import Clock
 from winpool.controllers.sweep import KeptStrays, Sweeper
 from winpool.controllers.writes import Outcome, PatchLane
+from winpool.kube.backoff import FIRST_PAUSE_SECONDS
 from winpool.kube.errors import Unavailable
 from winpool.model.node import NodePatch
 from winpool.ownership.record import Owned
@@ -59,7 +59,7 @@ def test_an_orphan_whose_pause_ends_while_another_is_released_is_tried_again_at_
         )
         sweeper = Sweeper(
             pools=pools,
-            nodes=cast(Any, SimpleNamespace(nodes=nodes)),
+            nodes=cast(Any, SimpleNamespace(objects=nodes)),
             patch_lane=cast(PatchLane, SimpleNamespace(run=write)),
             list_strays=no_strays,
             kept_strays=KeptStrays(pools=pools, wake=lambda _: None),

@@ -118,7 +118,6 @@ NEVER_REACHED: Final = {
     ("pydantic.main", "pydantic.deprecated.parse"): "BaseModel.parse_raw, as v1 had it",
     ("requests", "urllib3.contrib.pyopenssl"): "with an OpenSSL that knows no SNI",
     ("requests.adapters", "urllib3.contrib.socks"): "without it requests knows no SOCKS proxy",
-    ("tenacity", "tenacity.tornadoweb"): "where Tornado is installed",
     ("urllib3", "urllib3.contrib.emscripten"): "in a browser",
     ("urllib3.http2", "urllib3.http2.connection"): "inject_into_urllib3, where somebody wants HTTP/2",
     ("yarl._quoting", "yarl._quoting_py"): "without compiled code, or with YARL_NO_EXTENSIONS",

@@ -16,7 +16,7 @@ from harness.lease_server import LeaseServer, LeaseTransport
 from harness.virtual_time import in_virtual_time
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
-from winpool.kube.leader_election import Keeper, LeaseLostError
+from winpool.kube.leader_election import LeaderElector, LeaseLostError
 from winpool.kube.lease import OtherOperator
 from winpool.kube.lease_rules import LEASE_SECONDS, RETRY_SECONDS, TERM_SECONDS
 
@@ -28,7 +28,7 @@ SLACK = 0.1
 
 @dataclass
 class Place:
-    """A process with its keeper. ``frozen_for`` is by how much its clock ran on while it was frozen."""
+    """A process with its elector. ``frozen_for`` is by how much its clock ran on while it was frozen."""
 
     server: LeaseServer
     identity: str
@@ -39,10 +39,10 @@ class Place:
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.door = LeaseTransport(self.server)
-        self.keeper = Keeper(
+        self.elector = LeaderElector(
             cast("Transport", self.door), identity=self.identity, clock=self.clock, now=self.wall
         )
-        self.task = asyncio.create_task(self.keeper.run(self._lead, self._other))
+        self.task = asyncio.create_task(self.elector.lead(self._lead, self._other))
 
     def _lead(self) -> None:
         self.begun.append(self.loop.time())
@@ -60,7 +60,7 @@ class Place:
         """Return why it no longer leads, once it has ended."""
         with pytest.raises(LeaseLostError) as caught:
             await asyncio.wait_for(self.task, 600)
-        assert not self.keeper.leads
+        assert not self.elector.leads
         return str(caught.value)
 
     async def kill(self) -> None:
@@ -91,11 +91,11 @@ def now() -> float:
 @in_virtual_time
 async def test_the_first_creates_the_lease_and_renews_it_every_two_seconds() -> None:
     async with places("a") as [first]:
-        assert (first.keeper.leads, len(first.begun)) == (True, 1)
+        assert (first.elector.leads, len(first.begun)) == (True, 1)
         assert first.server.spec["holderIdentity"] == "a"
         assert (first.server.spec["leaseDurationSeconds"], first.server.spec["leaseTransitions"]) == (15, 0)
         await asyncio.sleep(60)
-        assert first.keeper.leads
+        assert first.elector.leads
         assert (len(first.door.times("get")), len(first.door.times("create"))) == (1, 1)
         assert 28 <= len(first.door.times("patch")) <= 31
 
@@ -104,7 +104,7 @@ async def test_the_first_creates_the_lease_and_renews_it_every_two_seconds() -> 
 async def test_the_second_stands_by_without_a_request_and_takes_over_when_the_lease_has_lasted() -> None:
     async with places("a", "b") as [first, second]:
         await asyncio.sleep(100)
-        assert (second.begun, second.keeper.leads) == ([], False)
+        assert (second.begun, second.elector.leads) == ([], False)
         assert {verb for _, verb in second.door.asked} == {"get", "list", "watch"}
         assert len(second.door.times("get")) == 1
         await first.kill()
@@ -119,10 +119,10 @@ async def test_the_second_stands_by_without_a_request_and_takes_over_when_the_le
 async def test_one_that_stands_by_knows_who_leads() -> None:
     async with places("a", "b") as [first, second]:
         await asyncio.sleep(5)
-        assert [each.keeper.holder for each in (first, second)] == ["a", "a"]
+        assert [each.elector.holder for each in (first, second)] == ["a", "a"]
         await first.kill()
         await asyncio.sleep(2 * LEASE_SECONDS)
-        assert (second.keeper.leads, second.keeper.holder) == (True, "b")
+        assert (second.elector.leads, second.elector.holder) == (True, "b")
 
 
 @in_virtual_time
@@ -130,7 +130,7 @@ async def test_before_the_lease_was_seen_no_one_is_known_to_lead() -> None:
     server = LeaseServer()
     place = Place(server, "a")
     try:
-        assert place.keeper.holder == ""
+        assert place.elector.holder == ""
     finally:
         await place.kill()
 
@@ -140,8 +140,8 @@ async def test_the_second_takes_over_at_once_where_the_first_has_released() -> N
     async with places("a", "b") as [first, second]:
         await first.kill()
         released = now()
-        await first.keeper.release()
-        assert not first.keeper.leads
+        await first.elector.release()
+        assert not first.elector.leads
         await asyncio.sleep(1)
         [begun] = second.begun
         assert begun <= released + SLACK
@@ -152,8 +152,8 @@ async def test_the_first_may_write_no_more_when_the_release_is_sent() -> None:
     async with places("a") as [first]:
         await first.kill()
         might: list[bool] = []
-        first.door.fault = lambda _: might.append(first.keeper.leads)
-        await first.keeper.release()
+        first.door.fault = lambda _: might.append(first.elector.leads)
+        await first.elector.release()
         assert might == [False, False]
 
 
@@ -165,7 +165,7 @@ async def test_a_release_that_fails_is_logged_and_does_not_hold_up_the_end(
         await first.kill()
         first.door.seconds = 100
         begun = now()
-        await first.keeper.release()
+        await first.elector.release()
         assert now() <= begun + 1 + SLACK
         assert "not released: no answer within 1 s; another operator takes over after 15 s" in caplog.text
 
@@ -175,7 +175,7 @@ async def test_a_lease_of_another_is_not_released() -> None:
     async with places("a") as [first]:
         await first.kill()
         first.server.put({"holderIdentity": "b"})
-        await first.keeper.release()
+        await first.elector.release()
         assert first.server.spec["holderIdentity"] == "b"
 
 
@@ -208,7 +208,7 @@ async def test_failures_shorter_than_the_term_end_nothing() -> None:
             await asyncio.sleep(TERM_SECONDS - 2 * RETRY_SECONDS - 1)
             first.door.fault = lambda _: None
             await asyncio.sleep(2 * RETRY_SECONDS)
-        assert (first.keeper.leads, second.begun) == (True, [])
+        assert (first.elector.leads, second.begun) == (True, [])
 
 
 @in_virtual_time
@@ -216,7 +216,7 @@ async def test_a_lost_answer_to_a_renewal_ends_nothing() -> None:
     async with places("a") as [first]:
         first.door.loses.append("patch")
         await asyncio.sleep(20)
-        assert first.keeper.leads
+        assert first.elector.leads
         assert first.door.loses == []
 
 
@@ -230,7 +230,7 @@ async def test_a_lost_answer_to_the_taking_is_found_by_the_next_look(verb: str) 
     try:
         first.door.loses.append(verb)
         await asyncio.sleep(10)
-        assert (first.keeper.leads, len(first.begun), first.door.loses) == (True, 1, [])
+        assert (first.elector.leads, len(first.begun), first.door.loses) == (True, 1, [])
     finally:
         await first.kill()
 
@@ -281,7 +281,7 @@ async def test_it_goes_on_when_someone_has_changed_the_lease_and_not_its_holder(
         for number in range(10):
             first.server.put({"strategy": str(number)})
             await asyncio.sleep(3)
-        assert first.keeper.leads
+        assert first.elector.leads
         assert first.server.spec["strategy"] == "9"
 
 
@@ -290,7 +290,7 @@ async def test_one_that_was_frozen_may_not_write_and_ends() -> None:
     async with places("a", "b") as [first, second]:
         await asyncio.sleep(5)
         first.frozen_for = 60
-        assert not first.keeper.leads, "before any task of it has run"
+        assert not first.elector.leads, "before any task of it has run"
         assert "did not run for so long" in await first.lost()
         assert second.begun == []
 
@@ -305,9 +305,9 @@ async def test_one_that_was_frozen_between_the_request_and_its_answer_does_not_b
         assert server.spec["holderIdentity"] == "a"
         first.frozen_for = 60
         await asyncio.sleep(1)
-        assert (first.begun, first.keeper.leads) == ([], False)
+        assert (first.begun, first.elector.leads) == ([], False)
         await asyncio.sleep(10)
-        assert (len(first.begun), first.keeper.leads) == (1, True), "it looks, and renews what it has"
+        assert (len(first.begun), first.elector.leads) == (1, True), "it looks, and renews what it has"
     finally:
         await first.kill()
 
@@ -318,8 +318,8 @@ async def test_a_wall_clock_that_jumps_changes_nothing_but_the_skew(caplog: pyte
         for jump in (-86_400.0, 3_600.0, -5_000.0, 0.0):
             first.wall_jump = jump
             await asyncio.sleep(20)
-            assert (first.keeper.leads, second.begun) == (True, [])
-            assert second.keeper.skew.seconds == pytest.approx(-jump, abs=SLACK)
+            assert (first.elector.leads, second.begun) == (True, [])
+            assert second.elector.skew.seconds == pytest.approx(-jump, abs=SLACK)
         warnings = [each for each in caplog.messages if "synchronize" in each]
         assert len(warnings) == 1, "not again before it was small"
         assert warnings[0].startswith("the clock of this operator is 86400 s ahead of that of a;")
@@ -353,7 +353,7 @@ async def test_without_the_watch_it_takes_over_as_well() -> None:
         third.door.watch_fault = Forbidden("list leases: 403", status=403)
         try:
             await asyncio.sleep(LEASE_SECONDS + 1)
-            assert third.keeper.leads
+            assert third.elector.leads
         finally:
             await third.kill()
 
@@ -364,7 +364,7 @@ async def test_of_many_candidates_one_leads() -> None:
         await made[0].kill()
         await asyncio.sleep(30)
         assert [len(each.begun) for each in made[1:]].count(1) == 1
-        assert [each.keeper.leads for each in made].count(True) == 1
+        assert [each.elector.leads for each in made].count(True) == 1
 
 
 # Without leader election
@@ -380,7 +380,7 @@ async def test_without_election_a_second_operator_is_noticed_once_by_its_renewal
         other = OtherOperator(cast("Transport", door), clock=loop.time, now=first.wall)
         begun: list[bool] = []
         seen: list[str | None] = []
-        task = asyncio.create_task(other.run(lambda: begun.append(True), lambda: seen.append(other.other)))
+        task = asyncio.create_task(other.lead(lambda: begun.append(True), lambda: seen.append(other.other)))
         await asyncio.sleep(1)
         assert (begun, other.leads) == ([True], True)
         await asyncio.sleep(60)
@@ -407,7 +407,7 @@ async def test_without_election_a_lease_that_nobody_renews_is_no_second_operator
         caplog.clear()
         other = OtherOperator(cast("Transport", door), clock=loop.time, now=first.wall)
         seen: list[str | None] = []
-        task = asyncio.create_task(other.run(lambda: None, lambda: seen.append(other.other)))
+        task = asyncio.create_task(other.lead(lambda: None, lambda: seen.append(other.other)))
         await asyncio.sleep(LEASE_SECONDS - 1)
         assert (other.other, seen) == (None, []), "it may have ended, or renew at any moment"
         await asyncio.sleep(600)
@@ -426,10 +426,10 @@ async def test_without_election_a_second_operator_that_releases_the_lease_is_gon
             cast("Transport", LeaseTransport(first.server)), clock=loop.time, now=first.wall
         )
         seen: list[str | None] = []
-        task = asyncio.create_task(other.run(lambda: None, lambda: seen.append(other.other)))
+        task = asyncio.create_task(other.lead(lambda: None, lambda: seen.append(other.other)))
         await asyncio.sleep(60)
         first.task.cancel()
-        await first.keeper.release()
+        await first.elector.release()
         await asyncio.sleep(1)
         assert seen == ["a", ""]
         task.cancel()
@@ -473,7 +473,7 @@ async def test_a_lease_that_is_patched_without_a_pause_makes_six_warnings_a_minu
         other = OtherOperator(
             cast("Transport", LeaseTransport(first.server)), clock=loop.time, now=first.wall
         )
-        task = asyncio.create_task(other.run(lambda: None, lambda: None))
+        task = asyncio.create_task(other.lead(lambda: None, lambda: None))
         await asyncio.sleep(1)
         caplog.clear()
         for number in range(300):

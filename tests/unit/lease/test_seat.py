@@ -18,7 +18,7 @@ from harness.listener import a_kubeconfig_for, an_authority, server_tls
 from winpool.kube.backoff import FirstRefusals
 from winpool.kube.client import MAX_CONNECTIONS
 from winpool.kube.credentials import load_connection
-from winpool.kube.leader_election import seated
+from winpool.kube.leader_election import connected
 from winpool.kube.request import Request
 
 PATCH = Request(verb="patch", resource="nodes", path="/api/v1/nodes/w1", body=b"{}", guarded=True)
@@ -87,11 +87,11 @@ async def test_patches_that_take_every_connection_hold_up_no_renewal(tmp_path: P
         connection = await load_connection(kubeconfig=kubeconfig, environ={})
         leads = asyncio.Event()
         refusals = FirstRefusals(monotonic=time.monotonic)
-        async with seated(connection, identity="host_1234abcd", elects=True, refusals=refusals) as (
+        async with connected(connection, identity="host_1234abcd", elects=True, refusals=refusals) as (
             transport,
-            keeper,
+            elector,
         ):
-            keeping = asyncio.create_task(keeper.run(leads.set, lambda: None))
+            keeping = asyncio.create_task(elector.lead(leads.set, lambda: None))
             await leads.wait()
             patches = [asyncio.create_task(transport.request(PATCH)) for _ in range(2 * MAX_CONNECTIONS)]
             await server.is_full.wait()

@@ -9,7 +9,7 @@ import pytest
 
 from harness.clock import Seconds
 from winpool.kube.lease import SKEW_LOG_SECONDS, Skew
-from winpool.kube.lease_rules import claim, read_record, renewal, sighted
+from winpool.kube.lease_rules import claim, observe, read_record, renewal
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -18,8 +18,8 @@ def note(skew: Skew, *, seconds: float) -> None:
     """Show a renewal that the other makes at noon by its clock, when ours is ahead by ``seconds``."""
     first = read_record(claim(None, identity="b_2", now=NOON - timedelta(seconds=2)))
     later = read_record({**claim(None, identity="b_2", now=NOON), **renewal(first, identity="b_2", now=NOON)})
-    before = sighted(None, first, at=100.0)
-    skew.note(before, sighted(before, later, at=102.0), now=NOON + timedelta(seconds=seconds))
+    before = observe(None, first, at=100.0)
+    skew.note(before, observe(before, later, at=102.0), now=NOON + timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 4.9, -4.9])

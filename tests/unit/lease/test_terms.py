@@ -10,24 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from winpool.api.text import written_micro
 from winpool.kube.lease_rules import (
     LEASE_SECONDS,
     LONGEST_LEASE_SECONDS,
     RETRY_SECONDS,
     TERM_SECONDS,
+    LeaseRecord,
     Move,
-    Record,
-    Sighting,
-    Term,
-    Verdict,
+    Observation,
     claim,
+    next_move,
+    observe,
     read_record,
     release,
     renewal,
-    sighted,
     skew_of,
-    verdict_of,
-    written_micro,
+    term_end,
 )
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
@@ -50,7 +49,7 @@ FIELDS = (
 SPECS = st.dictionaries(st.sampled_from(FIELDS), ANYTHING)
 
 
-def held(holder: str = THEIRS, *, at: datetime = NOON, **more: Any) -> Record:
+def held(holder: str = THEIRS, *, at: datetime = NOON, **more: Any) -> LeaseRecord:
     return read_record({**claim(None, identity=holder, now=at), **more}, uid="u1")
 
 
@@ -63,7 +62,7 @@ def test_no_lease_is_a_crash_and_none_makes_anyone_wait_less_or_for_ever(
     spec: dict[str, Any], uid: str
 ) -> None:
     record = read_record(spec, uid=uid)
-    sighting = sighted(None, record, at=100.0)
+    sighting = observe(None, record, at=100.0)
     assert sighting.free_at == 100.0 if record.is_released else 115.0 <= sighting.free_at <= 160.0
     assert record.shown.isprintable()
     for write in (claim(record, identity=MINE, now=NOON), renewal(record, identity=MINE, now=NOON)):
@@ -81,58 +80,57 @@ def test_the_duration_is_that_of_the_lease_within_bounds(duration: object, secon
 
 
 def test_before_anything_was_seen_it_looks() -> None:
-    assert verdict_of(None, identity=MINE, now=0).move is Move.LOOK
+    assert next_move(None, identity=MINE, now=0) is Move.READ
 
 
 def test_an_absent_lease_is_taken_at_once() -> None:
-    assert verdict_of(sighted(None, None, at=7), identity=MINE, now=7).move is Move.ACQUIRE
+    assert next_move(observe(None, None, at=7), identity=MINE, now=7) is Move.ACQUIRE
 
 
 def test_one_of_another_is_taken_when_it_has_not_changed_for_its_duration() -> None:
-    seen = sighted(None, held(), at=100)
-    assert verdict_of(seen, identity=MINE, now=101) == Verdict(Move.WAIT, 14)
-    assert verdict_of(seen, identity=MINE, now=114.9).move is Move.WAIT
-    assert verdict_of(seen, identity=MINE, now=115).move is Move.ACQUIRE
+    seen = observe(None, held(), at=100)
+    assert (next_move(seen, identity=MINE, now=101), seen.free_at) == (Move.WAIT, 115)
+    assert next_move(seen, identity=MINE, now=114.9) is Move.WAIT
+    assert next_move(seen, identity=MINE, now=115) is Move.ACQUIRE
 
 
 def test_a_renewal_begins_the_wait_anew_and_the_same_record_does_not() -> None:
-    first = sighted(None, held(), at=100)
-    assert sighted(first, held(), at=110) is first
+    first = observe(None, held(), at=100)
+    assert observe(first, held(), at=110) is first
     renewed = held(renewTime=written_micro(NOON + timedelta(seconds=2)))
-    assert sighted(first, renewed, at=110).free_at == 125
+    assert observe(first, renewed, at=110).free_at == 125
 
 
 @pytest.mark.parametrize("years", [-30, 30])
 def test_the_times_in_the_lease_decide_nothing(years: int) -> None:
-    seen = sighted(None, held(at=NOON + timedelta(days=365 * years)), at=100)
-    assert (seen.free_at, verdict_of(seen, identity=MINE, now=114).move) == (115, Move.WAIT)
+    seen = observe(None, held(at=NOON + timedelta(days=365 * years)), at=100)
+    assert (seen.free_at, next_move(seen, identity=MINE, now=114)) == (115, Move.WAIT)
 
 
 def test_a_released_one_is_taken_at_once() -> None:
     record = held()
     freed = read_record({**claim(None, identity=THEIRS, now=NOON), **release(record, now=NOON)}, uid="u1")
-    seen = sighted(sighted(None, record, at=100), freed, at=101)
-    assert verdict_of(seen, identity=MINE, now=101).move is Move.ACQUIRE
+    seen = observe(observe(None, record, at=100), freed, at=101)
+    assert next_move(seen, identity=MINE, now=101) is Move.ACQUIRE
 
 
 def test_one_that_someone_emptied_or_deleted_is_left_until_its_holder_knows() -> None:
-    before = sighted(None, held(), at=100)
-    emptied = sighted(before, held(holderIdentity=""), at=103)
-    assert verdict_of(emptied, identity=MINE, now=117.9).move is Move.WAIT
-    gone = sighted(before, None, at=103)
-    assert verdict_of(gone, identity=MINE, now=103) == Verdict(Move.WAIT, 12)
-    assert sighted(gone, None, at=110) is gone
-    assert verdict_of(gone, identity=MINE, now=115).move is Move.ACQUIRE
+    before = observe(None, held(), at=100)
+    emptied = observe(before, held(holderIdentity=""), at=103)
+    assert next_move(emptied, identity=MINE, now=117.9) is Move.WAIT
+    gone = observe(before, None, at=103)
+    assert (next_move(gone, identity=MINE, now=103), gone.free_at) == (Move.WAIT, 115)
+    assert observe(gone, None, at=110) is gone
+    assert next_move(gone, identity=MINE, now=115) is Move.ACQUIRE
 
 
 def test_one_that_was_created_anew_under_the_same_name_is_a_change() -> None:
-    before = sighted(None, held(), at=100)
-    assert sighted(before, replace(held(), mark=("u2", *held().mark[1:])), at=110).free_at == 125
+    before = observe(None, held(), at=100)
+    assert observe(before, replace(held(), mark=("u2", *held().mark[1:])), at=110).free_at == 125
 
 
 def test_the_term_counts_from_before_the_request_was_sent() -> None:
-    term = Term.granted(sent=100)
-    assert (term.left(100), term.left(109), term.left(110), term.left(500)) == (10, 1, 0, 0)
+    assert term_end(sent=100) == 110
 
 
 def test_a_renewal_is_a_change_whatever_the_wall_clock_does() -> None:
@@ -150,12 +148,12 @@ def test_transitions_count_the_holders_and_begin_again_before_the_api_server_ref
 
 
 def test_the_skew_is_known_from_a_renewal_that_happened_meanwhile() -> None:
-    first = sighted(None, held(), at=100)
+    first = observe(None, held(), at=100)
     assert skew_of(None, first, now=NOON) is None, "it may be from long ago"
     assert skew_of(first, first, now=NOON) is None
-    later = sighted(first, held(at=NOON + timedelta(seconds=2)), at=102)
+    later = observe(first, held(at=NOON + timedelta(seconds=2)), at=102)
     assert skew_of(first, later, now=NOON + timedelta(seconds=9)) == 7
-    unreadable = sighted(later, held(renewTime="noon"), at=104)
+    unreadable = observe(later, held(renewTime="noon"), at=104)
     assert skew_of(later, unreadable, now=NOON) is None
-    gone = Sighting(record=None, since=105, free_at=106)
+    gone = Observation(record=None, free_at=106)
     assert skew_of(unreadable, gone, now=NOON) is None

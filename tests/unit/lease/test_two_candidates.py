@@ -18,14 +18,14 @@ from winpool.kube import lease_rules as terms
 from winpool.kube.lease_rules import (
     RETRY_SECONDS,
     Move,
-    Sighting,
-    Term,
+    Observation,
     claim,
+    next_move,
+    observe,
     read_record,
     release,
     renewal,
-    sighted,
-    verdict_of,
+    term_end,
 )
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -85,8 +85,8 @@ class Process:
         self.rate = rate
         self.offset = offset
         self.terms: list[tuple[float, float]] = []
-        self.sighting: Sighting | None = None
-        self.term: Term | None = None
+        self.sighting: Observation | None = None
+        self.term_ends = float("-inf")
         self.has_led = False
         self.attempt = 0
         self.has_ended = False
@@ -101,7 +101,7 @@ class Process:
         """Begin an attempt; whatever an earlier one brings from now on is too late."""
         if self.has_ended:
             return
-        if self.has_led and (self.term is None or not self.term.left(self.clock())):
+        if self.has_led and (self.term_ends <= self.clock()):
             self.has_ended = True
             return
         if self.has_led and self.server.random.random() < 0.03:
@@ -110,8 +110,8 @@ class Process:
         self.attempt += 1
         attempt = self.attempt
         self.server.after(RETRY_SECONDS + self.server.pause(), self.step)
-        verdict = verdict_of(self.sighting, identity=self.identity, now=self.clock())
-        if self.has_led or verdict.move is not Move.WAIT:
+        move = next_move(self.sighting, identity=self.identity, now=self.clock())
+        if self.has_led or move is not Move.WAIT:
             self.server.send(
                 lambda: (self.server.version, self.server.spec), lambda told: self.looked(attempt, told)
             )
@@ -121,8 +121,8 @@ class Process:
             return
         version, spec = told
         record = None if spec is None else read_record(spec)
-        self.sighting = sighted(self.sighting, record, at=self.clock())
-        move = verdict_of(self.sighting, identity=self.identity, now=self.clock()).move
+        self.sighting = observe(self.sighting, record, at=self.clock())
+        move = next_move(self.sighting, identity=self.identity, now=self.clock())
         if self.has_led and move is not Move.RENEW:
             self.has_ended = True
         elif move is not Move.WAIT:
@@ -138,10 +138,10 @@ class Process:
     def written(self, attempt: int, version: object, sent: float) -> None:
         if attempt != self.attempt or self.has_ended or version is None:
             return
-        self.term = Term.granted(sent=sent)
-        if self.term.left(self.clock()):
+        self.term_ends = term_end(sent=sent)
+        if self.term_ends > self.clock():
             self.has_led = True
-            self.terms.append((self.server.time, (self.term.ends - self.offset) / self.rate))
+            self.terms.append((self.server.time, (self.term_ends - self.offset) / self.rate))
 
     def give_back(self) -> None:
         """End the term, then release."""

@@ -17,7 +17,7 @@ from harness.served import serving
 from harness.watched_memory import Known, healthy
 from winpool.app import make_memory, no_memory_here
 from winpool.kube.client import Transport
-from winpool.kube.leader_election import Seat
+from winpool.kube.leader_election import Elector
 from winpool.model.memory_report import VERSION, MemoryReport
 from winpool.serve import memory
 from winpool.serve.access import Access, Result
@@ -121,7 +121,7 @@ async def test_who_may_read_the_metrics_may_not_read_the_memory_by_that() -> Non
     made = make_memory(
         settings=Settings(metrics_auth="token"),
         source=healthy(1),
-        seat=cast("Seat", Seated()),
+        elector=cast("Elector", Seated()),
         transport=cast("Transport", Server()),
         monotonic=Seconds(),
     )
@@ -147,7 +147,7 @@ async def test_an_operator_that_stands_by_names_the_one_that_leads() -> None:
     made = make_memory(
         settings=Settings(),
         source=healthy(1),
-        seat=cast("Seat", seat),
+        elector=cast("Elector", seat),
         transport=NO_TRANSPORT,
         monotonic=Seconds(),
     )

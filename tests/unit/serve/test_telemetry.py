@@ -14,7 +14,7 @@ from winpool.controllers.pod_pass import PodPassStats
 from winpool.controllers.services import ControlStats
 from winpool.kube.pools import NOT_INSTALLED
 from winpool.kube.request import RequestStats
-from winpool.kube.watch import ReflectorStats
+from winpool.kube.watch import WatchStats
 from winpool.model.pool import SurpriseKind
 from winpool.serve.access import Access
 from winpool.serve.definitions import (
@@ -80,7 +80,7 @@ def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
         guard=part(),
         stats=part(),
         pod_passes=part(),
-        seat=part(),
+        elector=part(),
     )
 
 
@@ -148,7 +148,7 @@ def test_requests_are_served_as_they_are_counted() -> None:
 
 
 def test_the_list_and_the_watch_of_nodes_are_served_as_they_are_counted() -> None:
-    stats = ReflectorStats(lists=1, watches=2, restarts=3, expired=4, events=5, dropped=6, undecodable=7)
+    stats = WatchStats(lists=1, watches=2, restarts=3, expired=4, events=5, dropped=6, undecodable=7)
     assert of_nodes(stats) == {
         NODE_LISTS: {(): 1},
         NODE_WATCHES: {(): 2},
@@ -163,12 +163,10 @@ SERVED_OTHERWISE = {"figures"}
 """What of the statistics is about pools, and served with them."""
 
 
-@pytest.mark.parametrize("kind", [RequestStats, ReflectorStats, ControlStats, PodPassStats])
+@pytest.mark.parametrize("kind", [RequestStats, WatchStats, ControlStats, PodPassStats])
 def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
     """Of each counter a value is taken that nothing else has, and looked for in what is served."""
-    made: dict[type, Any] = {
-        each: each() for each in (RequestStats, ReflectorStats, ControlStats, PodPassStats)
-    }
+    made: dict[type, Any] = {each: each() for each in (RequestStats, WatchStats, ControlStats, PodPassStats)}
     marks = {}
     for number, each in enumerate(fields(kind)):
         mark = 1_000_003 + number
@@ -186,14 +184,14 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
         transport=part(stats=made[RequestStats]),
         pools=part(),
         pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),
-        nodes=part(stats=made[ReflectorStats], last_contact_seconds=0.0),
+        nodes=part(stats=made[WatchStats], last_contact_seconds=0.0),
         recorder=part(posted=0, dropped={}),
         relister=part(),
         feed=part(restarts=0),
         guard=part(identity="", known=True),
         stats=made[ControlStats],
         pod_passes=made[PodPassStats],
-        seat=part(leads=True, other="", skew=part(seconds=None)),
+        elector=part(leads=True, other="", skew=part(seconds=None)),
     ).numbers()
     assert numbers[CRD_LACKING_FIELDS] == {(): 2}
     served = {value for samples in numbers.values() for value in samples.values()}

@@ -1,0 +1,189 @@
+"""Lists and watches one object by its name, such as a policy, a CRD or the Lease.
+
+It may be of any kind that has a spec and a generation. RBAC permits this by ``resourceNames``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from winpool.api.text import read_moment
+from winpool.kube.client import Transport
+from winpool.kube.errors import StreamGarbled, error_of
+from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, list_path, watch_path
+from winpool.kube.request import REPLY_LIMIT, Request
+from winpool.kube.watch import RELIST_SECONDS, SILENCE_SECONDS, ListWatch, Source, WatchEvent
+from winpool.kube.wire import BROKEN, ListOf, error_status, raw_event
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """An object as the API server has it.
+
+    ``generation`` grows with each change of the spec. ``changed`` is the time of the last write to any part
+    of it, None where the object does not say.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = field(compare=False)
+    generation: int
+    spec: Mapping[str, Any]
+    changed: datetime | None
+
+
+class _Base(msgspec.Struct, rename="camel"):
+    """Names as in JSON."""
+
+
+class _ManagedFields(_Base):
+    time: str | None = None
+
+
+class _Metadata(_Base):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    managed_fields: list[_ManagedFields] | None = None
+
+
+class _Object(_Base):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: dict[str, Any] | None = None
+
+
+_list: Final = msgspec.json.Decoder(ListOf[_Object])
+_object: Final = msgspec.json.Decoder(_Object)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which object: ``group``, ``version`` and ``resource`` as in its URL, its ``kind`` and its ``name``.
+
+    ``namespace`` is empty for an object in none.
+    """
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def list_request(self, limit: int = OBJECTS_A_PAGE, token: str = "") -> Request:
+        """Return the request of the list that holds this object or nothing."""
+        return self._request("list", list_path(self._collection, limit=limit, token=token, **self._selector))
+
+    def watch_request(self, position: str, seconds: float) -> Request:
+        """Return the request of a watch of it from ``position`` on, which ends after ``seconds``."""
+        path = watch_path(self._collection, position=position, seconds=seconds, **self._selector)
+        return self._request("watch", path)
+
+    def decode_page(self, body: bytes | bytearray) -> ListPage[NamedObject]:
+        """Read the answer to ``list_request``. Raises StreamGarbled for anything that is not such a list."""
+        reader = ListReader(
+            _list, resource=self.resource, kind=f"{self.kind}List", api_version=f"{self.group}/{self.version}"
+        )
+        page = reader.read(body)
+        items = page.items or ()
+        found = tuple([_found(each) for each in items if isinstance(each, _Object)])
+        if len(found) < len(items):
+            raise StreamGarbled(f"list {self.resource}: an item cannot be read")
+        return ListPage(found, page.metadata.resource_version, page.metadata.continue_)
+
+    def decode_event(self, line: bytes) -> WatchEvent[NamedObject]:
+        """Read one line of a watch. Raises StreamGarbled."""
+        try:
+            event = raw_event.decode(line)
+            if event.type == "ERROR":
+                status, body = error_status(event.object), bytes(event.object)
+                request = f"watch {self.resource}"
+                return WatchEvent(event.type, error=error_of(status=status, body=body, request=request))
+            found = _found(_object.decode(event.object))
+        except BROKEN as error:
+            raise StreamGarbled(f"watch {self.resource}: unreadable line: {error}") from None
+        is_change = event.type in {"ADDED", "MODIFIED", "DELETED"}  # BOOKMARK, and what may be added
+        return WatchEvent(event.type, found.resource_version, found if is_change else None)
+
+    @property
+    def source(self) -> Source[NamedObject]:
+        """What to list and to watch."""
+        listing = Listing(
+            resource=self.resource,
+            request=self.list_request,
+            decode=self.decode_page,
+            page_limit=OBJECTS_A_PAGE,
+            page_bytes=REPLY_LIMIT,
+        )
+        return Source(listing=listing, watch_request=self.watch_request, decode_event=self.decode_event)
+
+    @property
+    def _collection(self) -> str:
+        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
+        return f"/apis/{self.group}/{self.version}/{inside}{self.resource}"
+
+    @property
+    def _selector(self) -> Mapping[str, str]:
+        # RBAC permits list and watch by resourceNames only with exactly this field selector:
+        # https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+        return {"fieldSelector": f"metadata.name={self.name}"}
+
+    def _request(self, verb: str, path: str) -> Request:
+        return Request(verb=verb, resource=self.resource, path=path, name=self.name)
+
+
+def _found(item: _Object) -> NamedObject:
+    metadata = item.metadata
+    written = (metadata.creation_timestamp, *(each.time for each in metadata.managed_fields or ()))
+    times = [moment for text in written if (moment := read_moment(text))]
+    return NamedObject(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        spec=item.spec or {},
+        changed=max(times, default=None),
+    )
+
+
+class NamedWatch(ListWatch[NamedObject]):
+    """One object, kept up to date while ``run`` runs.
+
+    ``on_change`` is called where the object, ``synced``, ``failing`` or ``refusal`` has changed. Errors are
+    not logged at the level of warnings: most concern the whole API server, and the watch of nodes logs those.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        target: Target,
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float],
+        silence_seconds: float = SILENCE_SECONDS,
+        relist_seconds: float = RELIST_SECONDS,
+    ) -> None:
+        super().__init__(
+            transport,
+            target.source,
+            on_change=lambda _old, _new: on_change(),
+            on_state=on_change,
+            monotonic=monotonic,
+            silence_seconds=silence_seconds,
+            relist_seconds=relist_seconds,
+            level=logging.DEBUG,
+        )
+        self._name = target.name
+
+    @property
+    def found(self) -> NamedObject | None:
+        """The object as last seen, None where there is none. Before ``synced`` it means nothing."""
+        return self.objects.get(self._name)
