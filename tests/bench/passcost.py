@@ -21,9 +21,9 @@ from bench.rounds import middle
 from bench.tools import finish
 from harness.second_room import second
 from winpool.controllers.backoff import Patience
-from winpool.controllers.evictions import EvictionLane
+from winpool.controllers.evictions import EvictionLane, eviction_answers
 from winpool.controllers.executor import Lanes
-from winpool.controllers.node_pods import BareSince, NodeLooks
+from winpool.controllers.node_pods import BareSince, NodePodLists
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pool import Asking, Reconciler
@@ -32,13 +32,14 @@ from winpool.controllers.services import Clock, ControlStats
 from winpool.controllers.writes import ConditionLane, PatchLane
 from winpool.decide import ROOMS, decide
 from winpool.features.feature import Room
+from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.credentials import load_connection
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled
-from winpool.kube.pod_lists import BudgetLister, PodLister, list_node_pods
+from winpool.kube.pods import PodLister
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.model.node import Node
@@ -57,14 +58,15 @@ class Parts:
         self.pools = Pools(on_change=_ignore_pool, absences=Absences(grace_seconds=0))
         self.nodes = ListWatch(transport, WINDOWS_NODES, on_change=_ignore_node)
         self.control_plane = ControlPlane(transport, on_change=_ignore)
+        pods = PodLister(transport.request)
+        budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=clock.monotonic)
         self.pod_pass = PodPass(
-            list_pods=PodLister(transport.request).list,
-            list_budgets=BudgetLister(transport.request).list,
+            list_pods=pods.list_all,
+            list_budgets=budgets.get,
             questions=list,
             on_surveyed=_ignore,
             period_seconds=1,
-            now=clock.now,
-            monotonic=clock.monotonic,
+            clock=clock,
         )
         self._guard_known = asyncio.Event()
         self.guard = Guard(
@@ -74,14 +76,15 @@ class Parts:
             now=clock.now,
             monotonic=clock.monotonic,
         )
-        node_looks = NodeLooks(
-            list_pods=lambda name, see: list_node_pods(transport.request, name, see=see),
+        node_pods = NodePodLists(
+            list_pods=pods.list_node,
+            list_budgets=budgets.get,
             pools=self.pools,
             nodes=self.nodes.objects,
-            on_looked=_ignore_look,
+            answers=eviction_answers(None, clock=clock),
+            on_listed=_ignore_look,
             ask_for_all=_ignore,
-            now=clock.now,
-            monotonic=clock.monotonic,
+            clock=clock,
         )
         self.observer = Observer(
             pools=self.pools,
@@ -89,7 +92,7 @@ class Parts:
             control_plane=self.control_plane,
             guard=self.guard,
             pods=self.pod_pass,
-            looks=node_looks,
+            node_pods=node_pods,
             bare_since=BareSince(monotonic=clock.monotonic),
             now=clock.now,
         )
@@ -124,7 +127,9 @@ class Parts:
                 monotonic=clock.monotonic,
             ),
             list_labelled=lambda name: list_labelled(transport, pool_name=name),
-            asking=Asking(nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, looks=node_looks.want),
+            asking=Asking(
+                nodes=self.nodes.ask_for_list, pods=self.pod_pass.ask, looks=node_pods.want_surveys
+            ),
             note_figures=ControlStats().note_figures,
             clock=clock,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ from winpool.features.memory.eviction import Course, Pass, Step
 from winpool.features.memory.feature import steps_of
 from winpool.features.memory.intents import Intent, Intents, deadline, written
 from winpool.model.node import Node
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod, NodePods
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods
+from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, AxisView, Hold, KnownMemory, Level, NodeView, PodUsage, Reading
 
 GIB: Final = 2**30
@@ -23,6 +24,7 @@ GIB: Final = 2**30
 READ_AT: Final = 1000.0
 """The moment of the snapshot on the clock of samples."""
 SAMPLED_AT: Final = READ_AT - 4.0
+FACTS: Final = frozenset(each.name for each in fields(EvictionFacts))
 LISTED_AT: Final = READ_AT - 2.0
 
 
@@ -58,21 +60,31 @@ def a_view(*, commit: Hold | None = None, physical: Hold | None = Hold.NO_PRESSU
     )
 
 
-def a_pod(name: str = "hog", **more: Any) -> NodePod:
-    """Return a pod that may be evicted."""
+def a_pod(name: str = "hog", **more: Any) -> Pod:
+    """Return a pod that may be evicted; ``more`` may name parts of its ``EvictionFacts`` too."""
+    facts = {each: more.pop(each) for each in FACTS & more.keys()}
     defaults: dict[str, Any] = {
         "namespace": "shop",
+        "node": "w1",
         "uid": f"uid-{name}",
-        "owner_kind": "ReplicaSet",
-        "created": NOON - timedelta(hours=1),
+        "controller_kind": "ReplicaSet",
+        "eviction": EvictionFacts(**{"created": NOON - timedelta(hours=1), **facts}),
     }
-    return NodePod(name=name, **(defaults | more))
+    return Pod(name=name, **(defaults | more))
 
 
-def listed(*pods: NodePod, at: float = LISTED_AT, has_budgets: bool = True, seconds: float = 0.5) -> NodePods:
-    """Return a list of pods that began at that moment of the clock of samples, with NOON as READ_AT."""
+def listed(
+    *pods: Pod,
+    at: float = LISTED_AT,
+    blocked: Iterable[str] | None = (),
+    seconds: float = 0.5,
+) -> NodePods:
+    """Return a list of pods that began at that moment of the clock of samples, with NOON as READ_AT.
+
+    ``blocked`` are the UIDs of those that budgets protect; None where no budgets were listed.
+    """
     started = NOON + timedelta(seconds=at - READ_AT)
-    return NodePods(started, at, pods, has_budgets=has_budgets, seconds=seconds)
+    return NodePods(started, at, pods, None if blocked is None else frozenset(blocked), seconds=seconds)
 
 
 def an_intent(pod: str = "hog", *, ago: float = 1.0, grace: float = 30.0) -> Intent:

@@ -17,17 +17,17 @@ from harness.builders import CONTROL_PLANE, GUARD, NOON, Object
 from harness.writes import patched
 from winpool.api.crd import FieldPath
 from winpool.api.keys import OS_LABEL, OS_WINDOWS, POOL_LABEL
+from winpool.controllers.eviction_answers import Answers
 from winpool.controllers.evictions import EvictionLane
 from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector, NoDetectors
 from winpool.controllers.memory_sources import Connections
-from winpool.controllers.node_pods import BareSince, NodeLooks
+from winpool.controllers.node_pods import BareSince, NodePodLists
 from winpool.controllers.observe import Observer
 from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Asking, Reconciler
 from winpool.controllers.pools import Absences, Pools, Relister
-from winpool.controllers.pressured_pods import Answers, VictimLooks
 from winpool.controllers.queue import Dispatcher, PoolLoops
 from winpool.controllers.services import Clock, ControlStats
 from winpool.controllers.writes import ConditionLane, PatchLane
@@ -38,10 +38,10 @@ from winpool.kube.errors import ApiError, Conflict, NoAnswer, NotFound
 from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.lists import ListPage
-from winpool.kube.pod_lists import ListedPods
+from winpool.kube.pods import ListedPods, PodPage
 from winpool.kube.watch import ListWatch, Store
 from winpool.kube.writer import Writer
-from winpool.model.budgets import Budget
+from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import ConditionsPatch, Eviction, Node, NodePatch
 from winpool.model.pods import Pod
 from winpool.model.survey import PoolQuestion
@@ -306,10 +306,6 @@ class _Version:
         """Take no note."""
 
 
-async def _none(_: object) -> tuple[Any, ...]:
-    return ()
-
-
 class _InForce:
     """The guard."""
 
@@ -364,14 +360,6 @@ class MemoryOperator:
         self.store: Store[Node] = Store(self._node_changed)
         self._writer = MemoryWriter(cluster)
         answers = Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time)
-        self.victim_looks = VictimLooks(
-            list_pods=_none,
-            list_budgets=_none,
-            answers=answers,
-            on_looked=self._wake,
-            now=cluster.now,
-            monotonic=loop.time,
-        )
         self._lanes = Lanes(
             patches=PatchLane(
                 writer=self._writer,
@@ -394,17 +382,17 @@ class MemoryOperator:
             questions=self._questions,
             on_surveyed=self._wake_all,
             period_seconds=pods_seconds,
-            now=cluster.now,
-            monotonic=loop.time,
+            clock=self._clock,
         )
-        self.node_looks = NodeLooks(
+        self.node_pods = NodePodLists(
             list_pods=self._list_pods_of,
+            list_budgets=self._list_budgets,
             pools=self.pools,
             nodes=self.store.objects,
-            on_looked=self._wake,
+            answers=answers,
+            on_listed=self._wake,
             ask_for_all=self.pod_pass.ask,
-            now=cluster.now,
-            monotonic=loop.time,
+            clock=self._clock,
         )
         self.memory = (
             None
@@ -428,11 +416,10 @@ class MemoryOperator:
             control_plane=control_plane,
             guard=cast(Guard, _InForce()),
             pods=self.pod_pass,
-            looks=self.node_looks,
+            node_pods=self.node_pods,
             bare_since=self._bare_since,
             lacking_fields=lambda: self.lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
-            evictions_of=self.victim_looks.known,
             upgrades_of=self.upgrades.known,
             now=cluster.now,
         )
@@ -468,7 +455,7 @@ class MemoryOperator:
         self.list_nodes()
         self.cluster.listeners.append(self)
         sampling = [] if self.memory is None else [self.memory.run()]
-        looking = (self.pod_pass.run(), self.node_looks.run(), self.upgrades.run())
+        looking = (self.pod_pass.run(), self.node_pods.run(), self.upgrades.run())
         for work in (self._relister.run(), *looking, *sampling):
             self._tasks.append(self._create_task(work, "loop"))
 
@@ -515,7 +502,7 @@ class MemoryOperator:
             asking=Asking(
                 nodes=lambda: self._soon(self.list_nodes),
                 pods=self.pod_pass.ask,
-                looks=self.node_looks.want,
+                looks=self.node_pods.want_surveys,
                 samples=None if self.memory is None else self.memory.want,
             ),
             rooms=self._rooms,
@@ -529,11 +516,11 @@ class MemoryOperator:
             raise self.cluster.trouble.labelled
         return [node for node in self.cluster.nodes.values() if node.labels.get(POOL_LABEL) == pool]
 
-    async def _list_budgets(self) -> tuple[Budget, ...]:
+    async def _list_budgets(self) -> BudgetIndex:
         await asyncio.sleep(self.cluster.trouble.latency)
         if self.cluster.trouble.budgets:
             raise self.cluster.trouble.budgets
-        return tuple(self.cluster.budgets)
+        return BudgetIndex(self.cluster.budgets)
 
     async def _list_pods(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> ListedPods:
         await asyncio.sleep(self.cluster.trouble.pods_seconds)
@@ -543,16 +530,14 @@ class MemoryOperator:
             see(pod if pod.node in with_work else replace(pod, work=None))
         return ListedPods(count=len(self.cluster.pods), pages=1)
 
-    async def _list_pods_of(self, name: str, see: Callable[[Pod], None]) -> bool:
+    async def _list_pods_of(self, name: str, /, *, for_eviction: bool = False) -> PodPage:
+        assert not for_eviction, "no pods run out of memory here"
         await asyncio.sleep(self.cluster.trouble.pods_seconds)
         if self.cluster.trouble.pods:
             raise self.cluster.trouble.pods
         if error := self.cluster.trouble.pods_of.get(name):
             raise error
-        for pod in self.cluster.pods:
-            if pod.node == name:
-                see(pod)
-        return True
+        return PodPage(tuple(pod for pod in self.cluster.pods if pod.node == name), (), "9", "")
 
     def _questions(self) -> list[PoolQuestion]:
         if not self._observer.complete:

@@ -114,7 +114,7 @@ RIGHTS: Final = (
             "Find the pods that do not tolerate a taint of a pool or cannot run on their node, the agents of"
             " a joining node that are Ready, and, for pools with `upgrade`, the pods that have to move."
         ),
-        used_by=("kube/pod_lists.py", "kube/pod_lists.py"),
+        used_by=("kube/pods.py",),
     ),
     Right(
         role=CLUSTER,
@@ -125,7 +125,7 @@ RIGHTS: Final = (
             "Know which pods cannot be evicted now, for pools with `upgrade`, and choose a pod that can, for"
             " pools with the mode Evict."
         ),
-        used_by=("kube/pod_lists.py",),
+        used_by=("kube/budgets.py",),
     ),
     Right(
         role=CLUSTER,

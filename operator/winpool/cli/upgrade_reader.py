@@ -16,23 +16,24 @@ from winpool.api.model import InvalidSpecError
 from winpool.cli.reasons import GARBLED, NotAskedError, reason_of
 from winpool.cli.upgrade_world import Cluster
 from winpool.features.contract.taints import question_of
+from winpool.kube.budgets import BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import VERSION_PATH
 from winpool.kube.credentials import load_connection
 from winpool.kube.errors import ApiError, Forbidden, Gone
 from winpool.kube.lists import LIST_ATTEMPTS, Pager, PageTooLarge
 from winpool.kube.nodes import NODES_PATH, WINDOWS_SELECTOR, decode_page, listing_of
-from winpool.kube.pod_lists import BudgetLister, PodLister
+from winpool.kube.pods import PodLister
 from winpool.kube.pools import LISTING
 from winpool.kube.request import Request
 from winpool.kube.wire import BROKEN, server_version
+from winpool.model.budgets import BudgetIndex
 from winpool.model.pool import read_pool
 from winpool.model.surveyor import Surveyor, work_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from winpool.model.budgets import Budget
     from winpool.model.node import Node
     from winpool.model.pool import Pool
     from winpool.model.survey import PoolQuestion
@@ -114,7 +115,7 @@ async def _with_pods(ask: Ask, cluster: Cluster, questions: Sequence[PoolQuestio
     while True:
         surveyor, started = Surveyor(questions, budgets=budgets), datetime.now(UTC)
         try:
-            listed = await lister.list(see=surveyor.see, with_work=work_nodes(questions))
+            listed = await lister.list_all(see=surveyor.see, with_work=work_nodes(questions))
         except PageTooLarge:
             continue  # the next list asks for smaller pages
         except Gone as error:
@@ -129,9 +130,9 @@ async def _with_pods(ask: Ask, cluster: Cluster, questions: Sequence[PoolQuestio
         return replace(cluster, surveys=surveys, now=now, pods_problem=problem)
 
 
-async def _budgets(ask: Ask) -> tuple[tuple[Budget, ...] | None, str]:
+async def _budgets(ask: Ask) -> tuple[BudgetIndex | None, str]:
     """Return all PodDisruptionBudgets, or None and why they are not known."""
     try:
-        return await BudgetLister(ask).list(), ""
+        return BudgetIndex(await BudgetLister(ask).list()), ""
     except ApiError as error:
         return None, reason_of(error)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from winpool.api.crd import FieldPath
-from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.evictions import eviction_answers, eviction_lane
 from winpool.controllers.executor import Lanes
 from winpool.controllers.machines import UpgradeSights
 from winpool.controllers.memory import MemoryCollector
 from winpool.controllers.memory_sources import Connections
-from winpool.controllers.node_pods import BareSince
+from winpool.controllers.node_pods import BareSince, NodePodLists
 from winpool.controllers.observe import Observer
-from winpool.controllers.pod_pass import Questions, survey_parts
+from winpool.controllers.pod_pass import PodPass, Questions
 from winpool.controllers.pool import Asking, OtherReports, Reconciler
 from winpool.controllers.pools import Pools, Relister
 from winpool.controllers.queue import Dispatcher, PoolLoops
@@ -28,11 +28,13 @@ from winpool.controllers.sweep import KeptStrays, Sweeper
 from winpool.controllers.writes import ConditionLane, PatchLane
 from winpool.decide import ROOMS
 from winpool.features.feature import Room
+from winpool.kube.budgets import BudgetCache, BudgetLister
 from winpool.kube.client import Transport
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.events import EventRecorder
 from winpool.kube.guard import Guard
 from winpool.kube.nodes import list_labelled, list_strays
+from winpool.kube.pods import PodLister
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
 from winpool.model.node import Node
@@ -83,9 +85,6 @@ class Controller:
         self._bare_since = BareSince(monotonic=clock.monotonic)
         self._asked = Questions()
         self.memory = self._make_collector(connections)
-        self._evicting = eviction_parts(
-            transport, memory=self.memory, known=nodes.objects, on_looked=self._wake_pool, clock=clock
-        )
         self.upgrades = UpgradeSights(
             pools=pools,
             nodes=nodes.objects,
@@ -93,17 +92,27 @@ class Controller:
             on_change=self.all_changed,
             clock=clock,
         )
-        survey = survey_parts(
-            transport,
-            pools=pools,
-            nodes=nodes.objects,
+        pods = PodLister(transport.request)
+        budgets = BudgetCache(BudgetLister(transport.request).list, monotonic=clock.monotonic)
+        self.pod_pass = PodPass(
+            list_pods=pods.list_all,
+            list_budgets=budgets.get,
             questions=self._questions,
             on_surveyed=self.all_changed,
-            on_looked=self._wake_pool,
             period_seconds=pod_pass_seconds,
             clock=clock,
         )
-        self.pod_pass, self.node_looks = survey.pod_pass, survey.node_looks
+        self._answers = eviction_answers(self.memory, clock=clock)
+        self.node_pods = NodePodLists(
+            list_pods=pods.list_node,
+            list_budgets=budgets.get,
+            pools=pools,
+            nodes=nodes.objects,
+            answers=self._answers,
+            on_listed=self._wake_pool,
+            ask_for_all=self.pod_pass.ask,
+            clock=clock,
+        )
         self._writer = Writer(transport)
         self._create_task = create_task
         self._lanes = self._make_lanes()
@@ -114,14 +123,13 @@ class Controller:
             control_plane=control_plane,
             guard=guard,
             pods=self.pod_pass,
-            looks=self.node_looks,
+            node_pods=self.node_pods,
             bare_since=self._bare_since,
             written_conditions=self._lanes.conditions.standing,
             strays_of=self._kept_strays.of,
             other_operator=OtherReports(other_operator, pools=pools, monotonic=clock.monotonic).other,
             lacking_fields=lacking_fields,
             memory_of=None if self.memory is None else self.memory.known,
-            evictions_of=self._evicting.looks.known,
             upgrades_of=self.upgrades.known,
             now=clock.now,
             cluster_rows=cluster_rows,
@@ -142,10 +150,9 @@ class Controller:
         """Ask for a pass of the pool; ``for_rivals``: and of all others, since nodes may change owners."""
         self._dispatcher.pool_changed(name, for_rivals=for_rivals)
         self.upgrades.pool_changed()
-        if (pool := self._pools.get(name)) is None:
-            self._evicting.looks.forget(name)
-            if self.memory is not None:
-                self.memory.forget(name)
+        pool = self._pools.get(name)
+        if pool is None and self.memory is not None:
+            self.memory.forget(name)
         if pool is None or (pool.deleting and for_rivals):
             self.sweeper.pool_gone()
 
@@ -185,8 +192,7 @@ class Controller:
         return {
             **memory,
             "pods": self._after_begin(self.pod_pass.run),
-            "pods of nodes": self._after_begin(self.node_looks.run),
-            "pods to evict": self._after_begin(self._evicting.looks.run),
+            "pods of nodes": self._after_begin(self.node_pods.run),
             "version": self._after_begin(self.upgrades.run),
             "sweeper": self._after_begin(self.sweeper.run),
         }
@@ -232,7 +238,9 @@ class Controller:
             conditions=ConditionLane(
                 writer=writer, known=nodes.objects, accept_written=nodes.accept_written, clock=clock
             ),
-            evictions=self._evicting.lane,
+            evictions=eviction_lane(
+                self._transport, answers=self._answers, memory=self.memory, known=nodes.objects, clock=clock
+            ),
         )
 
     def _make_relister(self, *, period_seconds: float) -> Relister:
@@ -275,9 +283,9 @@ class Controller:
             asking=Asking(
                 nodes=self._nodes.ask_for_list,
                 pods=self.pod_pass.ask,
-                looks=self.node_looks.want,
+                looks=self.node_pods.want_surveys,
                 samples=None if self.memory is None else self.memory.want,
-                victims=self._evicting.looks.want,
+                victims=self.node_pods.want_for_evictions,
             ),
             note_figures=self.stats.note_figures,
             clock=self._clock,

@@ -1,15 +1,9 @@
-"""Sends evictions, one request at a time for a pod (P5).
-
-What the answers to an eviction say of its pod, for those who remember them.
-
-The lane of evictions: one request at a time for a pod, and no more once the pod was evicted (P5).
+"""Sends evictions, one request at a time for a pod, and no more once the pod was evicted (P5).
 
 A refusal by a disruption budget concerns one pod: that pod waits, and the others continue. The same holds for
 an eviction that is not answered in time. A webhook, or a budget that many clients write, may delay one pod.
 Whether its eviction was carried out is not known, so the operator does not ask again before the API server
 has given up by itself.
-
-Assembles the lane of evictions, and what passes ask for and read about them.
 """
 
 from __future__ import annotations
@@ -18,12 +12,11 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from winpool.controllers.eviction_answers import Answers
 from winpool.controllers.memory import EvictedPods, MemoryCollector, NoDetectors
 from winpool.controllers.memory_sources import MemoryStats
-from winpool.controllers.pressured_pods import Answers, SharedBudgets, VictimLooks
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import Lane, Outcome, is_of_one_object
 from winpool.features.memory.eviction import objection
@@ -43,7 +36,6 @@ from winpool.kube.errors import (
     Unauthorized,
     UnconfirmedRefusal,
 )
-from winpool.kube.pod_lists import BudgetLister, list_victim_pods
 from winpool.kube.request import unless
 from winpool.kube.writer import Writer
 from winpool.model.node import Eviction, Node
@@ -57,7 +49,7 @@ change of the leader, may have been carried out."""
 
 
 class Notes(Protocol):
-    """Remembers the answers, see ``control.evicting.answers``."""
+    """Remembers the answers, see ``eviction_answers``."""
 
     def asked(self, eviction: Eviction) -> None:
         """Note that a request is sent."""
@@ -299,46 +291,30 @@ def _log_unsent(eviction: Eviction, said: str) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionParts:
-    """``lane`` performs evictions, ``looks`` are for the passes."""
-
-    lane: EvictionLane
-    looks: VictimLooks
-
-
-def eviction_parts(
+def eviction_lane(
     transport: Transport,
     *,
+    answers: Answers,
     memory: MemoryCollector | None,
     known: Mapping[str, Node],
-    on_looked: Callable[[str], None],
     clock: Clock,
-) -> EvictionParts:
-    """Make the parts. ``memory`` has detectors and counters, ``on_looked`` wakes the pool of a name.
+) -> EvictionLane:
+    """Make the lane. ``memory`` has detectors, ``known`` are the nodes as the watch last reported them."""
 
-    ``known`` are the nodes as the watch last reported them, by name.
-    """
+    def still(eviction: Eviction) -> str:
+        pool = _pool_of(memory, eviction.node_uid, now=clock.monotonic())
+        return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
+
+    return EvictionLane(writer=Writer(transport), monotonic=clock.monotonic, notes=answers, objection=still)
+
+
+def eviction_answers(memory: MemoryCollector | None, *, clock: Clock) -> Answers:
+    """Return what remembers the answers to evictions, for the detectors and counters of ``memory``."""
     time = clock.monotonic
     detectors = NoDetectors() if memory is None else EvictedPods(memory.watched, monotonic=time)
     stats = MemoryStats() if memory is None else memory.stats
-    answers = Answers(detectors=detectors, results=stats.evictions, monotonic=time)
-    looks = VictimLooks(
-        list_pods=lambda name: list_victim_pods(transport.request, name),
-        list_budgets=SharedBudgets(BudgetLister(transport.request).list, monotonic=time).of,
-        answers=answers,
-        on_looked=on_looked,
-        protected=frozenset() if memory is None else memory.protected_namespaces,
-        now=clock.now,
-        monotonic=time,
-    )
-
-    def still(eviction: Eviction) -> str:
-        pool = _pool_of(memory, eviction.node_uid, now=time())
-        return objection(eviction, node=known.get(eviction.node), pool=pool, now=clock.now())
-
-    lane = EvictionLane(writer=Writer(transport), monotonic=time, notes=answers, objection=still)
-    return EvictionParts(lane, looks)
+    protected = frozenset() if memory is None else memory.protected_namespaces
+    return Answers(detectors=detectors, results=stats.evictions, monotonic=time, protected=protected)
 
 
 def _pool_of(

@@ -1,53 +1,52 @@
-"""Lists the pods of single nodes right before the operator writes what they permit.
+"""Lists the pods of single nodes as passes ask for it, right before the operator writes what they permit.
 
-Since when nodes lack the NoExecute taints that they lack, as far as the operator has seen.
+There are two purposes. A *survey* of a node answers the question of its pool about pods, before a NoExecute
+taint is added or a validation ends. For *evictions* the pods of a node under memory pressure are listed
+before one of them is evicted, and while it ends. Each answer wakes the pool, so that no pass waits for one.
 
-A list of the pods of a node that began before a taint was gone says nothing of the pods that were bound
-since. There is one moment for each node, not for each taint: other taints that are removed make it later,
-which costs one more list. So a client that writes taints cannot make the operator remember any number of
-them.
-
-How soon the pods of a single node may be listed again (a look), and how its looks failed.
-
-Both are remembered by the UID of the node for a while after no pool wants it any more. So a kubelet that
-flips what makes its node wanted cannot cause lists at will (P2).
-
-Looks at single nodes: their pods are listed right before the operator writes what they permit.
-
-A pass names the nodes that it wants to know of, at most 16 of a pool. They are listed a few at a time, and
-each answer wakes the pool, so that no pass waits for one. While nothing is wanted, nothing is listed (P2).
-
-A node that is wanted again and again (its agents do not get ready, its list fails) is listed after longer and
-longer pauses (``look_paces``). Where no look succeeds at all, there is a pause for all, as the API server
-asks for it.
+Nothing is listed that no pass asks for (P2). At most LISTS_IN_FLIGHT lists run at once, one per node and
+purpose. A list that fails is made again after longer and longer pauses, and so is a survey whose answer makes
+the pass ask again (agents that do not get ready). How often a node was listed is remembered for a while after
+no pool asks any more, so that a kubelet that changes what makes its pool ask cannot cause lists at will.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from math import inf
 from typing import Final, Protocol
 
 from winpool.api.fields import NO_EXECUTE
+from winpool.controllers.eviction_answers import Answers
 from winpool.controllers.pools import Pools
-from winpool.controllers.services import Faults, Wake
+from winpool.controllers.services import Clock, Faults, Wake
 from winpool.features.contract.taints import question_of
 from winpool.kube.backoff import Backoff, Outage
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
-from winpool.model.evidence import OWN_LOOKS
+from winpool.kube.pods import PodPage
+from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import Pod
+from winpool.model.node_pods import KnownEvictions, NodePods, VictimLook
 from winpool.model.pool import Pool
 from winpool.model.survey import LookProblem, Survey
 from winpool.model.surveyor import Surveyor
 
+log = logging.getLogger(__name__)
+
 
 class BareSince:
-    """Gets every change of a node, and knows when it last lost a NoExecute taint, or was first seen."""
+    """Gets every change of a node, and knows when it last lost a NoExecute taint, or was first seen.
+
+    A list of the pods of a node that began before a taint was gone says nothing of the pods that were bound
+    since. There is one moment for each node, not for each taint: other taints that are removed make it later,
+    which costs one more list. So a client that writes taints cannot make the operator remember any number of
+    them.
+    """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -70,270 +69,338 @@ def _no_execute(node: Node) -> set[tuple[str, str]]:
     return {(taint.key, taint.value) for taint in node.taints if taint.effect == NO_EXECUTE}
 
 
+LISTS_IN_FLIGHT: Final = 8
+"""Lists of all pools together: half of the surveys that a pool may ask for (``OWN_LOOKS``). The answers are
+kept in memory, and the passes need connections too."""
+
 LEAST_SECONDS: Final = 1.0
-"""Between two looks at one node; twice as long each time."""
+"""Between two lists of one node; twice as long each time that one fails, or that a survey is made again."""
 
 LONGEST_SECONDS: Final = 30.0
-"""Between two looks at one node: as long as between two lists of all pods. If no pool wants a look for so
-long after it would be due, the pause starts again at the shortest."""
+"""Between two lists of one node: as long as between two lists of all pods."""
+
+MOST_IN_A_MINUTE: Final = 20
+"""Lists of one node. An eviction needs one for each sample, of which a node under pressure has six in a
+minute, and a few to follow the pod. The rest is for lists that fail. A node whose memory or whose annotation
+goes up and down costs no more."""
 
 LASTING_FAILURES: Final = 3
-"""In a row, before a look counts as one that keeps failing. An answer that is too large counts at once."""
+"""In a row, before a survey counts as one that keeps failing. An answer that is too large counts at once."""
+
+EVICTIONS_KEPT_SECONDS: Final = 120.0
+"""How long a list is kept that no pass asks for any more. It permits nothing after 30 s
+(``memory.eviction``), and shows what has become of an eviction a while longer."""
 
 
-@dataclass(slots=True)
-class Pace:
-    """The looks at one node. ``intent`` is the pool and the generation that they are made for.
-
-    ``due`` is when the next may be made, in monotonic seconds; it is infinite while one is under way.
-    ``problem`` is why the last one failed.
-    """
-
-    intent: tuple[str, int]
-    times: int = 0
-    due: float = -inf
-    failures: int = 0
-    problem: LookProblem | None = None
-
-    def begin(self) -> None:
-        """Note that a look is under way."""
-        self.due = inf
-
-    def end(self, now: float) -> None:
-        """Note that it is over, with any outcome."""
-        self.due = now + min(LEAST_SECONDS * 2.0 ** min(self.times, 10), LONGEST_SECONDS)
-        self.times += 1
-
-    def succeeded(self) -> None:
-        """Forget how looks failed."""
-        self.failures, self.problem = 0, None
-
-    def failed(self, error: ApiError) -> bool:
-        """Note why a look failed; return whether that is news."""
-        self.failures += 1
-        lasts = isinstance(error, TooLarge) or self.failures >= LASTING_FAILURES
-        before, self.problem = self.problem, LookProblem(error.message, lasts=lasts)
-        return before != self.problem
-
-
-class Paces:
-    """The paces of all nodes that are wanted, or were lately, by their UIDs."""
-
-    def __init__(self) -> None:
-        self._paces: dict[str, Pace] = {}
-
-    def of(self, node_uid: str, pool: Pool) -> Pace:
-        """Return the pace of a node that ``pool`` wants; another generation of its spec begins again."""
-        intent = (pool.uid, pool.generation)
-        pace = self._paces.get(node_uid)
-        if pace is None or (pace.intent[0] == pool.uid and pace.intent != intent):
-            pace = self._paces[node_uid] = Pace(intent)
-        return pace
-
-    def problems(self) -> dict[str, LookProblem]:
-        """Return why looks failed, by the UIDs of the nodes."""
-        return {uid: pace.problem for uid, pace in self._paces.items() if pace.problem}
-
-    def forget_old(self, *, now: float, wanted: Container[str]) -> None:
-        """Forget those that no pool wants and whose next look was due long ago."""
-        oldest = now - LONGEST_SECONDS
-        kept = {uid: pace for uid, pace in self._paces.items() if uid in wanted or pace.due >= oldest}
-        self._paces = kept
-
-
-log = logging.getLogger(__name__)
-
-LOOKS_IN_FLIGHT: Final = 8
-"""Half of those that a pool may want: the answers are kept in memory, and the passes need connections too."""
-
-
-class ListPods(Protocol):
-    """Calls ``see`` with every pod of a node; returns whether all could be read. Raises ApiErrors."""
-
-    def __call__(self, name: str, see: Callable[[Pod], None], /) -> Awaitable[bool]:
-        """List the pods of the node of that name."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A look that is wanted, and how soon it may be made."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """``look`` is what a pass asks for an eviction; None for a survey."""
 
     pool: Pool
     node: Node
-    pace: Pace
+    look: VictimLook | None = None
 
 
-class NodeLooks:
+@dataclass(slots=True)
+class ListedNode:
+    """A node whose pods are listed for one purpose.
+
+    ``is_wanted``: the last ``request`` is not answered yet. ``due`` is when the next list may be made, in
+    monotonic seconds, after ``steps`` that made the pause longer. ``problem`` is why the last one failed, and
+    ``failures`` how many did in a row. ``survey`` or ``pods`` is the last answer.
+    """
+
+    request: _Request
+    is_wanted: bool = False
+    is_running: bool = False
+    due: float = -inf
+    steps: int = 0
+    failures: int = 0
+    problem: LookProblem | None = None
+    survey: Survey | None = None
+    pods: NodePods | None = None
+    begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_IN_A_MINUTE))
+
+    @property
+    def is_due_at(self) -> float:
+        """When it is to be listed; infinite where that is not wanted, or under way."""
+        return self.due if self.is_wanted and not self.is_running else inf
+
+    def is_recent(self, now: float, *, seconds: float = LONGEST_SECONDS) -> bool:
+        """Whether a pass wants it, or did lately."""
+        return self.is_wanted or self.is_running or self.due >= now - seconds
+
+    def want(self, request: _Request, *, now: float) -> None:
+        """Take a request. For another generation of the spec a survey is due at once."""
+        before, pool = self.request.pool, request.pool
+        is_changed = before.uid == pool.uid and before.generation != pool.generation
+        if request.look is None and (is_changed or not self.is_recent(now)):
+            self.steps, self.failures, self.due, self.problem = 0, 0, -inf, None
+        self.request, self.is_wanted = request, True
+
+    def begin(self, now: float) -> _Request:
+        """Note that a list is under way; return what it is for."""
+        self.is_running = True
+        self.begun.append(now)
+        return self.request
+
+    def problem_of(self, error: ApiError) -> LookProblem:
+        """Return the problem that a failure is, of which there may have been some before."""
+        lasts = isinstance(error, TooLarge) or self.failures + 1 >= LASTING_FAILURES
+        return LookProblem(error.message, lasts=lasts and self.request.look is None)
+
+    def end(self, now: float, request: _Request, *, problem: LookProblem | None) -> bool:
+        """Note that the list for ``request`` is over; return whether that is news.
+
+        A request that was answered is not wanted any more, unless a pass has asked again meanwhile.
+        """
+        if problem is None:
+            self.is_wanted = self.is_wanted and self.request is not request
+            self.failures = 0
+            self.steps = 0 if request.look is not None else self.steps
+        else:
+            self.failures += 1
+        self.is_running = False
+        self.due = now + min(LEAST_SECONDS * 2.0 ** min(self.steps, 10), LONGEST_SECONDS)
+        if len(self.begun) == MOST_IN_A_MINUTE:
+            self.due = max(self.due, self.begun[0] + 60.0)
+        if problem is not None or request.look is None:
+            self.steps += 1
+        is_news = problem is None or problem != self.problem
+        self.problem = problem
+        return is_news
+
+
+class ListPods(Protocol):
+    """Lists the pods of the node of that name, as ``PodLister.list_node``."""
+
+    def __call__(self, node: str, /, *, for_eviction: bool = False) -> Awaitable[PodPage]:
+        """Return them. Raises ApiErrors."""
+        ...
+
+
+class NodePodLists:
     """Lists the pods of single nodes until cancelled.
 
-    ``pools`` and ``nodes`` (by name) are those that are known. ``on_looked`` is called with the name of a
-    pool that has a new look, or a new problem. ``ask_for_all`` asks for a list of all pods: that list finds
-    and reports which right is missing.
+    ``pools`` and ``nodes`` (by name) are those that are known. ``list_budgets`` returns all
+    PodDisruptionBudgets, and raises ApiErrors. ``on_listed`` is called with the name of a pool that has a new
+    answer, or a new problem. ``ask_for_all`` asks for a list of all pods, which finds and reports which right
+    is missing.
     """
 
     def __init__(
         self,
         *,
         list_pods: ListPods,
+        list_budgets: Callable[[], Awaitable[BudgetIndex]],
         pools: Pools,
         nodes: Mapping[str, Node],
-        on_looked: Callable[[str], None],
+        answers: Answers,
+        on_listed: Callable[[str], None],
         ask_for_all: Callable[[], None],
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._list_pods = list_pods
+        self._list_budgets = list_budgets
         self._pools = pools
         self._nodes = nodes
-        self._on_looked = on_looked
+        self._answers = answers
+        self._on_listed = on_listed
         self._ask_for_all = ask_for_all
-        self._now = now
-        self._monotonic = monotonic
-        # By the UIDs of pools; within one, what is wanted by the UIDs of nodes, what was seen by their names.
-        self._wanted: dict[str, dict[str, _Wanted]] = {}
-        self._looks: dict[str, dict[str, Survey]] = {}
-        self._paces = Paces()
-        self._in_flight = asyncio.Semaphore(LOOKS_IN_FLIGHT)
+        self._clock = clock
+        self._surveyed: dict[str, ListedNode] = {}
+        self._evicting: dict[str, ListedNode] = {}
+        """Both by the UIDs of nodes."""
+        self._backoff = Backoff()
+        self._surveys_held_until = -inf
         self._outage = Outage(
-            "pods of nodes", logger=log, monotonic=monotonic, meanwhile="the operator tries again"
+            "pods of nodes",
+            logger=log,
+            monotonic=clock.monotonic,
+            meanwhile="what they would permit waits, and the operator tries again",
         )
-        self._faults = Faults("a look at the pods of its nodes", logger=log)
+        self._faults = Faults("a list of the pods of a node", logger=log)
         self._wake = Wake()
 
-    def want(self, pool: Pool, nodes: Sequence[Node]) -> None:
-        """Set these nodes, and no others, as those that ``pool`` wants to know of."""
-        self._wanted.pop(pool.uid, None)
-        if not nodes:
-            return
-        self._wanted[pool.uid] = {
-            node.uid: _Wanted(pool, node, self._paces.of(node.uid, pool)) for node in nodes
-        }
-        self._wake.set()
+    def want_surveys(self, pool: Pool, nodes: Sequence[Node]) -> None:
+        """Set these nodes, and no others, as those that ``pool`` wants surveys of."""
+        self._want(self._surveyed, pool, [_Request(pool, node) for node in nodes])
 
-    def looks_of(self, pool_uid: str, *, since: Survey | None) -> Mapping[str, Survey]:
-        """Return the looks for that pool by the names of the nodes, without those that ``since`` outdates."""
-        looks = self._looks.get(pool_uid)
-        if not looks:
-            return {}
-        kept = {
-            name: look
-            for name, look in looks.items()
-            if (node := self._nodes.get(name))
-            and look.saw(node)
-            and not (since and since.began > look.began and since.saw(node))
-        }
-        self._looks[pool_uid] = kept
-        return dict(kept)
+    def want_for_evictions(self, pool: Pool, looks: Sequence[VictimLook]) -> None:
+        """Set these lists, and no others, as those that ``pool`` asks for about evictions."""
+        self._want(self._evicting, pool, [_Request(pool, look.node, look) for look in looks])
+
+    def _want(self, listed: dict[str, ListedNode], pool: Pool, requests: Sequence[_Request]) -> None:
+        for each in _of(listed, pool.uid).values():
+            each.is_wanted = False
+        for request in requests:
+            each = listed.setdefault(request.node.uid, ListedNode(request))
+            each.want(request, now=self._clock.monotonic())
+            self._wake.set()
+        self._forget_old()
+
+    def surveys_of(self, pool_uid: str, *, since: Survey | None) -> Mapping[str, Survey]:
+        """Return the surveys for that pool by the names of nodes, without those that ``since`` outdates."""
+        mine = _of(self._surveyed, pool_uid).values()
+        for each in mine:
+            node, survey = self._nodes.get(each.request.node.name), each.survey
+            if survey and not (node and survey.saw(node) and not _is_outdated(survey, node, by=since)):
+                each.survey = None
+        return {each.request.node.name: each.survey for each in mine if each.survey}
 
     def problems(self) -> Mapping[str, LookProblem]:
-        """Return why the last looks at nodes failed, by their UIDs; only of nodes wanted lately."""
-        self._forget_old_paces()
-        return self._paces.problems()
+        """Return why the last surveys of nodes failed, by their UIDs; only of nodes wanted lately."""
+        now = self._clock.monotonic()
+        return {
+            uid: each.problem for uid, each in self._surveyed.items() if each.problem and each.is_recent(now)
+        }
+
+    def evictions_of(self, pool: Pool) -> KnownEvictions:
+        """Return what is known of evictions now, for the snapshot of ``pool``."""
+        mine = _of(self._evicting, pool.uid)
+        left = self._answers.rights.seconds_left()
+        return KnownEvictions(
+            pods={uid: each.pods for uid, each in mine.items() if each.pods is not None},
+            problems={uid: each.problem.message for uid, each in mine.items() if each.problem},
+            forbidden=self._answers.rights.sentence(),
+            forbidden_until=None if left is None else self._clock.now() + timedelta(seconds=left),
+            answers=self._answers.known(),
+            protected=self._answers.protected,
+            read_at=self._clock.monotonic(),
+        )
 
     async def run(self) -> None:
         """List what is wanted until cancelled."""
-        backoff = Backoff()
-        while True:
-            await self._wake.wait(seconds=self._seconds_to_next())
-            self._forget_the_gone()
-            batch = self._batch()
-            if not batch:
-                continue
-            self._wake.set()  # there may be more
-            errors = [error for error in await self._look_at_all(batch) if error is not None]
-            if len(errors) < len(batch):
-                backoff.reset()
-                self._outage.ended()
-            elif not all(isinstance(error, TooLarge | StreamGarbled) for error in errors):
-                await asyncio.sleep(backoff.next(asked=max(error.retry_after or 0.0 for error in errors)))
-
-    async def _look_at_all(self, batch: Sequence[_Wanted]) -> list[ApiError | None]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._look(each)) for each in batch]
-        return [task.result() for task in tasks]
+            while True:
+                await self._wake.wait(seconds=self._seconds_to_next())
+                self._forget_gone()
+                for each in self._due():
+                    request = each.begin(self._clock.monotonic())
+                    group.create_task(self._list(each, request), name=f"pods of {request.node.name}")
 
-    async def _look(self, wanted: _Wanted) -> ApiError | None:
-        wanted.pace.begin()
+    def _all(self) -> list[ListedNode]:
+        return [*self._evicting.values(), *self._surveyed.values()]
+
+    def _due(self) -> list[ListedNode]:
+        """Return what may be listed now: evictions first, and what has been due for longest."""
+        now = self._clock.monotonic()
+        due = [each for each in self._all() if self._due_at(each) <= now]
+        due.sort(key=lambda each: (each.request.look is None, each.due))
+        return due[: LISTS_IN_FLIGHT - self._running]
+
+    def _due_at(self, each: ListedNode) -> float:
+        return max(each.is_due_at, -inf if each.request.look else self._surveys_held_until)
+
+    @property
+    def _running(self) -> int:
+        return sum(each.is_running for each in self._all())
+
+    def _seconds_to_next(self) -> float | None:
+        if self._running >= LISTS_IN_FLIGHT:
+            return None  # the end of one of them wakes
+        soonest = min(map(self._due_at, self._all()), default=inf)
+        return None if soonest == inf else max(0.0, soonest - self._clock.monotonic())
+
+    async def _list(self, each: ListedNode, request: _Request) -> None:
+        name, has_found, problem = request.pool.name, False, None
         try:
-            async with self._in_flight:
-                look = await self._survey(wanted)
+            has_found = await self._answer(each, request)
         except ApiError as error:
-            self._failed(wanted, explained(error))
-            return error
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the looks of all pools
-            self._faults.failed(wanted.pool.name, error)
-            internal = ApiError(
-                f"list pods of node {wanted.node.name}: {type(error).__name__} in the operator"
-            )
-            if wanted.pace.failed(internal):
-                self._on_looked(wanted.pool.name)
-            return internal
+            problem = each.problem_of(explained(error))
+            self._failed(request, explained(error))
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the lists of all pools
+            said = f"list pods of node {request.node.name}: {type(error).__name__} in the operator"
+            problem = each.problem_of(ApiError(said))
+            self._faults.failed(name, error)
+        else:
+            self._faults.ended(name)
+            self._outage.ended()
+            self._backoff.reset()
         finally:
-            wanted.pace.end(self._monotonic())
-        self._faults.ended(wanted.pool.name)
-        wanted.pace.succeeded()
-        if look is not None:
-            self._looks.setdefault(wanted.pool.uid, {})[wanted.node.name] = look
-            self._on_looked(wanted.pool.name)
-        return None
+            is_news = each.end(self._clock.monotonic(), request, problem=problem)
+            self._wake.set()
+        if is_news and (has_found or problem is not None):
+            self._on_listed(name)
 
-    async def _survey(self, wanted: _Wanted) -> Survey | None:
+    async def _answer(self, each: ListedNode, request: _Request) -> bool:
+        """Keep the answer to ``request``; return whether there is one."""
+        if request.look is None:
+            survey = await self._survey(request)
+            each.survey = survey or each.survey
+            return survey is not None
+        pods = await self._node_pods(request.look)
+        self._answers.seen(request.look, pods)
+        each.pods = pods
+        return True
+
+    async def _survey(self, request: _Request) -> Survey | None:
         """List the pods of a node; None where it does not belong to the pool any more.
 
         The question is made from the node as it is now: it may have been written since it was wanted.
         """
-        pool, node = wanted.pool, self._nodes.get(wanted.node.name)
-        if node is None or node.uid != wanted.node.uid:
+        pool, node = request.pool, self._nodes.get(request.node.name)
+        if node is None or node.uid != request.node.uid:
             return None
-        started, began = self._now(), self._monotonic()
+        started, began = self._clock.now(), self._clock.monotonic()
         question = question_of(pool, [node], now=started)
         if question is None or node.name not in question.nodes:
             return None
         surveyor = Surveyor([replace(question, workloads=False)])
-        is_readable = await self._list_pods(node.name, surveyor.see)
+        page = await self._list_pods(node.name)
+        for pod in page.pods:
+            surveyor.see(pod)
+        unreadable = (node.name,) if page.unreadable else ()
         surveys = surveyor.finish(
-            started=started,
-            finished=self._now(),
-            began=began,
-            unreadable=() if is_readable else (node.name,),
+            started=started, finished=self._clock.now(), began=began, unreadable=unreadable
         )
         return surveys[pool.uid]
 
-    def _failed(self, wanted: _Wanted, error: ApiError) -> None:
+    async def _node_pods(self, look: VictimLook) -> NodePods:
+        """List the pods, and after them the budgets, which others may have asked for before."""
+        started, began = self._clock.now(), self._clock.monotonic()
+        rights, blocked = self._answers.rights, None
+        with rights.noting("pods"):
+            pods = (await self._list_pods(look.node.name, for_eviction=True)).pods
+        if look.with_budgets:
+            with rights.noting("poddisruptionbudgets"):
+                budgets = await self._list_budgets()
+            blocked = frozenset(pod.uid for pod in pods if budgets.forbids(pod))
+        return NodePods(started, began, pods, blocked, seconds=self._clock.monotonic() - began)
+
+    def _failed(self, request: _Request, error: ApiError) -> None:
         self._outage.failed(error)
+        if request.look is not None:
+            return
         if isinstance(error, Forbidden):
             self._ask_for_all()
-        if wanted.pace.failed(error):
-            self._on_looked(wanted.pool.name)
+        now = self._clock.monotonic()
+        if now >= self._surveys_held_until and not isinstance(error, TooLarge | StreamGarbled):
+            # While no list succeeds there are pauses for all surveys, as the API server asks for them.
+            self._surveys_held_until = now + self._backoff.next(asked=error.retry_after)
 
-    def _batch(self) -> list[_Wanted]:
-        """Return those that are due; those due for longest come first."""
-        now = self._monotonic()
-        due = sorted((each for each in self._all() if each.pace.due <= now), key=lambda each: each.pace.due)
-        return due[:OWN_LOOKS]
+    def _forget_gone(self) -> None:
+        """Make no list for a pool that is gone, or of a node that is gone or is another machine now."""
+        pools, nodes = {pool.uid for pool in self._pools.all()}, {each.uid for each in self._nodes.values()}
+        for each in self._all():
+            if each.request.node.uid not in nodes or each.request.pool.uid not in pools:
+                each.is_wanted, each.survey = False, None
+        self._forget_old()
 
-    def _seconds_to_next(self) -> float | None:
-        soonest = min((each.pace.due for each in self._all()), default=None)
-        return None if soonest is None else max(0.0, soonest - self._monotonic())
+    def _forget_old(self) -> None:
+        """Forget nodes that no pass has asked for lately, and of which nothing is kept."""
+        now = self._clock.monotonic()
+        for uid, each in [*self._surveyed.items()]:
+            if not each.survey and not each.is_recent(now):
+                del self._surveyed[uid]
+        for uid, each in [*self._evicting.items()]:
+            if not each.is_recent(now, seconds=EVICTIONS_KEPT_SECONDS):
+                del self._evicting[uid]
 
-    def _forget_the_gone(self) -> None:
-        """Forget pools that are gone, and nodes that are gone or are other machines now."""
-        uids = {pool.uid for pool in self._pools.all()}
-        self._looks = {uid: looks for uid, looks in self._looks.items() if uid in uids}
-        for uid, wanted in tuple(self._wanted.items()):
-            known = {each.uid for each in self._nodes.values()} if uid in uids else set()
-            kept = {node: each for node, each in wanted.items() if node in known}
-            if kept:
-                self._wanted[uid] = kept
-            else:
-                del self._wanted[uid]
-        self._forget_old_paces()
 
-    def _forget_old_paces(self) -> None:
-        wanted = {uid for nodes in self._wanted.values() for uid in nodes}
-        self._paces.forget_old(now=self._monotonic(), wanted=wanted)
+def _of(listed: Mapping[str, ListedNode], pool_uid: str) -> dict[str, ListedNode]:
+    return {uid: each for uid, each in listed.items() if each.request.pool.uid == pool_uid}
 
-    def _all(self) -> Iterator[_Wanted]:
-        for wanted in self._wanted.values():
-            yield from wanted.values()
+
+def _is_outdated(survey: Survey, node: Node, *, by: Survey | None) -> bool:
+    return by is not None and by.began > survey.began and by.saw(node)

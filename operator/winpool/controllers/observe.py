@@ -7,14 +7,13 @@ from datetime import datetime
 
 from winpool.api.crd import FieldPath
 from winpool.controllers.backoff import Patience
-from winpool.controllers.node_pods import BareSince, NodeLooks
+from winpool.controllers.node_pods import BareSince, NodePodLists
 from winpool.controllers.pod_pass import PodPass
 from winpool.controllers.pools import Pools
 from winpool.kube.control_plane import ControlPlane
 from winpool.kube.guard import Guard
 from winpool.kube.watch import ListWatch
 from winpool.model.node import Keys, Node, NodeCondition
-from winpool.model.node_pods import NOTHING_EVICTED, KnownEvictions
 from winpool.model.pool import (
     NOTHING_SEEN_OF_UPGRADES,
     GuardState,
@@ -59,7 +58,7 @@ class Observer:
         control_plane: ControlPlane,
         guard: Guard,
         pods: PodPass,
-        looks: NodeLooks,
+        node_pods: NodePodLists,
         bare_since: BareSince,
         now: Callable[[], datetime],
         written_conditions: Callable[[str], tuple[NodeCondition, ...] | None] = _none_written,
@@ -67,7 +66,6 @@ class Observer:
         other_operator: Callable[[Pool], str | None] = _no_other,
         lacking_fields: Callable[[], tuple[FieldPath, ...] | None] = _none_lacking,
         memory_of: Callable[[Pool], KnownMemory] | None = None,
-        evictions_of: Callable[[Pool], KnownEvictions] | None = None,
         upgrades_of: Callable[[Pool], KnownUpgrades] | None = None,
         cluster_rows: tuple[Row, ...] = (),
     ) -> None:
@@ -76,12 +74,11 @@ class Observer:
         ``strays_of`` returns what is known of strays of a pool, None before they were listed.
         ``other_operator`` returns what the snapshot of a pool is to say of another operator,
         ``lacking_fields`` what the CRD lacks, None where no one has looked yet. ``memory_of`` returns what is
-        known of the memory of its nodes, ``evictions_of`` of evictions there, ``upgrades_of`` of machines.
+        known of the memory of its nodes, ``upgrades_of`` of machines.
         """
         self._other_operator = other_operator
         self._lacking_fields = lacking_fields
         self._memory_of = memory_of
-        self._evictions_of = evictions_of
         self._upgrades_of = upgrades_of
         self._written_conditions = written_conditions
         self._strays_of = strays_of
@@ -90,7 +87,7 @@ class Observer:
         self._control_plane = control_plane
         self._guard = guard
         self._pods = pods
-        self._looks = looks
+        self._node_pods = node_pods
         self._bare_since = bare_since
         self._cluster_rows = cluster_rows
         self._now = now
@@ -145,8 +142,8 @@ class Observer:
                 survey=survey,
                 problem=self._pods.problem,
                 forbidden=self._pods.forbidden,
-                looks=self._looks.looks_of(pool.uid, since=survey),
-                look_problems=self._looks.problems(),
+                looks=self._node_pods.surveys_of(pool.uid, since=survey),
+                look_problems=self._node_pods.problems(),
                 bare_since=self._bare_since.moments(),
                 budgets_forbidden=self._pods.budgets_forbidden,
             ),
@@ -159,7 +156,7 @@ class Observer:
             other_operator=self._other_operator(pool),
             lacking_fields=self._lacking_fields() or (),
             memory=NOTHING_KNOWN if self._memory_of is None else self._memory_of(pool),
-            evictions=NOTHING_EVICTED if self._evictions_of is None else self._evictions_of(pool),
+            evictions=self._node_pods.evictions_of(pool),
             upgrades=NOTHING_SEEN_OF_UPGRADES if self._upgrades_of is None else self._upgrades_of(pool),
             strays=self._strays_of(pool),
             attempts=patience.attempts(known, written_generation=written_generation),

@@ -1,46 +1,39 @@
-"""Reads Pod objects: from the API server's JSON to the few fields that are needed.
+"""Lists pods, of the whole cluster or of one node, and reads them: from JSON to ``model.pods.Pod``.
 
-The shapes that are read from the JSON of pods; nothing else of it is read. For nodes, see ``wire``.
-
-Of a pod of 5 to 20 kB a few hundred bytes are needed.
-
-The shapes that are read of pods on nodes that may be upgraded, beside those of ``pod_wire``.
-
-Most pods of a cluster are on other nodes. So these fields are passed over at first, and read where they are
-needed: a part of a pod that is *raw* costs as little as one that is not read at all.
-
-What the scheduler counts for a pod, by the rule of ``PodRequests`` (k8s.io/component-helpers/resource).
-
-The spec alone says it: Windows pods do not support resizing in place, which would leave other amounts in the
-status. https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/#limitations
-
-Reads what a pod asks of a node, and what a drain would do to it, from the raw parts of ``pod_work_wire``.
-
-Anyone who may create pods decides what these say. So nothing long is kept of them, whatever was read.
-
-Reading Pod objects: from the API server's JSON to the few fields that are needed.
+Of a pod of 5 to 20 kB a few hundred bytes are read. What only some lists need is raw at first, which costs as
+little as not to read it, and is read on demand: what a pod asks of a node, and what decides on its eviction.
 
 What cannot be read never counts as absent (P4). A pod with a field of the wrong type is *unreadable*: the
-others are still read, and its node is named, so that the pods of that node count as unknown. Bytes that are
-not JSON of the expected kind are *garbled*: they mean nothing at all.
+others are still read, and its node is named, so that the pods of that node count as unknown. A part of a list
+means nothing, and neither does a list with a pod whose node cannot be read: it may be on any node.
+
+Anyone who may create pods decides what their texts say, so nothing long is kept of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from winpool.api.keys import WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
-from winpool.kube.lists import ListReader
+from winpool.api.text import read_moment
+from winpool.kube.errors import StreamGarbled, Unavailable
+from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.request import Request
 from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
     DEFAULT_GRACE_SECONDS,
     MOST_GRACE_SECONDS,
+    EvictionFacts,
     Pod,
     PodShape,
     PodWork,
@@ -50,38 +43,47 @@ from winpool.model.pods import (
 )
 from winpool.support.versions import parse_windows
 
+log = logging.getLogger(__name__)
+
+# The parts of core/v1 Pod that are read. ``_Full…`` are read of pods that are asked for with more than
+# ``Pod`` has for all.
+
+_ABSENT: Final = msgspec.Raw()
+Amounts = dict[str, str | int]
+"""core/v1 ResourceList."""
+
 
 class _Base(msgspec.Struct, rename="camel", gc=False):
     """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
 
 
-class Owner(_Base):
-    """The part of meta/v1 OwnerReference that is read."""
-
+class _Owner(_Base):
     kind: str = ""
     name: str = ""
     controller: bool | None = None
 
 
-class PodAnnotations(_Base):
-    """The one annotation that is read: the kubelet sets it on the mirror pods of static pods."""
+class _Annotations(_Base):
+    """The kubelet sets ``mirror`` on the mirror pods of static pods. The others may be any text."""
 
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
+    windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
+    deletion_cost: str | None = msgspec.field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
 
 
-class PodMetadata(_Base):
-    """The part of meta/v1 ObjectMeta that is read of a pod."""
-
+class _Metadata(_Base):
     namespace: str = ""
     name: str = ""
+    uid: str = ""
     labels: dict[str, str] | None = None
-    annotations: PodAnnotations | None = None
-    owner_references: list[Owner] | None = None
+    annotations: _Annotations | None = None
+    owner_references: list[_Owner] | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
-class TolerationObject(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """core/v1 Toleration. Frozen, so that equal ones can be shared: most pods have the same."""
+class _Toleration(msgspec.Struct, rename="camel", gc=False, frozen=True):
+    """Frozen, so that equal ones can be shared: most pods have the same."""
 
     key: str | None = None
     operator: str | None = None
@@ -90,435 +92,190 @@ class TolerationObject(msgspec.Struct, rename="camel", gc=False, frozen=True):
     toleration_seconds: int | None = None
 
 
-class PodOS(_Base):
-    """core/v1 PodOS."""
-
+class _OS(_Base):
     name: str = ""
 
 
-class PodSpec(_Base):
-    """The part of core/v1 PodSpec that is read."""
-
+class _Spec(_Base):
     node_name: str | None = None
-    os: PodOS | None = None
+    os: _OS | None = None
     priority_class_name: str | None = None
-    tolerations: tuple[TolerationObject, ...] | None = None
+    tolerations: tuple[_Toleration, ...] | None = None
 
 
-class Waiting(_Base):
-    """The part of core/v1 ContainerStateWaiting that is read."""
+class _FullSpec(_Spec):
+    priority: int | None = None
+    node_selector: msgspec.Raw = _ABSENT
+    affinity: msgspec.Raw = _ABSENT
+    topology_spread_constraints: msgspec.Raw = _ABSENT
+    volumes: msgspec.Raw = _ABSENT
+    containers: msgspec.Raw = _ABSENT
+    init_containers: msgspec.Raw = _ABSENT
+    ephemeral_containers: msgspec.Raw = _ABSENT
+    resources: msgspec.Raw = _ABSENT
+    overhead: msgspec.Raw = _ABSENT
+    resource_claims: msgspec.Raw = _ABSENT
+    scheduler_name: msgspec.Raw = _ABSENT
+    security_context: msgspec.Raw = _ABSENT
+    termination_grace_period_seconds: msgspec.Raw = _ABSENT
 
+
+class _Waiting(_Base):
     reason: str | None = None
     message: str | None = None
 
 
-class ContainerState(_Base):
-    """The part of core/v1 ContainerState that is read."""
-
-    waiting: Waiting | None = None
+class _State(_Base):
+    waiting: _Waiting | None = None
 
 
-class ContainerStatus(_Base):
-    """The part of core/v1 ContainerStatus that is read."""
-
-    state: ContainerState | None = None
+class _ContainerStatus(_Base):
+    state: _State | None = None
 
 
-class PodCondition(_Base):
-    """The part of core/v1 PodCondition that is read."""
+class _FullContainerStatus(_ContainerStatus):
+    """``resources`` are those that the node has granted."""
 
+    name: str = ""
+    resources: msgspec.Raw = _ABSENT
+
+
+class _Condition(_Base):
     type: str = ""
     status: str = ""
 
 
-class PodStatus(_Base):
-    """The part of core/v1 PodStatus that is read."""
-
+class _Status(_Base):
     phase: str | None = None
     reason: str | None = None
     message: str | None = None
-    conditions: list[PodCondition] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-    container_statuses: list[ContainerStatus] | None = None
+    conditions: list[_Condition] | None = None
+    init_container_statuses: Sequence[_ContainerStatus] | None = None
+    container_statuses: Sequence[_ContainerStatus] | None = None
 
 
-class PodObject(_Base):
-    """core/v1 Pod."""
-
-    metadata: PodMetadata
-    spec: PodSpec
-    status: PodStatus | None = None
+class _FullStatus(_Status):
+    init_container_statuses: Sequence[_FullContainerStatus] | None = None
+    container_statuses: Sequence[_FullContainerStatus] | None = None
+    resources: msgspec.Raw = _ABSENT
 
 
-class BoundSpec(_Base):
-    """The part of a spec that says on which node a pod is."""
+class _Pod(_Base):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status | None = None
 
+
+class _FullPod(_Pod):
+    spec: _FullSpec
+    status: _FullStatus | None = None
+
+
+class _BoundSpec(_Base):
     node_name: str
 
 
-class BoundPod(_Base):
-    """A pod; only its node is read."""
+class _BoundPod(_Base):
+    """A pod of which only the node is read."""
 
-    spec: BoundSpec
-
-
-pod_list: Final = msgspec.json.Decoder(ListOf[PodObject])
-pod_object: Final = msgspec.json.Decoder(PodObject)
-bound_pod: Final = msgspec.json.Decoder(BoundPod)
+    spec: _BoundSpec
 
 
-ABSENT: Final = msgspec.Raw()
-
-
-class WorkAnnotations(PodAnnotations):
-    """The annotations that are read. The second may be any text."""
-
-    windows_build: str | None = msgspec.field(default=None, name=WINDOWS_BUILD_ANNOTATION)
-
-
-class WorkMetadata(PodMetadata):
-    """The part of meta/v1 ObjectMeta that is read of a pod."""
-
-    annotations: WorkAnnotations | None = None
-
-
-class WorkSpec(PodSpec):
-    """The part of core/v1 PodSpec that is read, raw but for what is read of every pod."""
-
-    node_selector: msgspec.Raw = ABSENT
-    affinity: msgspec.Raw = ABSENT
-    topology_spread_constraints: msgspec.Raw = ABSENT
-    volumes: msgspec.Raw = ABSENT
-    containers: msgspec.Raw = ABSENT
-    init_containers: msgspec.Raw = ABSENT
-    resources: msgspec.Raw = ABSENT
-    overhead: msgspec.Raw = ABSENT
-    resource_claims: msgspec.Raw = ABSENT
-    scheduler_name: msgspec.Raw = ABSENT
-    termination_grace_period_seconds: msgspec.Raw = ABSENT
-
-
-class WorkObject(PodObject):
-    """core/v1 Pod."""
-
-    metadata: WorkMetadata
-    spec: WorkSpec
-
-
-Amounts = dict[str, str | int]
-"""core/v1 ResourceList."""
-
-
-class Resources(_Base):
-    """The part of core/v1 ResourceRequirements that is read."""
-
+class _Resources(_Base):
     requests: Amounts | None = None
 
 
-class Port(_Base):
-    """The part of core/v1 ContainerPort that is read."""
-
+class _Port(_Base):
     host_port: int | None = None
 
 
-class Container(_Base):
-    """The part of core/v1 Container that is read. ``restart_policy`` is that of a sidecar."""
+class _WindowsOptions(_Base):
+    host_process: bool | None = None
 
-    resources: Resources | None = None
-    ports: list[Port] | None = None
+
+class _SecurityContext(_Base):
+    windows_options: _WindowsOptions | None = None
+
+
+class _Container(_Base):
+    """``restart_policy`` is that of a sidecar."""
+
+    name: str = ""
+    resources: _Resources | None = None
+    ports: list[_Port] | None = None
     restart_policy: str | None = None
+    security_context: _SecurityContext | None = None
 
 
-class Expression(_Base):
-    """core/v1 NodeSelectorRequirement."""
-
+class _Expression(_Base):
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
 
 
-class Term(_Base):
-    """core/v1 NodeSelectorTerm."""
-
-    match_expressions: list[Expression] | None = None
-    match_fields: list[Expression] | None = None
+class _Term(_Base):
+    match_expressions: list[_Expression] | None = None
+    match_fields: list[_Expression] | None = None
 
 
-class NodeSelector(_Base):
-    """core/v1 NodeSelector."""
-
-    node_selector_terms: list[Term] | None = None
+class _NodeSelector(_Base):
+    node_selector_terms: list[_Term] | None = None
 
 
-class NodeAffinity(_Base):
-    """The part of core/v1 NodeAffinity that is read: what is only preferred keeps a pod from no node."""
+class _NodeAffinity(_Base):
+    """What is only preferred keeps a pod from no node."""
 
-    required: NodeSelector | None = msgspec.field(
+    required: _NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class PodAffinity(_Base):
-    """The part of core/v1 PodAffinity, and of PodAntiAffinity, that is read."""
-
+class _PodAffinity(_Base):
     required: list[msgspec.Raw] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class Affinity(_Base):
-    """core/v1 Affinity."""
-
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
+class _Affinity(_Base):
+    node_affinity: _NodeAffinity | None = None
+    pod_affinity: _PodAffinity | None = None
+    pod_anti_affinity: _PodAffinity | None = None
 
 
-class Spread(_Base):
-    """The part of core/v1 TopologySpreadConstraint that is read."""
-
+class _Spread(_Base):
     when_unsatisfiable: str = ""
 
 
-containers: Final = msgspec.json.Decoder(list[Container] | None)
-resources: Final = msgspec.json.Decoder(Resources | None)
-amounts: Final = msgspec.json.Decoder(Amounts | None)
-decode_affinity: Final = msgspec.json.Decoder(Affinity | None)
-decode_spreads: Final = msgspec.json.Decoder(list[Spread] | None)
-decode_volumes: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
-decode_selector: Final = msgspec.json.Decoder(dict[str, str] | None)
-claims: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
-name: Final = msgspec.json.Decoder(Bounded | None)
-number: Final = msgspec.json.Decoder(int | None)
+_pod: Final = msgspec.json.Decoder(_Pod)
+_full_pod: Final = msgspec.json.Decoder(_FullPod)
+_bound_pod: Final = msgspec.json.Decoder(_BoundPod)
+_containers: Final = msgspec.json.Decoder(list[_Container] | None)
+_resources: Final = msgspec.json.Decoder(_Resources | None)
+_amounts: Final = msgspec.json.Decoder(Amounts | None)
+_affinity: Final = msgspec.json.Decoder(_Affinity | None)
+_spreads: Final = msgspec.json.Decoder(list[_Spread] | None)
+_volumes: Final = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | None)
+_selector: Final = msgspec.json.Decoder(dict[str, str] | None)
+_claims: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_context: Final = msgspec.json.Decoder(_SecurityContext | None)
+_name: Final = msgspec.json.Decoder(Bounded | None)
+_number: Final = msgspec.json.Decoder(int | None)
 
-work_list: Final = msgspec.json.Decoder(ListOf[WorkObject])
-work_object: Final = msgspec.json.Decoder(WorkObject)
-
-
-CPU: Final = "cpu"
-MEMORY: Final = "memory"
-_SIDECAR: Final = "Always"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a pod requests. ``has_others``: also a resource that is not CPU or memory.
-
-    ``has_host_ports``: a port of it is one of the node.
-    """
-
-    requests: Requests
-    has_others: bool = False
-    has_host_ports: bool = False
-
-
-def asked_by(
-    containers: Sequence[Container],
-    inits: Sequence[Container],
-    *,
-    whole: Resources | None,
-    overhead: Amounts | None,
-) -> Asked:
-    """Return what a pod with these containers requests. Raises ValueError where an amount is none.
-
-    All containers and sidecars run at once. Before them the init containers run one after the other, each
-    beside the sidecars that come before it. Requests of the pod as a whole (KEP-2837) replace that, and the
-    overhead of its runtime class is added.
-    """
-    parts = [(each.resources and each.resources.requests) or {} for each in (*containers, *inits)]
-    of_pod, more = (whole and whole.requests) or {}, overhead or {}
-    return Asked(
-        Requests(
-            cpu_milli=_peak(containers, inits, of_pod, CPU) + _amount(more, CPU),
-            memory=_peak(containers, inits, of_pod, MEMORY) + _amount(more, MEMORY),
-            pods=1,
-        ),
-        has_others=any(map(_has_others, (*parts, of_pod, more))),
-        has_host_ports=any(each.host_port for one in (*containers, *inits) for each in one.ports or ()),
-    )
-
-
-def _peak(containers: Sequence[Container], inits: Sequence[Container], of_pod: Amounts, resource: str) -> int:
-    if resource in of_pod:
-        return _amount(of_pod, resource)
-    beside = first = 0
-    for each in inits:
-        own = _of(each, resource)
-        if each.restart_policy == _SIDECAR:
-            beside += own
-            first = max(first, beside)
-        else:
-            first = max(first, beside + own)
-    return max(first, beside + sum(_of(each, resource) for each in containers))
-
-
-def _of(container: Container, resource: str) -> int:
-    requests = container.resources and container.resources.requests
-    return _amount(requests, resource) if requests else 0
-
-
-def _amount(amounts: Amounts, resource: str) -> int:
-    found = amounts.get(resource)
-    if found is None:
-        return 0
-    return max(0, milli_of(found) if resource == CPU else bytes_of(found))
-
-
-def _has_others(amounts: Amounts) -> bool:
-    return any(bytes_of(amount) > 0 for key, amount in amounts.items() if key not in {CPU, MEMORY})
-
-
-TEXT_KEPT: Final = 2048
-"""Characters of the selector and the tolerations of a pod that are kept. Real ones have some two hundred."""
-
-TOLERATIONS_KEPT: Final = 32
-"""As many as are shared between pods (``pods``)."""
-
-_HARMLESS: Final = frozenset(
-    {"name", "configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"}
+_list: Final = ListReader(
+    msgspec.json.Decoder(ListOf[_Pod]), resource="pods", kind="PodList", api_version="v1"
 )
-"""Volumes that keep a pod from no node (core/v1 Volume). All others may: a disk is in one zone."""
-
-_EMPTY_DIR: Final = "emptyDir"
-_SOFT: Final = "ScheduleAnyway"
-_IN: Final = "In"
-_DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
-
-Pairs = tuple[tuple[str, str], ...]
-"""Labels that a node must have, in order."""
+_full_list: Final = ListReader(
+    msgspec.json.Decoder(ListOf[_FullPod]), resource="pods", kind="PodList", api_version="v1"
+)
 
 ReadT = TypeVar("ReadT")
-
-
-def work_of(found: WorkObject, tolerations: tuple[Toleration, ...]) -> PodWork | None:
-    """Return what is read of a pod whose tolerations are read already; None where a part cannot be read."""
-    try:
-        return _work(_Parts.of(found.spec), tolerations, annotation=_annotation(found))
-    except (*BROKEN, ValueError):  # wrong types, or an amount that is none
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts of a spec, read."""
-
-    asked: Asked
-    selector: Mapping[str, str]
-    affinity: Affinity
-    spreads: Sequence[Spread]
-    volumes: Sequence[Mapping[str, msgspec.Raw]]
-    has_claims: bool
-    scheduler: str
-    grace: int | None
-
-    @classmethod
-    def of(cls, spec: WorkSpec) -> _Parts:
-        """Read the parts. Raises one of BROKEN, or ValueError, where one cannot be read."""
-        return cls(
-            asked=asked_by(
-                _read(containers, spec.containers) or (),
-                _read(containers, spec.init_containers) or (),
-                whole=_read(resources, spec.resources),
-                overhead=_read(amounts, spec.overhead),
-            ),
-            selector=_read(decode_selector, spec.node_selector) or {},
-            affinity=_read(decode_affinity, spec.affinity) or Affinity(),
-            spreads=_read(decode_spreads, spec.topology_spread_constraints) or (),
-            volumes=_read(decode_volumes, spec.volumes) or (),
-            has_claims=bool(_read(claims, spec.resource_claims)),
-            scheduler=_read(name, spec.scheduler_name) or "",
-            grace=_read(number, spec.termination_grace_period_seconds),
-        )
 
 
 def _read(decoder: msgspec.json.Decoder[ReadT | None], raw: msgspec.Raw) -> ReadT | None:
     return decoder.decode(raw) if raw else None
 
 
-def _annotation(found: WorkObject) -> str:
-    annotations = found.metadata.annotations
-    return (annotations.windows_build or "") if annotations else ""
-
-
-def _work(parts: _Parts, tolerations: tuple[Toleration, ...], *, annotation: str) -> PodWork:
-    required = parts.affinity.node_affinity and parts.affinity.node_affinity.required
-    terms = required.node_selector_terms or () if required else ()
-    pairs = tuple(sorted({*parts.selector.items(), *_labels_of(terms)}))
-    is_short = _is_short(pairs, tolerations)
-    bound = _build(next((value for key, value in pairs if key == WINDOWS_BUILD_LABEL), ""))
-    unclear = _unclear(parts, is_simple=not required or _is_simple(terms)) if is_short else Unclear.SIZE
-    return PodWork(
-        shape=PodShape(
-            requests=parts.asked.requests,
-            selector=pairs if is_short else (),
-            tolerations=tolerations if is_short else (),
-            unclear=unclear,
-        ),
-        build=bound or _build(annotation),
-        is_bound=bool(bound),
-        is_local=any(_EMPTY_DIR in each for each in parts.volumes),
-        grace_seconds=_grace(parts.grace),
-    )
-
-
-def _unclear(parts: _Parts, *, is_simple: bool) -> str:
-    """Return the first reason why it is not known which nodes would take the pod; empty where it is."""
-    to_pods = (parts.affinity.pod_affinity, parts.affinity.pod_anti_affinity)
-    checks = (
-        (Unclear.NODE_AFFINITY, not is_simple),
-        (Unclear.POD_AFFINITY, any(each is not None and bool(each.required) for each in to_pods)),
-        (Unclear.SPREAD, any(each.when_unsatisfiable != _SOFT for each in parts.spreads)),
-        (Unclear.VOLUMES, any(not each.keys() <= _HARMLESS for each in parts.volumes)),
-        (Unclear.RESOURCES, parts.asked.has_others),
-        (Unclear.CLAIMS, parts.has_claims),
-        (Unclear.HOST_PORTS, parts.asked.has_host_ports),
-        (Unclear.SCHEDULER, parts.scheduler not in _DEFAULT_SCHEDULERS),
-    )
-    return next((why for why, is_so in checks if is_so), "")
-
-
-def _is_simple(terms: Sequence[Term]) -> bool:
-    """Whether the required affinity is one term that names labels only, as a nodeSelector does."""
-    if len(terms) != 1 or terms[0].match_fields:
-        return False
-    return all(_is_one_label(each) for each in terms[0].match_expressions or ())
-
-
-def _is_one_label(each: Expression) -> bool:
-    return each.operator == _IN and len(each.values or ()) == 1
-
-
-def _labels_of(terms: Sequence[Term]) -> Iterator[tuple[str, str]]:
-    """Yield the labels that a node must have by the affinity; of several terms any may hold, so none."""
-    if len(terms) == 1:
-        for each in terms[0].match_expressions or ():
-            if _is_one_label(each) and each.values:
-                yield each.key, each.values[0]
-
-
-def _is_short(pairs: Pairs, tolerations: Sequence[Toleration]) -> bool:
-    if len(tolerations) > TOLERATIONS_KEPT:
-        return False
-    return _length(part for pair in pairs for part in pair) + sum(map(_length_of, tolerations)) <= TEXT_KEPT
-
-
-def _length(texts: Iterable[str]) -> int:
-    return sum(map(len, texts))
-
-
-def _length_of(each: Toleration) -> int:
-    return len(each.key) + len(each.operator) + len(each.value) + len(each.effect)
-
-
-def _build(text: str) -> str:
-    """Return the build that a text names, without a revision; empty where it names none."""
-    version = parse_windows(text)
-    return version.build_text if version is not None else ""
-
-
-def _grace(seconds: int | None) -> int:
-    return DEFAULT_GRACE_SECONDS if seconds is None else min(max(0, seconds), MOST_GRACE_SECONDS)
-
+# A page of a list.
 
 PROBLEM_LENGTH: Final = 160
 """Characters of a kubelet's message that are kept: enough for the sentence that matters."""
@@ -526,7 +283,7 @@ PROBLEM_LENGTH: Final = 160
 _SETS_KEPT: Final = 256
 """Sets of tolerations that pods share: those of the pods of one workload are the same."""
 
-_LONGEST_SET_KEPT: Final = 32
+TOLERATIONS_KEPT: Final = 32
 """A longer set is made for each pod and not shared, so that no pod can make the operator keep megabytes."""
 
 _REFUSALS: Final = frozenset({"PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"})
@@ -551,11 +308,7 @@ _LONGEST_NAME: Final = 253
 
 _CRITICAL: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-
 _PENDING: Final = "Pending"
-
-_list: Final = ListReader(pod_list, resource="pods", kind="PodList", api_version="v1")
-_work_list: Final = ListReader(work_list, resource="pods", kind="PodList", api_version="v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -581,33 +334,45 @@ class PodPage:
     resource_version: str
     continue_token: str
 
-    @property
-    def size(self) -> int:
-        """How many pods are on it."""
-        return len(self.pods) + len(self.unreadable)
 
+def decode_pod_page(
+    body: bytes | bytearray, *, with_work: Collection[str] = (), for_eviction: bool = False
+) -> PodPage:
+    """Read one page of a list of pods.
 
-def decode_pod_page(body: bytes | bytearray, *, with_work: Collection[str] = ()) -> PodPage:
-    """Read one page of a list of pods; ``with_work`` names the nodes whose pods are read with their work.
-
-    Raises StreamGarbled for anything that is not a list of pods, see ``envelope``.
+    ``with_work`` names the nodes whose pods are read with what an upgrade has to know of them;
+    ``for_eviction``: all pods are read with what decides on their eviction.
+    Raises StreamGarbled for anything that is not a list of pods, see ``ListReader``.
     """
-    has_work = bool(with_work)
-    page = _work_list.read(body) if has_work else _list.read(body)
+    is_full = for_eviction or bool(with_work)
+    page = _full_list.read(body) if is_full else _list.read(body)
     unreadable: list[UnreadablePod] = []
     pods: list[Pod] = []
     for item in page.items or ():
-        found = item if isinstance(item, PodObject) else _decode_object(item, has_work=has_work)
-        read = _pod(found, with_work) if isinstance(found, PodObject) else found
+        found = item if isinstance(item, _Pod) else _decoded(item, _full_pod if is_full else _pod)
+        read = _pod_of(found, with_work, for_eviction) if isinstance(found, _Pod) else found
         if isinstance(read, Pod):
             pods.append(read)
         else:
             unreadable.append(read)
-    version, token = page.metadata.resource_version, page.metadata.continue_
-    return PodPage(tuple(pods), tuple(unreadable), version, token)
+    return PodPage(tuple(pods), tuple(unreadable), page.metadata.resource_version, page.metadata.continue_)
 
 
-def _pod(found: PodObject, with_work: Collection[str]) -> Pod | UnreadablePod:
+def _decoded(
+    raw: msgspec.Raw, decoder: msgspec.json.Decoder[_FullPod] | msgspec.json.Decoder[_Pod]
+) -> _Pod | UnreadablePod:
+    try:
+        return decoder.decode(raw)
+    except BROKEN as error:
+        problem = str(error)
+    try:
+        node = _bound_pod.decode(raw).spec.node_name
+    except BROKEN:
+        node = ""
+    return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)
+
+
+def _pod_of(found: _Pod, with_work: Collection[str], for_eviction: bool) -> Pod | UnreadablePod:
     metadata, spec, status = found.metadata, found.spec, found.status
     if not (metadata.namespace and metadata.name and spec.node_name):
         # Only pods on nodes are requested: one without a node must not count as "on no node of ours".
@@ -615,13 +380,20 @@ def _pod(found: PodObject, with_work: Collection[str]) -> Pod | UnreadablePod:
     kind, controller = _controller(metadata)
     annotations = metadata.annotations
     tolerations = _tolerations(spec.tolerations) if spec.tolerations else ()
-    work = None
-    if spec.node_name in with_work and isinstance(found, WorkObject):
-        work = work_of(found, tolerations)
+    work = eviction = None
+    if isinstance(found, _FullPod):
+        if spec.node_name in with_work:
+            work = _work(found, tolerations)
+        if for_eviction:
+            try:
+                eviction = _eviction_facts(found)
+            except BROKEN as error:
+                return UnreadablePod(spec.node_name, str(error))
     return Pod(
         namespace=metadata.namespace,
         name=metadata.name,
         node=spec.node_name,
+        uid=metadata.uid,
         os=spec.os.name if spec.os else "",
         controller_kind=kind,
         controller=controller,
@@ -635,28 +407,29 @@ def _pod(found: PodObject, with_work: Collection[str]) -> Pod | UnreadablePod:
         is_pending=status is not None and status.phase == _PENDING,
         platform_problem="" if status is None else _platform_problem(status),
         work=work,
+        eviction=eviction,
     )
 
 
-def _controller(metadata: PodMetadata) -> tuple[str, str]:
+def _controller(metadata: _Metadata) -> tuple[str, str]:
     for owner in metadata.owner_references or ():
         if owner.controller:
             return (owner.kind, owner.name)
     return ("", "")
 
 
-def _tolerations(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
-    return _made_once(found) if len(found) <= _LONGEST_SET_KEPT else _make(found)
+def _tolerations(found: tuple[_Toleration, ...]) -> tuple[Toleration, ...]:
+    return _made_once(found) if len(found) <= TOLERATIONS_KEPT else _make(found)
 
 
-def _make(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
+def _make(found: tuple[_Toleration, ...]) -> tuple[Toleration, ...]:
     return tuple(
         Toleration(
-            key=each.key or "",
-            operator=each.operator or "",
-            value=each.value or "",
-            effect=each.effect or "",
-            seconds=each.toleration_seconds,
+            each.key or "",
+            each.operator or "",
+            each.value or "",
+            each.effect or "",
+            each.toleration_seconds,
         )
         for each in found
     )
@@ -665,47 +438,379 @@ def _make(found: tuple[TolerationObject, ...]) -> tuple[Toleration, ...]:
 _made_once: Final = lru_cache(maxsize=_SETS_KEPT)(_make)
 
 
-def _is_ready(status: PodStatus) -> bool:
+def _is_ready(status: _Status) -> bool:
     for condition in status.conditions or ():
         if condition.type == "Ready":
             return condition.status == "True"
     return False
 
 
-def _platform_problem(status: PodStatus) -> str:
+def _platform_problem(status: _Status) -> str:
     """Return why the kubelet reports that a pod is for another platform; empty where it does not."""
     if status.phase in _FINISHED:
-        return _told(status.reason, status.message or "") if status.reason in _REFUSALS else ""
+        return _in_one_line(status.reason, status.message or "") if status.reason in _REFUSALS else ""
     for waiting in _waiting(status):
         if waiting.reason in _NOT_STARTED and waiting.message:
             for sentence in _NO_MANIFEST:
                 _, found, rest = waiting.message.partition(sentence)
                 if found:
                     # Not the reason, which alternates between trying and backing off.
-                    return _told("its image", found + rest)
+                    return _in_one_line("its image", found + rest)
     return ""
 
 
-def _waiting(status: PodStatus) -> Iterator[Waiting]:
+def _waiting(status: _Status) -> Iterator[_Waiting]:
     for containers in (status.init_container_statuses, status.container_statuses):
         for container in containers or ():
             if container.state and container.state.waiting:
                 yield container.state.waiting
 
 
-def _told(reason: str | None, message: str) -> str:
-    """Write a reason and its message, if there is one, in one line."""
+def _in_one_line(reason: str | None, message: str) -> str:
     words = " ".join(message[:PROBLEM_LENGTH].split())
     return f"{reason}: {words}" if words else f"{reason}"
 
 
-def _decode_object(raw: msgspec.Raw, *, has_work: bool) -> PodObject | UnreadablePod:
+# What the scheduler counts for a pod, by the rule of ``PodRequests`` (k8s.io/component-helpers/resource). For
+# the work of a pod the spec alone says it: Windows pods do not support resizing in place.
+# https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/#limitations
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+_SIDECAR: Final = "Always"
+
+
+def _peak(
+    containers: Iterable[_Container], inits: Iterable[_Container], amount_of: Callable[[_Container], int]
+) -> int:
+    """Return what all containers request at most at one time.
+
+    All containers and sidecars run at once. Before them the init containers run one after the other, each
+    beside the sidecars that come before it.
+    """
+    beside = first = 0
+    for each in inits:
+        own = amount_of(each)
+        first = max(first, beside + own)
+        if each.restart_policy == _SIDECAR:
+            beside += own
+    return max(first, beside + sum(map(amount_of, containers)))
+
+
+def _requests_of(container: _Container) -> Amounts:
+    return (container.resources and container.resources.requests) or {}
+
+
+def _amount(amounts: Amounts, resource: str) -> int:
+    """Return how much is requested of CPU (in thousandths) or of memory. Raises ValueError."""
+    found = amounts.get(resource)
+    if found is None:
+        return 0
+    return max(0, milli_of(found) if resource == CPU else bytes_of(found))
+
+
+def _has_others(amounts: Amounts) -> bool:
+    return any(bytes_of(amount) > 0 for key, amount in amounts.items() if key not in {CPU, MEMORY})
+
+
+# What a pod asks of a node, and what a drain would do to it.
+
+TEXT_KEPT: Final = 2048
+"""Characters of the selector and the tolerations of a pod that are kept. Real ones have some two hundred."""
+
+_HARMLESS: Final = frozenset(
+    {"name", "configMap", "downwardAPI", "emptyDir", "hostPath", "image", "projected", "secret"}
+)
+"""Volumes that keep a pod from no node (core/v1 Volume). All others may: a disk is in one zone."""
+
+_EMPTY_DIR: Final = "emptyDir"
+_SOFT: Final = "ScheduleAnyway"
+_IN: Final = "In"
+_DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+
+
+def _work(found: _FullPod, tolerations: tuple[Toleration, ...]) -> PodWork | None:
+    """Return what is read of a pod whose tolerations are read already; None where a part cannot be read."""
+    spec, annotations = found.spec, found.metadata.annotations
     try:
-        return work_object.decode(raw) if has_work else pod_object.decode(raw)
-    except BROKEN as error:
-        problem = str(error)
+        volumes = _read(_volumes, spec.volumes) or ()
+        affinity = _read(_affinity, spec.affinity) or _Affinity()
+        required = affinity.node_affinity and affinity.node_affinity.required
+        terms = (required.node_selector_terms or ()) if required else ()
+        labels = (_read(_selector, spec.node_selector) or {}).items()
+        pairs = tuple(sorted({*labels, *_labels_of(terms)}))
+        grace = _read(_number, spec.termination_grace_period_seconds)
+        requests, unclear = _requests(spec)
+        checks = {
+            Unclear.NODE_AFFINITY: required is not None and not _is_simple(terms),
+            Unclear.POD_AFFINITY: any(
+                each is not None and bool(each.required)
+                for each in (affinity.pod_affinity, affinity.pod_anti_affinity)
+            ),
+            Unclear.SPREAD: any(
+                each.when_unsatisfiable != _SOFT
+                for each in _read(_spreads, spec.topology_spread_constraints) or ()
+            ),
+            Unclear.VOLUMES: any(not each.keys() <= _HARMLESS for each in volumes),
+            Unclear.CLAIMS: bool(_read(_claims, spec.resource_claims)),
+            Unclear.SCHEDULER: (_read(_name, spec.scheduler_name) or "") not in _DEFAULT_SCHEDULERS,
+            **unclear,
+        }
+    except (*BROKEN, ValueError):  # wrong types, or an amount that is none
+        return None
+    bound = _build(next((value for key, value in pairs if key == WINDOWS_BUILD_LABEL), ""))
+    if _is_short(pairs, tolerations):
+        why = next((each for each in Unclear if checks.get(each)), "")
+        shape = PodShape(requests, pairs, tolerations, why)
+    else:
+        shape = PodShape(requests, unclear=Unclear.SIZE)
+    return PodWork(
+        shape=shape,
+        build=bound or _build((annotations and annotations.windows_build) or ""),
+        is_bound=bool(bound),
+        is_local=any(_EMPTY_DIR in each for each in volumes),
+        grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else min(max(0, grace), MOST_GRACE_SECONDS),
+    )
+
+
+def _requests(spec: _FullSpec) -> tuple[Requests, dict[Unclear, bool]]:
+    """Return what the containers request, and what else they need that not every node may have."""
+    containers = _read(_containers, spec.containers) or []
+    inits = _read(_containers, spec.init_containers) or []
+    whole, overhead = _read(_resources, spec.resources), _read(_amounts, spec.overhead) or {}
+    of_pod = (whole and whole.requests) or {}
+    every = [*containers, *inits]
+
+    def requested(resource: str) -> int:
+        # Requests of the pod as a whole (KEP-2837) come first. The overhead of its runtime is added.
+        if resource in of_pod:
+            own = _amount(of_pod, resource)
+        else:
+            own = _peak(containers, inits, lambda each: _amount(_requests_of(each), resource))
+        return own + _amount(overhead, resource)
+
+    return Requests(requested(CPU), requested(MEMORY), pods=1), {
+        Unclear.RESOURCES: any(map(_has_others, (*map(_requests_of, every), of_pod, overhead))),
+        Unclear.HOST_PORTS: any(port.host_port for each in every for port in each.ports or ()),
+    }
+
+
+def _is_simple(terms: Sequence[_Term]) -> bool:
+    """Whether the required affinity is one term that names labels only, as a nodeSelector does."""
+    if len(terms) != 1 or terms[0].match_fields:
+        return False
+    return all(_is_one_label(each) for each in terms[0].match_expressions or ())
+
+
+def _is_one_label(each: _Expression) -> bool:
+    return each.operator == _IN and len(each.values or ()) == 1
+
+
+def _labels_of(terms: Sequence[_Term]) -> Iterator[tuple[str, str]]:
+    """Yield the labels that a node must have by the affinity; of several terms any may hold, so none."""
+    if len(terms) == 1:
+        for each in terms[0].match_expressions or ():
+            if _is_one_label(each) and each.values:
+                yield each.key, each.values[0]
+
+
+def _is_short(selector: Iterable[tuple[str, str]], tolerations: Sequence[Toleration]) -> bool:
+    if len(tolerations) > TOLERATIONS_KEPT:
+        return False
+    length = sum(len(key) + len(value) for key, value in selector)
+    for each in tolerations:
+        length += len(each.key) + len(each.operator) + len(each.value) + len(each.effect)
+    return length <= TEXT_KEPT
+
+
+def _build(text: str) -> str:
+    """Return the build that a text names, without a revision; empty where it names none."""
+    version = parse_windows(text)
+    return version.build_text if version is not None else ""
+
+
+# What decides whether a pod is evicted for the memory of its node.
+
+_COST: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
+"""A deletion cost is an int32. The controller of ReplicaSets takes anything else for 0."""
+
+
+def _eviction_facts(found: _FullPod) -> EvictionFacts:
+    """Return what decides on the eviction of a pod. Raises one of BROKEN where a part cannot be read."""
+    metadata, spec = found.metadata, found.spec
+    containers = _read(_containers, spec.containers) or []
+    inits = _read(_containers, spec.init_containers) or []
+    others = _read(_containers, spec.ephemeral_containers) or []
+    contexts = [each.security_context for each in (*containers, *inits, *others)]
+    grace = _read(_number, spec.termination_grace_period_seconds)
+    cost = (metadata.annotations and metadata.annotations.deletion_cost) or ""
+    return EvictionFacts(
+        priority=spec.priority or 0,
+        created=read_moment(metadata.creation_timestamp),
+        grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else max(0, grace),
+        requests=_granted_memory(found, containers, inits),
+        deletion_cost=int(cost) if _COST.fullmatch(cost) else 0,
+        is_host_process=any(
+            each is not None and each.windows_options is not None and bool(each.windows_options.host_process)
+            for each in (_read(_context, spec.security_context), *contexts)
+        ),
+    )
+
+
+def _granted_memory(found: _FullPod, containers: Iterable[_Container], inits: Iterable[_Container]) -> int:
+    """Return the memory that the pod requests and its node has granted, as the scheduler counts it.
+
+    The spec of a running pod has what its author wishes now (KEP-1287): who writes a large number there, and
+    gets it not, would not be evicted. Kubelets before 1.33 report nothing, and then the wish counts.
+    """
+    status = found.status or _FullStatus()
+    whole = _memory(_read(_resources, found.spec.resources))
+    if whole is not None:
+        return _smaller(whole, _memory(_read(_resources, status.resources)))
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    granted = {each.name: _memory(_read(_resources, each.resources)) for each in statuses}
+    return _peak(containers, inits, lambda each: _smaller(_memory(each.resources), granted.get(each.name)))
+
+
+def _smaller(wished: int | None, granted: int | None) -> int:
+    return (wished or 0) if granted is None else min(wished or 0, granted)
+
+
+def _memory(resources: _Resources | None) -> int | None:
+    """Return the memory that is requested; None where none is, or it is no amount."""
+    found = (resources and resources.requests) or {}
     try:
-        node = bound_pod.decode(raw).spec.node_name
-    except BROKEN:
-        node = ""
-    return UnreadablePod(node if len(node) <= _LONGEST_NAME else "", problem)
+        return _amount(found, MEMORY) if MEMORY in found else None
+    except ValueError:
+        return None
+
+
+# Lists.
+
+PODS_PATH: Final = "/api/v1/pods"
+
+BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded"
+"""Pods that are on a node and have not succeeded. Failed ones are needed: a kubelet that refuses a pod for
+its operating system sets it to Failed."""
+
+PAGE_LIMIT: Final = 500
+"""Pods per page: what client-go and kubectl ask for. A page takes the event loop some 10 ms."""
+
+POD_PAGE_BYTES: Final = 16 * 1024 * 1024
+"""In memory at once. Real pods have 5 to 20 kB, so a page of 500 fits; where it does not, the next list asks
+for smaller pages."""
+
+ANSWER_BYTES: Final = 8 * 1024 * 1024
+"""A kubelet runs 110 pods by default, of 5 to 20 kB each. Eight answers are in memory at once."""
+
+ANSWER_SECONDS: Final = 10.0
+"""For the whole answer, including retries of the transport: a later one is too old to decide a write on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPods:
+    """A complete list: how many pods, on how many pages.
+
+    ``unreadable_nodes`` are the nodes with a pod that could not be read, and was not passed on.
+    """
+
+    count: int
+    pages: int
+    unreadable_nodes: frozenset[str] = frozenset()
+
+
+class PodLister:
+    """Lists the pods of all nodes, or of one. After a page that was too large it asks for smaller ones.
+
+    ``request`` sends a request to the API server and returns its answer, as ``Transport.request`` does.
+    """
+
+    def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
+        self._request = request
+        self._with_work: Collection[str] = ()
+        listing = Listing(
+            resource="pods",
+            request=lambda limit, token: list_request(limit=limit, token=token),
+            decode=self._decode,
+            page_limit=PAGE_LIMIT,
+            page_bytes=POD_PAGE_BYTES,
+        )
+        self._pager = Pager(request, listing)
+
+    def _decode(self, body: bytes | bytearray) -> PodPage:
+        return decode_pod_page(body, with_work=self._with_work)
+
+    async def list_all(self, *, see: Callable[[Pod], None], with_work: Collection[str] = ()) -> ListedPods:
+        """Call ``see`` with every pod that is on a node, once each, all as of one moment; keep none.
+
+        ``with_work`` names the nodes whose pods are read with their work. One list at a time.
+        Raises ApiErrors, at any page: the pods until then do not count. Gone is among them: the list took
+        longer than the API server keeps its version, and the rest would be as of another moment. After
+        TooLarge a new list, of smaller pages, may succeed.
+        """
+        self._with_work = with_work
+        count = pages = 0
+        unreadable: dict[str, UnreadablePod] = {}
+
+        def take(page: PodPage) -> None:
+            nonlocal count, pages
+            for pod in page.pods:
+                see(pod)
+            for lost in page.unreadable:
+                if not lost.node:
+                    raise StreamGarbled(f"list pods: {lost}")
+                unreadable.setdefault(lost.node, lost)
+            pages += 1
+            count += len(page.pods) + len(page.unreadable)
+
+        await self._pager.show(take)
+        if unreadable:
+            example = next(iter(unreadable.values()))
+            log.warning("list pods: %s; the pods of %d nodes count as unknown", example, len(unreadable))
+        return ListedPods(count, pages, frozenset(unreadable))
+
+    async def list_node(self, node: str, *, for_eviction: bool = False) -> PodPage:
+        """Return the pods on ``node`` from one answer. Raises ApiErrors, TooLarge among them.
+
+        ``for_eviction``: each with its EvictionFacts, and without those that failed: where a kubelet has
+        evicted pods itself, it leaves thousands of them. Then StreamGarbled is raised where one cannot be
+        read: it could be the one that is looked for (P4). Otherwise such pods are ``unreadable``, and logged.
+        """
+        asked = node_request(node, with_failed=not for_eviction)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await self._request(asked)
+        except TimeoutError:
+            said = f"{asked.label}: no answer within {ANSWER_SECONDS:g} s"
+            raise Unavailable(said, reason="Timeout") from None
+        page = decode_pod_page(answer, for_eviction=for_eviction)
+        if page.continue_token:
+            raise StreamGarbled(f"{asked.label}: half a list, though all of it was asked for")
+        if for_eviction and (page.unreadable or any(pod.node != node or not pod.uid for pod in page.pods)):
+            raise StreamGarbled(f"{asked.label}: a pod that cannot be read, or of another node")
+        if page.unreadable:
+            log.warning("%s: %s; the pods of the node count as unknown", asked.label, page.unreadable[0])
+        return page
+
+
+def list_request(*, limit: int = PAGE_LIMIT, token: str = "") -> Request:
+    """Return the request of one page of all pods; ``token`` is that of the page before."""
+    query = {"fieldSelector": BOUND, "limit": str(limit), **({"continue": token} if token else {})}
+    path = f"{PODS_PATH}?{urlencode(query, quote_via=quote)}"
+    return Request(verb="list", resource="pods", path=path, reply_limit=POD_PAGE_BYTES)
+
+
+def node_request(node: str, *, with_failed: bool = True) -> Request:
+    """Return the request for the pods on ``node`` that have not succeeded; failed ones may be left out.
+
+    It has no ``limit`` and no ``resourceVersion``: the API server answers it from its watch cache, which has
+    an index of ``spec.nodeName``, once the cache has caught up with etcd (KEP-2340, on by default from 1.31).
+    Such an answer is as fresh as a read of etcd, and reads no other pod. With a limit, servers before 1.34
+    read all pods from etcd. With ``resourceVersion=0`` the answer may be of any age, while evidence has to be
+    younger than what it permits.
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
+    """
+    phases = ["Succeeded"] if with_failed else ["Succeeded", "Failed"]
+    selected = [f"spec.nodeName={node}", *(f"status.phase!={each}" for each in phases)]
+    path = f"{PODS_PATH}?{urlencode({'fieldSelector': ','.join(selected)}, quote_via=quote)}"
+    return Request(verb="list", resource="pods", path=path, name=f"of node {node}", reply_limit=ANSWER_BYTES)

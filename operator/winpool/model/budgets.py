@@ -1,34 +1,23 @@
-"""PodDisruptionBudgets: which pods one selects, and whether each of many pods may be evicted now.
+"""PodDisruptionBudgets: which pods one is about, and whether the API server would evict a pod now.
 
-PodDisruptionBudgets: which pods one is about, and whether it permits an eviction.
-
-The API server decides. This is read before, so that no intent is written for a pod that it would refuse.
+The API server decides. This is read before, so that no intent is written for a pod that it would refuse, and
+no node counts as due for an upgrade that could not be drained.
 https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 
-Which pods the API server would not evict now, asked for each pod of many nodes.
-
-For the few pods of one node see ``budgets``. Here there are up to 150,000 pods and as many budgets. So each
-pod is compared with those budgets only that ask for a label that it has, and pods with the same labels once.
+There are up to 150,000 pods and as many budgets. So each pod is compared with those budgets only that ask for
+a label that it has, and pods with the same labels once.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Final, Protocol
+from operator import attrgetter
+from typing import Final
 
-from winpool.model.node_pods import NodePod
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, Block, BlockedBy, Pod
-
-MAX_BUDGETS: Final = 1
-"""Of a pod that can be evicted. The API server answers 500 where a pod has more."""
-
-MOST_TERMS: Final = 5_000
-"""Labels and requirements that are compared with each pod of a namespace: those of two thousand budgets. 250
-pods of a node then take half a second, in which the operator does nothing else. Without this limit, anyone
-who may create budgets in a namespace could make it minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +43,6 @@ class Requirement:
         return True
 
 
-class Labelled(Protocol):
-    """A pod, as far as it matters to budgets."""
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Its labels."""
-
-
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A PodDisruptionBudget.
@@ -84,7 +61,7 @@ class Budget:
     allowed: int = 0
     lets_unready_go: bool = False
 
-    def is_about(self, pod: Labelled) -> bool:
+    def is_about(self, pod: Pod) -> bool:
         """Whether ``pod`` is one of those that it protects."""
         return (
             self.selects
@@ -99,34 +76,16 @@ class Budget:
         return 1 + len(self.labels) + len(self.requirements)
 
 
-def with_budgets(pods: Iterable[NodePod], budgets: Iterable[Budget]) -> tuple[NodePod, ...]:
-    """Return ``pods``, each with whether a budget permits no eviction of it now.
+MAX_BUDGETS: Final = 1
+"""Of a pod that can be evicted. The API server answers 500 where a pod has more."""
 
-    ``Budget.lets_unready_go`` is not considered: such a pod stays, although it could go. In
-    a namespace with more than MOST_TERMS all pods stay, since it is not found out which are protected (P4).
-    """
-    by_namespace: dict[str, list[Budget]] = {}
-    for budget in budgets:
-        by_namespace.setdefault(budget.namespace, []).append(budget)
-    too_many = {
-        namespace for namespace, own in by_namespace.items() if sum(each.terms for each in own) > MOST_TERMS
-    }
-    return tuple(
-        replace(
-            pod,
-            is_blocked=pod.namespace in too_many or _is_blocked(pod, by_namespace.get(pod.namespace, ())),
-        )
-        for pod in pods
-    )
-
-
-def _is_blocked(pod: NodePod, budgets: Sequence[Budget]) -> bool:
-    own = [each for each in budgets if each.is_about(pod)]
-    return len(own) > MAX_BUDGETS or any(each.allowed < 1 for each in own)
-
+MOST_TERMS: Final = 5_000
+"""Labels and requirements that are compared with each pod of a namespace: those of two thousand budgets. 250
+pods of a node then take half a second, in which the operator does nothing else. Without this limit, anyone
+who may create budgets in a namespace could make it minutes."""
 
 MOST_COMPARED: Final = 500_000
-"""Labels and requirements that are compared in one namespace in one pass: a fifth of a second. After that it
+"""Labels and requirements that are compared in one namespace, of one list: a fifth of a second. After that it
 is not found out for pods with other labels. Someone who creates thousands of budgets for the same pods, and
 pods with thousands of different labels, could otherwise stop the operator for minutes."""
 
@@ -153,8 +112,8 @@ class _Namespace:
     left: int = MOST_COMPARED
 
 
-class BudgetBook:
-    """The budgets of the cluster, for one pass."""
+class BudgetIndex:
+    """The budgets of the cluster, as of one list."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
         found: dict[str, list[Budget]] = {}
@@ -180,6 +139,14 @@ class BudgetBook:
         if any(each.allowed < 1 and not (each.lets_unready_go and not pod.is_ready) for each in budgets):
             return Block(pod.full_name, BlockedBy.NONE_ALLOWED, _names(budgets))
         return None
+
+    def forbids(self, pod: Pod) -> bool:
+        """Whether a budget may permit no eviction of ``pod`` now, or it was not found out (P4).
+
+        Stricter than ``block_of``: what a budget lets go because it is not Ready or has not started stays.
+        """
+        budgets = self._about(pod) if pod.namespace in self._namespaces else ()
+        return budgets is None or len(budgets) > MAX_BUDGETS or any(each.allowed < 1 for each in budgets)
 
     def _about(self, pod: Pod) -> tuple[Budget, ...] | None:
         """Return the first budgets that are about ``pod``; None where there are too many to find out."""
@@ -230,11 +197,7 @@ def _candidates(pod: Pod, own: _Namespace) -> Iterator[Budget]:
 
 def _first(budgets: Iterable[Budget]) -> tuple[Budget, ...]:
     """Return the first few by name: of more than one only that they are several matters."""
-    return tuple(nsmallest(WORKLOAD_EXAMPLES_KEPT, budgets, key=_name_of))
-
-
-def _name_of(budget: Budget) -> str:
-    return budget.name
+    return tuple(nsmallest(WORKLOAD_EXAMPLES_KEPT, budgets, key=attrgetter("name")))
 
 
 def _names(budgets: Iterable[Budget]) -> tuple[str, ...]:

@@ -1,11 +1,4 @@
-"""The pods of one node under memory pressure, and what this process knows of the evictions it asked for.
-
-The pods of one node, with what decides which of them may be evicted.
-
-Another projection than ``pod``: no tolerations, but the UID, the priority, and what the pod requests.
-
-What this process knows of the evictions that it has asked for, and of the pods of their nodes.
-"""
+"""The pods of a node under memory pressure, and what this process knows of evictions that it asked for."""
 
 from __future__ import annotations
 
@@ -16,52 +9,30 @@ from enum import Enum
 from typing import Final
 
 from winpool.model.node import Node
-
-
-@dataclass(frozen=True, slots=True)
-class NodePod:
-    """A pod as the API server reports it.
-
-    ``owner_kind`` is the kind of its controller, empty where it has none. ``is_static``: the kubelet reads it
-    from a file or a URL. ``is_host_process``: a container of it runs on the host. ``is_finished``: Succeeded
-    or Failed. ``created`` is None where the time cannot be read. ``requests`` is the memory that it requests,
-    in bytes. ``deletion_cost`` is ``controller.kubernetes.io/pod-deletion-cost``. ``is_blocked``: a
-    PodDisruptionBudget permits no eviction of it now; False also where no budgets were listed.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    owner_kind: str = ""
-    priority: int = 0
-    is_static: bool = False
-    is_host_process: bool = False
-    is_finished: bool = False
-    is_terminating: bool = False
-    created: datetime | None = None
-    grace_seconds: int = 30
-    requests: int = 0
-    deletion_cost: int = 0
-    is_blocked: bool = False
+from winpool.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class NodePods:
-    """All pods of a node that have not ended, from one list.
+    """All pods of a node that have not ended, from one list, each with its ``EvictionFacts``.
 
     ``started`` and ``began`` are when the list began, by the wall clock and by the clock of
-    ``objects.pressure``. With ``has_budgets`` the PodDisruptionBudgets were listed after that, too. All of it
-    took so many ``seconds``.
+    ``model.pressure``. ``blocked`` are the UIDs of those of which a PodDisruptionBudget permits no eviction
+    now, by budgets that were listed after that; None where none were. All of it took so many ``seconds``.
     """
 
     started: datetime
     began: float
-    pods: tuple[NodePod, ...] = ()
-    has_budgets: bool = False
+    pods: tuple[Pod, ...] = ()
+    blocked: frozenset[str] | None = None
     seconds: float = 0.0
 
-    def of(self, uid: str) -> NodePod | None:
+    @property
+    def has_budgets(self) -> bool:
+        """Whether the PodDisruptionBudgets were listed, too."""
+        return self.blocked is not None
+
+    def of(self, uid: str) -> Pod | None:
         """Return the pod with that UID; None where the node has none."""
         return next((each for each in self.pods if each.uid == uid), None)
 
@@ -94,7 +65,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer. ``at`` is when it came, on the clock of ``objects.pressure``; of GONE, the first time.
+    """An answer. ``at`` is when it came, on the clock of ``model.pressure``; of GONE, the first time.
 
     ``said`` is why it was refused, for people. ``node_uid`` is the node that the pod is, or was, on; empty
     where that is not known.
@@ -118,7 +89,7 @@ class KnownEvictions:
     ``forbidden`` says which right is missing: to list pods or PodDisruptionBudgets, or to evict pods.
     ``forbidden_until`` is when that ends unless it is refused again; None where nothing is missing.
     ``answers`` are by the UIDs of the pods. ``protected`` are namespaces that the operator's settings
-    protect. ``read_at`` is the moment of the snapshot on the clock of ``objects.pressure``.
+    protect. ``read_at`` is the moment of the snapshot on the clock of ``model.pressure``.
     """
 
     pods: Mapping[str, NodePods] = field(default_factory=dict)

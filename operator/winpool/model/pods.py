@@ -1,17 +1,7 @@
-"""Pods as records: what a pod tolerates and asks for, and the workloads that a drain would move.
+"""Pods as records: what a pod tolerates and asks for, and the workloads that a drain of a node would move.
 
-What runs on each node of a pool and would have to move for an upgrade: records only.
-
-Pods that are alike share one shape, so that a pool of thousands of nodes costs little. Only pools with
-``spec.upgrade`` ask for it.
-
-What a pod asks of a node, and what a drain does to it: a part of ``pod.Pod``, where it is asked for.
-
-The rules about a pod: whether it tolerates a taint, and whether it is on the wrong kind of machine.
-
-Records and rules. A pod is kept only until these are answered: see ``survey``.
-
-Keeps the first few names, for lists that people read.
+Pods that are alike share one shape, so that a pool of thousands of nodes costs little. A pod is kept only
+until the questions about it are answered: see ``surveyor``.
 """
 
 from __future__ import annotations
@@ -19,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -132,13 +123,6 @@ class Workload:
 NO_WORKLOAD: Final = Workload()
 
 
-@dataclass(frozen=True, slots=True)
-class Workloads:
-    """The workloads of the nodes of a pool, by the names of the nodes, as of one list."""
-
-    of_node: Mapping[str, Workload] = field(default_factory=dict)
-
-
 DEFAULT_GRACE_SECONDS: Final = 30
 """What the API server sets where a pod sets none."""
 
@@ -181,9 +165,28 @@ class PodWork:
     grace_seconds: int = DEFAULT_GRACE_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class EvictionFacts:
+    """What decides whether a pod is evicted for the memory of its node.
+
+    ``created`` is None where the time cannot be read. ``requests`` is the memory that it requests and its
+    node has granted, in bytes. ``deletion_cost`` is ``controller.kubernetes.io/pod-deletion-cost``.
+    ``is_host_process``: a container of it runs on the host.
+    """
+
+    priority: int = 0
+    created: datetime | None = None
+    grace_seconds: int = DEFAULT_GRACE_SECONDS
+    requests: int = 0
+    deletion_cost: int = 0
+    is_host_process: bool = False
+
+
 NO_EXECUTE: Final = "NoExecute"
 DAEMON_SET: Final = "DaemonSet"
 LINUX: Final = "linux"
+STATIC: Final = "Node"
+"""The kind of the owner of a mirror pod."""
 
 _EXISTS: Final = "Exists"
 _EQUAL: Final = ("", "Equal")
@@ -210,13 +213,14 @@ class Pod:
     cluster agents. ``is_finished``: Succeeded or Failed. ``is_mirror``: of a static pod, which the
     API server does not manage. ``is_pending``: in the phase Pending.
     ``platform_problem`` is why the kubelet reports that it is for another platform, empty where it does not.
-    ``work`` is what matters where its node may be upgraded; None where that was not asked for, or cannot be
-    read.
+    ``work`` is what matters where its node may be upgraded, ``eviction`` what matters where it may be evicted
+    for memory; None where that was not asked for, or cannot be read.
     """
 
     namespace: str
     name: str
     node: str
+    uid: str = ""
     os: str = ""
     controller_kind: str = ""
     controller: str = ""
@@ -230,6 +234,7 @@ class Pod:
     is_pending: bool = False
     platform_problem: str = ""
     work: PodWork | None = None
+    eviction: EvictionFacts | None = None
 
     @property
     def full_name(self) -> str:
@@ -243,6 +248,11 @@ class Pod:
         So DaemonSets of other API groups count too, which also run agents on every node.
         """
         return self.controller_kind == DAEMON_SET
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the kubelet reads it from a file or a URL."""
+        return self.is_mirror or self.controller_kind == STATIC
 
     @property
     def is_evicted_by_drain(self) -> bool:

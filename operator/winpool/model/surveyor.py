@@ -21,7 +21,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Final
 
-from winpool.model.budgets import Budget, BudgetBook
+from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint
 from winpool.model.pods import (
     BLOCKS_KEPT,
@@ -146,7 +146,7 @@ incomplete."""
 class WorkloadTally:
     """Counts the pods of ``nodes``. ``budgets`` is None where they are not known."""
 
-    def __init__(self, nodes: Iterable[str], budgets: BudgetBook | None) -> None:
+    def __init__(self, nodes: Iterable[str], budgets: BudgetIndex | None) -> None:
         self._budgets = budgets
         self._nodes = {name: _NodeTally() for name in nodes}
         self._shapes: dict[PodShape, int] = {}
@@ -306,7 +306,7 @@ class Surveyor:
     questions that ask for workloads.
     """
 
-    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: Iterable[Budget] | None = None) -> None:
+    def __init__(self, questions: Iterable[PoolQuestion], *, budgets: BudgetIndex | None = None) -> None:
         self._tallies = [_PoolTally(question) for question in questions]
         # The names are those of the questions, not of the pods: one string for all pods of a node.
         self._by_node: dict[str, tuple[str, tuple[_PoolTally, ...]]] = {}
@@ -315,8 +315,7 @@ class Surveyor:
                 _, others = self._by_node.get(node, (node, ()))
                 self._by_node[node] = (node, (*others, tally))
         worked = work_nodes(tally.question for tally in self._tallies)
-        book = None if budgets is None else BudgetBook(budgets)
-        self._workloads = WorkloadTally(worked, book) if worked else None
+        self._workloads = WorkloadTally(worked, budgets) if worked else None
         self._taints: frozenset[TaintKey] = frozenset().union(*(tally.intolerant for tally in self._tallies))
         self._judge = partial(_not_tolerated, self._taints)
         self._judge_once = lru_cache(maxsize=_SETS_KEPT)(self._judge)

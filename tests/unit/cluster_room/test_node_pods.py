@@ -11,9 +11,8 @@ import pytest
 
 from harness.virtual_time import run_virtually
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.pod_lists import ANSWER_BYTES, ANSWER_SECONDS, list_node_pods, node_request
+from winpool.kube.pods import ANSWER_BYTES, ANSWER_SECONDS, PodLister, node_request
 from winpool.kube.request import Request
-from winpool.model.pods import Pod
 
 
 def answer(*items: Any, goes_on: str = "") -> bytes:
@@ -26,13 +25,11 @@ def item(name: str) -> dict[str, Any]:
 
 
 async def listed(body: bytes) -> tuple[bool, list[str]]:
-    seen: list[Pod] = []
-
     async def request(_: Request) -> bytes:
         return body
 
-    is_readable = await list_node_pods(request, "w1", see=seen.append)
-    return is_readable, [pod.name for pod in seen]
+    found = await PodLister(request).list_node("w1")
+    return not found.unreadable, [pod.name for pod in found.pods]
 
 
 def test_the_request_is_answered_by_the_watch_cache_and_as_fresh_as_etcd() -> None:
@@ -67,7 +64,7 @@ def test_an_answer_that_does_not_come_is_given_up() -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         with pytest.raises(Unavailable, match="list pods of node w1: no answer within 10 s"):
-            await list_node_pods(never, "w1", see=lambda _: None)
+            await PodLister(never).list_node("w1")
         return loop.time() - begun
 
     assert run_virtually(main()) == pytest.approx(ANSWER_SECONDS)

@@ -19,7 +19,7 @@ from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
 from winpool.kube.lists import LIST_ATTEMPTS, Listing, Pager, PageTooLarge
 from winpool.kube.nodes import WINDOWS_NODES, list_labelled, list_strays
-from winpool.kube.pod_lists import PodLister
+from winpool.kube.pods import PodLister
 from winpool.kube.request import Request
 from winpool.kube.watch import ListWatch
 from winpool.kube.writer import Writer
@@ -73,7 +73,7 @@ def over(ask: Ask) -> Transport:
 
 async def pod_names(ask: Ask) -> list[str]:
     seen: list[str] = []
-    await PodLister(ask).list(see=lambda pod: seen.append(pod.name))
+    await PodLister(ask).list_all(see=lambda pod: seen.append(pod.name))
     return seen
 
 
@@ -295,7 +295,7 @@ async def list_pods(cluster: Cluster, *, lister: PodLister) -> int:
     while True:
         before = len(cluster.limits)
         try:
-            await lister.list(see=lambda _: None)
+            await lister.list_all(see=lambda _: None)
         except TooLarge:
             continue
         return len(cluster.limits) - before

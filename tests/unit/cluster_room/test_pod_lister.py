@@ -13,10 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from winpool.kube.errors import ApiError, Gone, StreamGarbled, TooLarge, Unavailable
-from winpool.kube.pod_lists import (
+from winpool.kube.pods import (
     PAGE_LIMIT,
     POD_PAGE_BYTES,
-    UNREADABLE_MOST,
     ListedPods,
     PodLister,
     list_request,
@@ -57,7 +56,7 @@ class Answers:
 
 async def listed(*answers: Answer) -> tuple[ListedPods, list[str], Answers]:
     source, seen = Answers(*answers), list[Pod]()
-    return await PodLister(source.request).list(see=seen.append), [pod.name for pod in seen], source
+    return await PodLister(source.request).list_all(see=seen.append), [pod.name for pod in seen], source
 
 
 def test_the_request_is_for_pods_on_nodes_that_have_not_ended_well() -> None:
@@ -111,14 +110,6 @@ async def test_a_pod_that_may_be_on_any_node_makes_the_list_say_nothing() -> Non
         await listed(page(item("a"), {"spec": {"nodeName": "w1"}}, {"metadata": {}}))
 
 
-async def test_too_many_nodes_of_unreadable_pods_make_the_list_say_nothing() -> None:
-    lost = [{"spec": {"nodeName": f"w{number}"}} for number in range(UNREADABLE_MOST + 1)]
-    found, _, _ = await listed(page(*lost[:-1]))
-    assert len(found.unreadable_nodes) == UNREADABLE_MOST
-    with pytest.raises(StreamGarbled, match=f"and the same on {UNREADABLE_MOST} other nodes"):
-        await listed(page(*lost))
-
-
 def unseen(pod: Pod) -> None:
     raise AssertionError(pod)
 
@@ -130,8 +121,8 @@ async def test_after_a_page_too_large_the_next_list_asks_for_smaller_ones(
     lister = PodLister(source.request)
     for _ in range(10):
         with pytest.raises(TooLarge):
-            await lister.list(see=unseen)
-    assert (await lister.list(see=lambda _: None)).count == 1
+            await lister.list_all(see=unseen)
+    assert (await lister.list_all(see=lambda _: None)).count == 1
     smaller = [250, 125, 62, 31, 15, 7, 3, 1]
     assert [int(asked["limit"]) for asked in source.asked] == [500, *smaller, 1, 1]
     assert [record.getMessage() for record in caplog.records] == [
@@ -151,7 +142,7 @@ async def test_others_get_their_turn_on_every_page() -> None:
     other = asyncio.create_task(turn())
     at_page: list[int] = []
     pages = [page(item(str(number)), goes_on=str(number)) for number in range(1, 10)]
-    await PodLister(Answers(*pages, page(item("10"))).request).list(see=lambda _: at_page.append(turns))
+    await PodLister(Answers(*pages, page(item("10"))).request).list_all(see=lambda _: at_page.append(turns))
     other.cancel()
     assert len(set(at_page)) == 10
 
@@ -178,6 +169,6 @@ async def test_a_page_is_let_go_when_the_next_one_comes() -> None:
         alive.append(weakref.ref(body))
         return body
 
-    found = await PodLister(request).list(see=lambda _: None)
+    found = await PodLister(request).list_all(see=lambda _: None)
     assert len(found.unreadable_nodes) == 5
     assert at_once == [0, 0, 0, 0, 0, 0]

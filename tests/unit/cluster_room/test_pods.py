@@ -62,6 +62,7 @@ CNI = Pod(
     namespace="kube-system",
     name="cni-x7k2p",
     node="w1",
+    uid="uid-cni-x7k2p",
     os="windows",
     controller_kind="DaemonSet",
     controller="cni",

@@ -12,9 +12,9 @@ from harness.builders import a_node
 from harness.clock import Seconds
 from harness.evicting import a_pod, listed
 from harness.virtual_time import in_virtual_time
+from winpool.controllers.eviction_answers import MOST, Answers
 from winpool.controllers.evictions import EvictionLane
 from winpool.controllers.memory_sources import EvictionResult
-from winpool.controllers.pressured_pods import MOST, Answers
 from winpool.kube.errors import (
     ApiError,
     Conflict,

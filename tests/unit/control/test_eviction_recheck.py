@@ -16,7 +16,7 @@ from harness.builders import NOON
 from harness.memory_fleet import Stage, a_watching_pool
 from harness.virtual_time import run_virtually, running
 from winpool.api.keys import HOLD_ANNOTATION
-from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_parts
+from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, eviction_answers, eviction_lane
 from winpool.controllers.executor import Actor, Lanes
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import Outcome
@@ -60,14 +60,14 @@ class Scene:
         self.wakes = 0
         self.begun = loop.time()
         transport = cast(Transport, SimpleNamespace(request=self._request))
-        parts = eviction_parts(
+        clock = Clock(now=self.now, monotonic=loop.time)
+        self.lane = eviction_lane(
             transport,
+            answers=eviction_answers(self.stage.collector, clock=clock),
             memory=self.stage.collector,
             known=self.nodes,
-            on_looked=lambda _: None,
-            clock=Clock(now=self.now, monotonic=loop.time),
+            clock=clock,
         )
-        self.lane = parts.lane
         nothing: Any = Nothing()
         self.actor = Actor(
             "pool",

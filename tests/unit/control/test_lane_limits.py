@@ -8,7 +8,7 @@ from datetime import datetime
 from harness.builders import NOON, a_node
 from harness.virtual_time import in_virtual_time
 from winpool.controllers.evictions import EVICTIONS_IN_FLIGHT, EvictionLane
-from winpool.controllers.node_pods import LOOKS_IN_FLIGHT
+from winpool.controllers.node_pods import LISTS_IN_FLIGHT
 from winpool.controllers.services import Clock
 from winpool.controllers.writes import CONDITIONS_IN_FLIGHT, PATCHES_IN_FLIGHT, ConditionLane, PatchLane
 from winpool.kube.client import MAX_CONNECTIONS
@@ -44,7 +44,7 @@ class HangingWriter(Writer):
 def test_all_lanes_at_their_limits_leave_connections_for_what_is_no_act() -> None:
     assert (PATCHES_IN_FLIGHT, EVICTIONS_IN_FLIGHT, CONDITIONS_IN_FLIGHT) == (32, 8, 8)
     acts = PATCHES_IN_FLIGHT + EVICTIONS_IN_FLIGHT + CONDITIONS_IN_FLIGHT
-    assert acts + LOOKS_IN_FLIGHT + LONG_LIVED < MAX_CONNECTIONS
+    assert acts + LISTS_IN_FLIGHT + LONG_LIVED < MAX_CONNECTIONS
 
 
 @in_virtual_time

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from harness.memory_fleet import KUBELET_SOURCE, PROMETHEUS_SOURCE, Stage, a_mixed_stage, a_watching_pool
 from harness.virtual_time import in_virtual_time, running
-from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.evictions import eviction_answers, eviction_lane
 from winpool.controllers.memory_sources import Durations
 from winpool.controllers.services import Clock
 from winpool.kube.client import Transport
@@ -113,7 +113,8 @@ async def test_all_results_of_evictions_are_served_from_the_start_and_as_they_ar
 
     transport = cast(Transport, SimpleNamespace(request=request))
     clock = Clock(monotonic=asyncio.get_running_loop().time)
-    lane = eviction_parts(transport, memory=collector, known={}, on_looked=lambda _: None, clock=clock).lane
+    answers_kept = eviction_answers(collector, clock=clock)
+    lane = eviction_lane(transport, answers=answers_kept, memory=collector, known={}, clock=clock)
     await lane.run([HOG])
     await asyncio.sleep(60)
     await lane.run([HOG])

@@ -6,33 +6,39 @@ The figures are promised, so they stand here.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from harness.builders import A_SPEC, NOON, a_body, a_node, a_pool, a_snapshot, a_survey
+from harness.builders import A_SPEC, NOON, a_body, a_node, a_snapshot, a_survey
 from harness.pods import a_pod
 from harness.virtual_time import run_virtually
 from harness.writes import patched
 from winpool.controllers import node_pods as node_looks
-from winpool.controllers.node_pods import LONGEST_SECONDS, NodeLooks, Paces
+from winpool.controllers.eviction_answers import Answers
+from winpool.controllers.memory import NoDetectors
+from winpool.controllers.node_pods import LONGEST_SECONDS, NodePodLists
 from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Clock
 from winpool.decide import decide
 from winpool.features.contract.taints import question_of
 from winpool.kube.errors import ApiError, Forbidden, TooLarge, Unavailable
+from winpool.kube.pods import PodPage, UnreadablePod
+from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Node
-from winpool.model.pods import Pod
 from winpool.model.pool import Pool
 from winpool.model.survey import LookProblem, PoolQuestion, Survey
 
 about = pytest.approx
 
 OWN_LOOKS = 16
-LOOKS_IN_FLIGHT = 8
+IN_FLIGHT = 8
 
 DOWN = Unavailable("list pods of node w1: cannot connect", reason="NoConnection")
 HUGE = TooLarge("list pods of node w1: an answer of more than 8388608 bytes")
@@ -58,14 +64,15 @@ class Stage:
         self.nodes = {node.name: node for node in (*FEW, *MANY)}
         loop = asyncio.get_running_loop()
         self.begun = loop.time()
-        self.looks = NodeLooks(
+        self.looks = NodePodLists(
             list_pods=self._list,
+            list_budgets=_no_budgets,
             pools=self.pools,
             nodes=self.nodes,
-            on_looked=self._looked,
+            answers=Answers(detectors=NoDetectors(), results=Counter(), monotonic=loop.time),
+            on_listed=self._looked,
             ask_for_all=self._ask_for_all,
-            now=lambda: NOON + timedelta(seconds=self.time()),
-            monotonic=loop.time,
+            clock=Clock(now=lambda: NOON + timedelta(seconds=self.time()), monotonic=loop.time),
         )
 
     @property
@@ -78,21 +85,22 @@ class Stage:
         return asyncio.get_running_loop().time() - self.begun
 
     def want(self, *nodes: Node) -> None:
-        self.looks.want(self.pool, nodes)
+        self.looks.want_surveys(self.pool, nodes)
 
     def seen(self) -> dict[str, Survey]:
-        return dict(self.looks.looks_of(self.pool.uid, since=None))
+        return dict(self.looks.surveys_of(self.pool.uid, since=None))
 
-    async def _list(self, name: str, see: Callable[[Pod], None], /) -> bool:
+    async def _list(self, name: str, /, *, for_eviction: bool = False) -> PodPage:
+        assert not for_eviction
         self.lists.append((name, self.time()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        see(a_pod(node=name))
         await asyncio.sleep(self.seconds)
         self.at_once -= 1
         if error := self.errors.get(name):
             raise error
-        return self.readable
+        unreadable = () if self.readable else (UnreadablePod(name, "garbage"),)
+        return PodPage((a_pod(node=name),), unreadable, "9", "")
 
     def _looked(self, name: str) -> None:
         self.looked.append(name)
@@ -105,6 +113,10 @@ class Stage:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.looks.run()
+
+
+async def _no_budgets() -> BudgetIndex:
+    raise AssertionError
 
 
 def _ignore(name: str, *, for_rivals: bool) -> None:
@@ -150,7 +162,7 @@ def test_a_few_are_listed_at_once_and_never_more() -> None:
         stage.want(*MANY)
         await stage.play(5 * stage.seconds)
         assert {name for name, _ in stage.lists} == {node.name for node in MANY}
-        assert stage.most_at_once == LOOKS_IN_FLIGHT
+        assert stage.most_at_once == IN_FLIGHT
 
     played(scene)
 
@@ -238,7 +250,7 @@ def test_a_look_that_a_newer_one_at_all_pods_outdates_is_forgotten() -> None:
         stage.want(*FEW[:2])
         await stage.play(stage.seconds + 0.1)
         later = a_survey(stage.pool, [FEW[0]], began=asyncio.get_running_loop().time())
-        assert stage.looks.looks_of(stage.pool.uid, since=later).keys() == {"w2"}
+        assert stage.looks.surveys_of(stage.pool.uid, since=later).keys() == {"w2"}
         assert stage.seen().keys() == {"w2"}
 
     played(scene)
@@ -262,7 +274,7 @@ def test_for_a_pool_that_is_gone_nothing_is_listed_and_nothing_kept() -> None:
         stage.pools.forget(name="pool", uid=pool.uid, version="2")
         await stage.play(60)
         assert stage.lists == []
-        stage.looks.want(pool, FEW)
+        stage.looks.want_surveys(pool, FEW)
         await stage.play(60)
         assert stage.lists == []
 
@@ -377,15 +389,22 @@ def test_a_look_that_fails_lasts_at_once_where_the_answer_is_too_large() -> None
     played(scene)
 
 
-def test_the_paces_of_nodes_that_come_and_go_are_not_kept() -> None:
-    paces, pool = Paces(), a_pool()
-    for number in range(1000):
-        pace = paces.of(f"uid-{number}", pool)
-        pace.begin()
-        pace.failed(DOWN)
-        pace.end(float(number))
-        paces.forget_old(now=float(number), wanted=())
-    assert len(paces.problems()) <= LONGEST_SECONDS + 2
+def test_nothing_is_kept_of_nodes_that_come_and_go() -> None:
+    async def scene(stage: Stage) -> None:
+        playing = asyncio.create_task(stage.play(400))
+        for number in range(300):
+            node = a_node(f"c{number}")
+            stage.nodes.clear()
+            stage.nodes[node.name] = node
+            stage.errors[node.name] = HUGE
+            stage.want(node)
+            await asyncio.sleep(1)
+        assert 1 < len(stage.looks.problems()) <= LONGEST_SECONDS + 2
+        kept: Any = stage.looks
+        assert len(kept._surveyed) <= LONGEST_SECONDS + 2
+        await playing
+
+    played(scene)
 
 
 def test_a_look_that_raises_is_a_failed_one_and_keeps_no_other_from_being_made(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from harness.pods import a_pod, a_question, some_work
 from harness.virtual_time import run_virtually
 from winpool.controllers import pod_pass as pod_questions
 from winpool.controllers.pod_pass import JITTER, LEAST_SECONDS, LONGEST_SECONDS, SHARE, PodPass
+from winpool.controllers.services import Clock
 from winpool.features.contract.taints import question_of
 from winpool.kube.errors import (
     ApiError,
@@ -27,8 +28,8 @@ from winpool.kube.errors import (
     Unavailable,
     parse_permission,
 )
-from winpool.kube.pod_lists import ListedPods
-from winpool.model.budgets import Budget
+from winpool.kube.pods import ListedPods
+from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.node import Node
 from winpool.model.pods import Pod
 from winpool.model.pool import Pool
@@ -90,19 +91,20 @@ class Stage:
             questions=lambda: self.questions,
             on_surveyed=self._surveyed,
             period_seconds=PERIOD,
-            now=lambda: NOON + timedelta(seconds=self.time()),
-            monotonic=asyncio.get_running_loop().time,
+            clock=Clock(
+                now=lambda: NOON + timedelta(seconds=self.time()), monotonic=asyncio.get_running_loop().time
+            ),
         )
 
     def time(self) -> float:
         """Seconds since the beginning."""
         return asyncio.get_running_loop().time() - self.begun
 
-    async def _list_budgets(self) -> Sequence[Budget]:
+    async def _list_budgets(self) -> BudgetIndex:
         self.budget_lists.append(self.time())
         if self.budget_errors:
             raise self.budget_errors.pop(0)
-        return self.budgets
+        return BudgetIndex(self.budgets)
 
     async def _list(self, *, see: Callable[[Pod], None], with_work: Collection[str]) -> ListedPods:
         self.lists.append(self.time())

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from harness.clock import Seconds
 from harness.evicting import a_hot_node, a_pod, listed, step
 from harness.memory_fleet import KUBELET_SOURCE, Fleet, a_watching_pool
 from harness.virtual_time import in_virtual_time
-from winpool.controllers.evictions import eviction_parts
+from winpool.controllers.evictions import eviction_answers
 from winpool.controllers.memory import MemoryCollector
+from winpool.controllers.node_pods import NodePodLists
 from winpool.controllers.services import Clock
 from winpool.features.memory.eviction import Stage
 from winpool.features.memory.victims import Exclusion, namespaces_of
-from winpool.kube.client import Transport
 from winpool.kube.reader_token import ReaderToken
 from winpool.sampling import connections_of, make_sampling
 from winpool.settings import Settings
@@ -45,9 +45,18 @@ async def test_each_pass_knows_them_and_evicts_no_pod_there() -> None:
     clock = Clock(monotonic=loop.time)
     connections = replace(Fleet().connections(), protected_namespaces=frozenset({"vault"}))
     collector = MemoryCollector(connections, wake=lambda _: None, now=clock.now, monotonic=loop.time)
-    transport = cast(Transport, SimpleNamespace(request=None))
-    parts = eviction_parts(transport, memory=collector, known={}, on_looked=lambda _: None, clock=clock)
-    known = parts.looks.known(POOL)
+    nothing: Any = None
+    lists = NodePodLists(
+        list_pods=nothing,
+        list_budgets=nothing,
+        pools=nothing,
+        nodes={},
+        answers=eviction_answers(collector, clock=clock),
+        on_listed=nothing,
+        ask_for_all=nothing,
+        clock=clock,
+    )
+    known = lists.evictions_of(POOL)
     assert known.protected == {"vault"}
     found = step(a_hot_node(), pods=listed(a_pod("hog", namespace="vault")), protected=known.protected)
     assert found.stage is Stage.BLOCKED

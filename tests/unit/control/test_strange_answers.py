@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.virtual_time import in_virtual_time, run_virtually
+from winpool.controllers.eviction_answers import Answers
 from winpool.controllers.evictions import EvictionLane
 from winpool.controllers.memory import NoDetectors
-from winpool.controllers.pressured_pods import Answers
 from winpool.controllers.writes import Outcome
 from winpool.kube.client import Transport
 from winpool.kube.errors import ApiError, UnconfirmedRefusal, error_of

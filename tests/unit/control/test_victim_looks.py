@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
@@ -12,15 +12,20 @@ from typing import Any
 
 import pytest
 
-from harness.builders import NOON, a_node, a_pool
+from harness.builders import NOON, a_body, a_node, a_pool
 from harness.evicting import a_pod
 from harness.virtual_time import run_virtually
-from winpool.controllers.pressured_pods import Answers, VictimLooks
+from winpool.controllers.eviction_answers import Answers
+from winpool.controllers.node_pods import NodePodLists
+from winpool.controllers.pools import Absences, Pools
+from winpool.controllers.services import Clock
 from winpool.kube.errors import ApiError, Forbidden, Unavailable
-from winpool.model.budgets import Budget
-from winpool.model.node_pods import Answer, NodePod, VictimLook
+from winpool.kube.pods import PodPage
+from winpool.model.budgets import Budget, BudgetIndex
+from winpool.model.node_pods import Answer, VictimLook
+from winpool.model.pods import Pod
 
-IN_FLIGHT = 16
+IN_FLIGHT = 8
 POOL = a_pool()
 MANY = [a_node(f"w{place:02}") for place in range(40)]
 DOWN = Unavailable("list pods of node w00: cannot connect", reason="NoConnection")
@@ -47,25 +52,31 @@ class Stage:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.begun = loop.time()
-        self.pods: tuple[NodePod, ...] = (a_pod("hog"),)
+        self.pods: tuple[Pod, ...] = (a_pod("hog"),)
         self.budgets: tuple[Budget, ...] = ()
         self.error: Exception | None = None
         self.budget_error: ApiError | None = None
         self.lists: list[tuple[str, float]] = []
-        self.namespaces: list[Container[str]] = []
+        self.budget_lists = 0
         self.at_once = self.most_at_once = 0
         self.seconds, self.budget_seconds = 0.5, 0.0
         self.looked: list[str] = []
         self.detectors = Deaf()
-        self.answers = Answers(detectors=self.detectors, results=Counter(), monotonic=loop.time)
-        self.looks = VictimLooks(
+        self.answers = Answers(
+            detectors=self.detectors, results=Counter(), monotonic=loop.time, protected=frozenset({"locked"})
+        )
+        self.pools = Pools(on_change=_ignore, absences=Absences(grace_seconds=0))
+        self.pools.accept(a_body())
+        self.nodes = {node.name: node for node in MANY}
+        self.looks = NodePodLists(
             list_pods=self._list,
             list_budgets=self._list_budgets,
+            pools=self.pools,
+            nodes=self.nodes,
             answers=self.answers,
-            on_looked=self.looked.append,
-            now=lambda: NOON + timedelta(seconds=self.time()),
-            monotonic=loop.time,
-            protected=frozenset({"locked"}),
+            on_listed=self.looked.append,
+            ask_for_all=_never,
+            clock=Clock(now=lambda: NOON + timedelta(seconds=self.time()), monotonic=loop.time),
         )
 
     def time(self) -> float:
@@ -73,11 +84,12 @@ class Stage:
 
     def want(self, *names: str, watched: Sequence[str] = (), with_budgets: bool = False) -> None:
         nodes = [node for node in MANY if node.name in names]
-        self.looks.want(
+        self.looks.want_for_evictions(
             POOL, [VictimLook(node, frozenset(watched), with_budgets=with_budgets) for node in nodes]
         )
 
-    async def _list(self, name: str) -> tuple[NodePod, ...]:
+    async def _list(self, name: str, /, *, for_eviction: bool = False) -> PodPage:
+        assert for_eviction
         self.lists.append((name, self.time()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -85,14 +97,22 @@ class Stage:
         self.at_once -= 1
         if self.error is not None:
             raise self.error
-        return self.pods
+        return PodPage(self.pods, (), "9", "")
 
-    async def _list_budgets(self, namespaces: Container[str]) -> tuple[Budget, ...]:
-        self.namespaces.append(namespaces)
+    async def _list_budgets(self) -> BudgetIndex:
+        self.budget_lists += 1
         await asyncio.sleep(self.budget_seconds)
         if self.budget_error is not None:
             raise self.budget_error
-        return self.budgets
+        return BudgetIndex(self.budgets)
+
+
+def _ignore(name: str, *, for_rivals: bool) -> None:
+    pass
+
+
+def _never() -> None:
+    raise AssertionError
 
 
 def on_stage(scene: Callable[[Stage], Awaitable[None]]) -> None:
@@ -123,7 +143,7 @@ def test_the_age_of_a_list_counts_from_its_begin() -> None:
     async def scene(stage: Stage) -> None:
         stage.want("w00")
         await asyncio.sleep(1)
-        known = stage.looks.known(POOL)
+        known = stage.looks.evictions_of(POOL)
         pods = known.pods["uid-of-w00"]
         assert (pods.began, pods.started) == (stage.begun, NOON)
         assert (pods.pods, pods.has_budgets) == (stage.pods, False)
@@ -138,27 +158,27 @@ def test_how_long_a_list_took_counts_that_of_the_budgets() -> None:
         stage.seconds = stage.budget_seconds = 6.0
         stage.want("w00", with_budgets=True)
         await asyncio.sleep(13)
-        assert stage.looks.known(POOL).pods["uid-of-w00"].seconds == pytest.approx(12)
+        assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].seconds == pytest.approx(12)
 
     on_stage(scene)
 
 
-def test_budgets_are_listed_only_where_an_eviction_is_next_and_for_its_namespaces() -> None:
+def test_budgets_are_listed_only_where_an_eviction_is_next() -> None:
     async def scene(stage: Stage) -> None:
         stage.budgets = (Budget("shop", "web"),)
+        stage.want("w01")
         stage.want("w00", with_budgets=True)
         await asyncio.sleep(1)
-        assert stage.namespaces == [{"shop"}]
-        [pod] = stage.looks.known(POOL).pods["uid-of-w00"].pods
-        assert pod.is_blocked
+        assert stage.budget_lists == 1
+        assert stage.looks.evictions_of(POOL).pods["uid-of-w00"].blocked == frozenset({"uid-hog"})
 
     on_stage(scene)
 
 
-def test_sixteen_nodes_are_listed_at_once_and_no_more() -> None:
+def test_eight_nodes_are_listed_at_once_and_no_more() -> None:
     async def scene(stage: Stage) -> None:
         stage.want(*(node.name for node in MANY))
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert (len(stage.lists), stage.most_at_once) == (40, IN_FLIGHT)
 
     on_stage(scene)
@@ -194,7 +214,7 @@ def test_what_is_wanted_no_more_is_not_listed() -> None:
         stage.error = DOWN
         stage.want("w00")
         await asyncio.sleep(1)
-        stage.looks.want(POOL, [])
+        stage.looks.want_for_evictions(POOL, [])
         await asyncio.sleep(100)
         assert len(stage.lists) == 1
 
@@ -209,11 +229,11 @@ def test_a_list_that_fails_is_made_again_after_longer_and_longer_pauses_and_told
         times = [at for _, at in stage.lists]
         pauses = [later - before - 0.5 for before, later in pairwise(times)]
         assert pauses == pytest.approx([1, 2, 4, 8, 16, 30, 30])
-        assert stage.looks.known(POOL).problems == {"uid-of-w00": DOWN.message}
+        assert stage.looks.evictions_of(POOL).problems == {"uid-of-w00": DOWN.message}
         assert stage.looked == [POOL.name]
         stage.error = None
         await asyncio.sleep(40)
-        assert stage.looks.known(POOL).problems == {}
+        assert stage.looks.evictions_of(POOL).problems == {}
         assert stage.looked == [POOL.name] * 2
 
     on_stage(scene)
@@ -227,7 +247,7 @@ def test_one_node_that_fails_keeps_no_other_waiting() -> None:
         stage.error = None
         stage.want("w00", "w01")
         await asyncio.sleep(1)
-        assert "uid-of-w01" in stage.looks.known(POOL).pods
+        assert "uid-of-w01" in stage.looks.evictions_of(POOL).pods
 
     on_stage(scene)
 
@@ -237,12 +257,12 @@ def test_a_fault_in_what_a_list_shows_ends_no_other_list() -> None:
         stage.detectors.fault = RuntimeError("a bug")
         stage.want("w00", watched=["uid-gone"])
         await asyncio.sleep(0.6)
-        known = stage.looks.known(POOL)
-        assert known.problems == {"uid-of-w00": "RuntimeError in the operator"}
+        known = stage.looks.evictions_of(POOL)
+        assert known.problems == {"uid-of-w00": "list pods of node w00: RuntimeError in the operator"}
         assert known.pods == {}
         stage.want("w00", "w01")
         await asyncio.sleep(10)
-        known = stage.looks.known(POOL)
+        known = stage.looks.evictions_of(POOL)
         assert set(known.pods) == {"uid-of-w00", "uid-of-w01"}
         assert known.problems == {}
 
@@ -254,12 +274,12 @@ def test_a_missing_permission_is_told_until_a_list_succeeds() -> None:
         stage.budget_error = NO
         stage.want("w00", with_budgets=True)
         await asyncio.sleep(1)
-        known = stage.looks.known(POOL)
+        known = stage.looks.evictions_of(POOL)
         assert "403" in known.forbidden
         assert known.pods == {}
         stage.budget_error = None
         await asyncio.sleep(5)
-        assert stage.looks.known(POOL).forbidden == ""
+        assert stage.looks.evictions_of(POOL).forbidden == ""
 
     on_stage(scene)
 
@@ -269,11 +289,10 @@ def test_lists_that_fail_end_with_their_pool() -> None:
         stage.error = DOWN
         stage.want("w00")
         await asyncio.sleep(10)
-        stage.looks.forget("another-pool")
         before = len(stage.lists)
         await asyncio.sleep(60)
         assert len(stage.lists) > before
-        stage.looks.forget(POOL.name)
+        stage.pools.forget(name=POOL.name, uid=POOL.uid, version="2")
         await asyncio.sleep(1)
         before = len(stage.lists)
         await asyncio.sleep(600)
@@ -289,8 +308,8 @@ def test_a_list_without_budgets_does_not_show_that_budgets_may_be_listed() -> No
         await asyncio.sleep(1)
         stage.want("w01")
         await asyncio.sleep(1)
-        assert "uid-of-w01" in stage.looks.known(POOL).pods
-        assert "403" in stage.looks.known(POOL).forbidden
+        assert "uid-of-w01" in stage.looks.evictions_of(POOL).pods
+        assert "403" in stage.looks.evictions_of(POOL).forbidden
 
     on_stage(scene)
 
@@ -299,7 +318,7 @@ def test_lists_tell_what_has_become_of_watched_pods() -> None:
     async def scene(stage: Stage) -> None:
         stage.want("w00", watched=["uid-hog", "uid-gone"])
         await asyncio.sleep(1)
-        answers = stage.looks.known(POOL).answers
+        answers = stage.looks.evictions_of(POOL).answers
         assert {uid: each.answer for uid, each in answers.items()} == {"uid-gone": Answer.GONE}
 
     on_stage(scene)
@@ -309,11 +328,11 @@ def test_lists_are_forgotten_that_no_pass_asks_for_any_more() -> None:
     async def scene(stage: Stage) -> None:
         stage.want("w00")
         await asyncio.sleep(100)
-        stage.looks.want(POOL, [])
-        assert set(stage.looks.known(POOL).pods) == {"uid-of-w00"}
+        stage.looks.want_for_evictions(POOL, [])
+        assert set(stage.looks.evictions_of(POOL).pods) == {"uid-of-w00"}
         await asyncio.sleep(30)
-        stage.looks.want(POOL, [])
-        assert stage.looks.known(POOL).pods == {}
+        stage.looks.want_for_evictions(POOL, [])
+        assert stage.looks.evictions_of(POOL).pods == {}
 
     on_stage(scene)
 
@@ -326,7 +345,7 @@ def test_a_node_that_is_wanted_again_and_again_is_listed_twenty_times_a_minute()
         for _ in range(3000):
             stage.want("w00")
             await asyncio.sleep(0.1)
-            stage.looks.want(POOL, [])
+            stage.looks.want_for_evictions(POOL, [])
         times = [at for _, at in stage.lists]
         assert len(times) > 80, "no less than it may"
         assert min(later - first for first, later in zip(times, times[20:], strict=False)) >= 59.99

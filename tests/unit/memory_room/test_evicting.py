@@ -131,7 +131,7 @@ def test_a_minute_after_its_intent_a_pod_is_evicted_only_after_a_new_one() -> No
     [
         listed(a_pod("hog"), at=SAMPLED_AT - 0.1),
         listed(a_pod("hog"), at=READ_AT + 1),
-        listed(a_pod("hog"), has_budgets=False),
+        listed(a_pod("hog"), blocked=None),
     ],
     ids=["before the sample", "from the future", "without budgets"],
 )
@@ -236,14 +236,14 @@ def test_with_an_unreadable_annotation_nothing_is_evicted_and_it_stays(text: str
 @pytest.mark.parametrize(
     "protected",
     [
-        a_pod("hog", owner_kind="DaemonSet"),
-        a_pod("hog", is_static=True),
+        a_pod("hog", controller_kind="DaemonSet"),
+        a_pod("hog", is_mirror=True),
         a_pod("hog", is_host_process=True),
         a_pod("hog", priority=2_000_000_000),
-        a_pod("hog", owner_kind=""),
+        a_pod("hog", controller_kind=""),
         a_pod("hog", namespace="kube-system"),
         a_pod("hog", namespace="locked"),
-        a_pod("hog", is_blocked=True),
+        a_pod("hog", controller_kind="Node"),
         a_pod("hog", created=NOON - 60 * SECOND),
         a_pod("hog", created=None),
         a_pod("hog", created=NOON + 60 * SECOND),
@@ -297,7 +297,7 @@ def test_the_first_rule_that_matches_decides() -> None:
     found = step(a_hot_node(), pods=pods, rules=rules)
     assert found.choice is not None
     assert found.choice.victim is not None
-    assert found.choice.victim.name == "web"
+    assert found.choice.victim.pod.name == "web"
     assert found.choice.excluded == {Exclusion.RULE: 1}
 
 
@@ -391,7 +391,7 @@ def test_a_refused_eviction_costs_nothing_and_the_next_pod_comes() -> None:
 
 def test_where_budgets_permit_no_pod_the_eviction_is_blocked_and_lists_pause() -> None:
     node = a_hot_node("w1", an_intent("hog", ago=10))
-    pods = listed(a_pod("hog"), a_pod("other", is_blocked=True))
+    pods = listed(a_pod("hog"), a_pod("other"), blocked=["uid-other"])
     refused = {"uid-hog": answered(Answer.REFUSED)}
     found = step(node, pods=pods, answers=refused)
     assert (found.stage, found.annotation) == (Stage.BLOCKED, None)
@@ -400,6 +400,11 @@ def test_where_budgets_permit_no_pod_the_eviction_is_blocked_and_lists_pause() -
     assert found.look is None
     assert found.again_at == NOON + 29 * SECOND
     assert step(node, pods=pods, answers=refused, read_at=READ_AT + 29).stage is Stage.LISTING
+
+
+def test_an_intent_for_a_pod_that_a_budget_protects_evicts_nothing() -> None:
+    found = step(a_hot_node("w1", HOG), pods=listed(a_pod("hog"), blocked=["uid-hog"]))
+    assert (found.stage, found.eviction) == (Stage.BLOCKED, None)
 
 
 # Limits of a node.

@@ -23,7 +23,8 @@ from winpool.features.memory.eviction import Course, Pass, Step
 from winpool.features.memory.feature import steps_of
 from winpool.features.memory.intents import Intents, read
 from winpool.model.node import Eviction, Node
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod, NodePods, VictimLook
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, VictimLook
+from winpool.model.pods import Pod
 from winpool.model.pressure import Hold, KnownMemory
 from winpool.ownership.desired import LEAVE
 
@@ -39,7 +40,7 @@ class Machine:
 
     node: Node
     version: int = 0
-    pods: dict[str, NodePod] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
     ends: dict[str, float] = field(default_factory=dict)
     pressured: bool = True
 
@@ -79,7 +80,7 @@ class Evictions(RuleBasedStateMachine):
         for uid in self.machines:
             for _ in range(3):
                 self._add_pod(uid)
-            self._add_pod(uid, owner_kind="DaemonSet")
+            self._add_pod(uid, controller_kind="DaemonSet")
 
     def _add_pod(self, uid: str, **more: str) -> None:
         self.made += 1
@@ -193,20 +194,22 @@ class Evictions(RuleBasedStateMachine):
         elif asked.uid in self.refuses:
             answer = Answer.REFUSED
         elif not pod.is_terminating:
-            assert pod.owner_kind == "ReplicaSet"
+            assert pod.controller_kind == "ReplicaSet"
             if self.operators_at_once == 1:
                 assert machine.intents.of(asked.uid) is not None
             assert not any(each.is_terminating for each in machine.pods.values())
             self.evicted.append((machine.node.uid, self.now, asked.uid))
             machine.pods[asked.uid] = replace(pod, is_terminating=True)
-            machine.ends[asked.uid] = self.now + pod.grace_seconds
+            machine.ends[asked.uid] = self.now + (pod.eviction.grace_seconds if pod.eviction else 0)
         operator.answers[asked.uid] = Answered(answer if is_answered else Answer.ASKED, self.now)
 
     def _look(self, operator: Operator, machine: Machine, look: VictimLook) -> None:
         """List the pods. Budgets do not show what they will refuse: the worst case."""
         began, wall = self.now, NOON + timedelta(seconds=self.now + operator.ahead)
         pods = tuple(machine.pods.values())
-        operator.pods[machine.node.uid] = NodePods(wall, began, pods, has_budgets=look.with_budgets)
+        operator.pods[machine.node.uid] = NodePods(
+            wall, began, pods, frozenset() if look.with_budgets else None
+        )
         for uid in look.watched - machine.pods.keys():
             known = operator.answers.get(uid)
             if known is None or known.answer is not Answer.GONE:

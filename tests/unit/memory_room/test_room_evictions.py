@@ -33,7 +33,8 @@ from winpool.features.memory.eviction import Stage, Step
 from winpool.features.memory.findings import eviction_findings
 from winpool.features.memory.intents import Intents, written
 from winpool.model.node import Taint
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod
+from winpool.model.node_pods import Answer, Answered, KnownEvictions
+from winpool.model.pods import Pod
 from winpool.model.pressure import Hold, KnownMemory, Level, NodeView
 from winpool.status.events import Announcement
 
@@ -65,10 +66,10 @@ def press(house: House, view: NodeView | None = None) -> None:
     )
 
 
-def listing(house: House, *pods: NodePod, **answers: Answered) -> None:
-    """Let the pods of the node be listed."""
+def listing(house: House, *pods: Pod, is_hog_blocked: bool = False, **answers: Answered) -> None:
+    """Let the pods of the node be listed; a budget may permit no eviction of HOG."""
     house.evictions = KnownEvictions(
-        pods={UID: listed(*pods)},
+        pods={UID: listed(*pods, blocked=[HOG.uid] if is_hog_blocked else [])},
         answers={f"uid-{name}": each for name, each in answers.items()},
         read_at=READ_AT,
     )
@@ -223,15 +224,15 @@ def test_after_a_start_no_pod_is_evicted_for_the_first_node_that_is_known() -> N
 @pytest.mark.parametrize(
     ("pods", "text", "answers", "issue"),
     [
-        ([replace(HOG, is_blocked=True)], None, {}, IssueReason.EVICTION_BLOCKED),
-        ([replace(HOG, owner_kind="DaemonSet")], None, {}, IssueReason.EVICTION_BLOCKED),
+        ([HOG], None, {"is_hog_blocked": True}, IssueReason.EVICTION_BLOCKED),
+        ([replace(HOG, controller_kind="DaemonSet")], None, {}, IssueReason.EVICTION_BLOCKED),
         ([HOG], RECORD, {"hog": answered(Answer.REFUSED)}, IssueReason.EVICTION_BLOCKED),
         ([HOG], "?", {}, IssueReason.EVICTION_RECORD_UNREADABLE),
     ],
     ids=["budget", "protected", "refused", "unreadable"],
 )
 def test_what_keeps_a_node_from_being_helped_is_told(
-    pods: list[NodePod], text: str | None, answers: dict[str, Answered], issue: IssueReason
+    pods: list[Pod], text: str | None, answers: dict[str, Any], issue: IssueReason
 ) -> None:
     house = a_house()
     press(house)
@@ -246,16 +247,16 @@ def test_what_keeps_a_node_from_being_helped_is_told(
 @pytest.mark.parametrize(
     ("pods", "to_do"),
     [
-        ([replace(HOG, is_blocked=True), a_pod("silent")], "add replicas"),
-        ([a_pod("silent"), a_pod("agent", owner_kind="DaemonSet")], "Add the source Kubelet"),
-        ([replace(HOG, owner_kind="DaemonSet")], "If a rule in spec.memoryPressure.eviction.rules"),
+        ([HOG, a_pod("silent")], "add replicas"),
+        ([a_pod("silent"), a_pod("agent", controller_kind="DaemonSet")], "Add the source Kubelet"),
+        ([replace(HOG, controller_kind="DaemonSet")], "If a rule in spec.memoryPressure.eviction.rules"),
     ],
     ids=["budget", "unknown usage", "protected"],
 )
-def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[NodePod], to_do: str) -> None:
+def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[Pod], to_do: str) -> None:
     house = a_house()
     press(house)
-    listing(house, *pods)
+    listing(house, *pods, is_hog_blocked=HOG in pods)
     [issue] = [each for each in house.decide().status.issues if each.reason == IssueReason.EVICTION_BLOCKED]
     assert to_do in issue.fix
 
@@ -263,7 +264,7 @@ def test_what_keeps_pods_from_being_evicted_is_told_with_what_to_do(pods: list[N
 def test_a_node_of_which_no_pod_may_be_evicted_has_one_event() -> None:
     house = a_house()
     press(house)
-    listing(house, replace(HOG, is_blocked=True))
+    listing(house, HOG, is_hog_blocked=True)
     found = [
         (each.name, each.regarding)
         for _ in range(3)

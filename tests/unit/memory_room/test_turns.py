@@ -19,7 +19,8 @@ from harness.evicting import (
 )
 from winpool.features.memory.eviction import Stage
 from winpool.features.memory.feature import earliest
-from winpool.model.node_pods import Answer, Answered, NodePod
+from winpool.model.node_pods import Answer, Answered
+from winpool.model.pods import Pod
 from winpool.model.pressure import Axis, Hold, Level, NodeView
 
 SECOND = timedelta(seconds=1)
@@ -65,7 +66,7 @@ def test_there_is_one_place_at_least() -> None:
     ids=["intended", "being deleted", "settling"],
 )
 def test_a_node_with_an_eviction_that_is_not_finished_takes_the_place(
-    pod: NodePod | None, answer: Answered | None
+    pod: Pod | None, answer: Answered | None
 ) -> None:
     busy = a_hot_node("w00", an_intent("a", ago=50))
     pods = listed(a_pod("hog"), *([pod] if pod else []))
@@ -115,7 +116,7 @@ def test_a_finished_one_takes_no_place() -> None:
 
 def test_a_node_without_a_victim_gives_its_place_to_the_next() -> None:
     blocked, other = a_hot_node("w00"), a_hot_node("w01")
-    pods = {blocked.uid: listed(a_pod("agent", owner_kind="DaemonSet")), other.uid: listed(a_pod("hog"))}
+    pods = {blocked.uid: listed(a_pod("agent", controller_kind="DaemonSet")), other.uid: listed(a_pod("hog"))}
     found = steps(blocked, other, pods=pods, maxNodes=1)
     assert (found["w00"].stage, found["w01"].stage) == (Stage.BLOCKED, Stage.BEGINNING)
 

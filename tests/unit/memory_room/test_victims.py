@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,19 +15,37 @@ from hypothesis import strategies as st
 from harness.every import every
 from harness.memory import GIB, MIB
 from winpool.features.memory.victims import Basis, Behavior, Candidate, Choice, Exclusion, Protection, choose
-from winpool.model.pressure import Axis
+from winpool.model.pods import EvictionFacts, Pod
+from winpool.model.pressure import Axis, PodUsage
+
+USAGE = frozenset(each.name for each in fields(PodUsage))
+FACTS = frozenset(each.name for each in fields(EvictionFacts))
+OWN = frozenset(each.name for each in fields(Candidate))
 
 
 def a_pod(name: str, commit: float | None = 2.0, **more: Any) -> Candidate:
-    """Return a pod that may be evicted, with GiB that it has committed and half of it in RAM."""
+    """Return a pod that may be evicted, with GiB that it has committed and half of it in RAM.
+
+    ``more`` are fields of the candidate, its usage, its facts, or the pod.
+    """
     used = None if commit is None else commit * GIB
-    defaults: dict[str, Any] = {
-        "owner_kind": "ReplicaSet",
-        "age_seconds": 3600,
-        "commit": used,
-        "working_set": None if used is None else used / 2,
-    }
-    return Candidate("default", name, f"uid-{name}", **(defaults | more))
+    pod = Pod("default", name, "w1", uid=f"uid-{name}", controller_kind="ReplicaSet")
+    usage = PodUsage(commit=used, working_set=None if used is None else used / 2)
+    return changed(Candidate(pod, EvictionFacts(), usage, age_seconds=3600), **more)
+
+
+def changed(candidate: Candidate, **more: Any) -> Candidate:
+    """Return ``candidate`` with other fields, wherever they are."""
+    usage = {each: more.pop(each) for each in USAGE & more.keys()}
+    facts = {each: more.pop(each) for each in FACTS & more.keys()}
+    own = {each: more.pop(each) for each in OWN & more.keys()}
+    return replace(
+        candidate,
+        pod=replace(candidate.pod, **more),
+        usage=replace(candidate.usage, **usage),
+        facts=replace(candidate.facts, **facts),
+        **own,
+    )
 
 
 def chosen(*pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, **more: Any) -> Choice:
@@ -35,7 +53,7 @@ def chosen(*pods: Candidate, axis: Axis = Axis.COMMIT, missing: float = 1.0, **m
 
 
 def name_of(choice: Choice) -> str | None:
-    return choice.victim.name if choice.victim else None
+    return choice.victim.pod.name if choice.victim else None
 
 
 def test_the_smallest_pod_that_suffices_goes_first() -> None:
@@ -72,21 +90,21 @@ def test_growth_of_two_minutes_counts_as_use() -> None:
         (a_pod("young", 2, age_seconds=200), a_pod("old", 2)),
         (a_pod("a", 2), a_pod("b", 2)),
     ],
-    ids=lambda pod: pod.name,
+    ids=lambda each: each.pod.name,
 )
 def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
-    assert name_of(chosen(first, second)) == first.name
-    assert name_of(chosen(second, first)) == first.name
+    assert name_of(chosen(first, second)) == first.pod.name
+    assert name_of(chosen(second, first)) == first.pod.name
 
 
 @every(
     ("changes", "exclusion"),
     [
-        ({"is_static": True}, Exclusion.STATIC),
+        ({"is_mirror": True}, Exclusion.STATIC),
         ({"priority": 2_000_000_000}, Exclusion.SYSTEM_PRIORITY),
-        ({"owner_kind": "DaemonSet"}, Exclusion.DAEMON_SET),
+        ({"controller_kind": "DaemonSet"}, Exclusion.DAEMON_SET),
         ({"is_host_process": True}, Exclusion.HOST_PROCESS),
-        ({"owner_kind": ""}, Exclusion.NO_CONTROLLER),
+        ({"controller_kind": ""}, Exclusion.NO_CONTROLLER),
         ({"is_terminating": True}, Exclusion.TERMINATING),
         ({"is_finished": True}, Exclusion.FINISHED),
         ({"behavior": Behavior.NEVER}, Exclusion.RULE),
@@ -107,7 +125,7 @@ def test_the_order_of_pods(first: Candidate, second: Candidate) -> None:
     ids=str,
 )
 def test_a_pod_is_left_alone(changes: dict[str, Any], exclusion: Exclusion) -> None:
-    pod = replace(a_pod("left"), **changes)
+    pod = changed(a_pod("left"), **changes)
     other = a_pod("kept", 0.01)
     found = chosen(pod, other, namespaces=frozenset({"protected"}))
     assert found.victim is None
@@ -141,7 +159,7 @@ def test_pods_are_compared_by_what_is_short_as_far_as_it_is_known(
         a_pod("resides", 4.0, working_set=4.0 * GIB),
     ]
     if not has_commit:
-        pods = [replace(each, commit=None) for each in pods]
+        pods = [changed(each, commit=None) for each in pods]
     found = chosen(*pods, axis=axis, missing=5)
     assert (found.basis, name_of(found)) == (basis, name)
 
@@ -157,10 +175,10 @@ candidates = st.builds(
     st.uuids().map(str),
     st.one_of(st.none(), st.integers(0, 32).map(lambda quarters: quarters / 4)),
     priority=st.sampled_from([-1, 0, 2_000_000_000]),
-    owner_kind=st.sampled_from(["", "DaemonSet", "ReplicaSet", "ReplicaSet"]),
+    controller_kind=st.sampled_from(["", "DaemonSet", "ReplicaSet", "ReplicaSet"]),
     requests=st.sampled_from([0, GIB, 4 * GIB]),
     is_host_process=st.sampled_from([False, False, True]),
-    is_static=st.sampled_from([False, False, True]),
+    is_mirror=st.sampled_from([False, False, True]),
     is_blocked=st.sampled_from([False, False, True]),
     behavior=st.sampled_from([None, *Behavior]),
     age_seconds=st.sampled_from([10, 1000]),
@@ -180,10 +198,10 @@ def test_a_victim_is_never_protected_and_does_not_depend_on_the_order_of_pods(
     if victim is None:
         assert sum(found.excluded.values()) == len(pods)
         return
-    assert victim.owner_kind == "ReplicaSet"
-    assert {victim.is_host_process, victim.is_static, victim.is_blocked} == {False}
+    assert victim.pod.controller_kind == "ReplicaSet"
+    assert {victim.facts.is_host_process, victim.pod.is_static, victim.is_blocked} == {False}
     assert victim.behavior is not Behavior.NEVER
-    assert victim.priority < 2_000_000_000
+    assert victim.facts.priority < 2_000_000_000
     assert victim.age_seconds >= 120
     assert found.usage is not None
     assert found.usage >= 0.05 * missing * GIB

@@ -16,8 +16,7 @@ from winpool.model.budgets import (
     MOST_COMPARED,
     MOST_TERMS,
     Budget,
-    BudgetBook,
-    Labelled,
+    BudgetIndex,
     Requirement,
 )
 from winpool.model.pods import Block, BlockedBy, Pod
@@ -27,7 +26,7 @@ NONE_LEFT = Budget("shop", "web", labels=WEB, allowed=0)
 
 
 def block(pod: Pod, *budgets: Budget) -> Block | None:
-    return BudgetBook(budgets).block_of(pod)
+    return BudgetIndex(budgets).block_of(pod)
 
 
 def why(pod: Pod, *budgets: Budget) -> BlockedBy | None:
@@ -127,7 +126,7 @@ def modelled(pod: Pod, budgets: Sequence[Budget]) -> BlockedBy | None:
 
 @given(BUDGETS, PODS)
 def test_it_is_what_a_comparison_of_all_with_all_says(budgets: list[Budget], pods: list[Pod]) -> None:
-    book = BudgetBook(budgets)
+    book = BudgetIndex(budgets)
     for pod in pods:
         found = book.block_of(pod)
         assert (None if found is None else found.why) is modelled(pod, budgets)
@@ -137,7 +136,7 @@ def test_a_budget_for_each_of_two_thousand_workloads_is_compared_with_its_own_po
     compared: list[str] = []
 
     class Counted(Budget):
-        def is_about(self, pod: Labelled) -> bool:
+        def is_about(self, pod: Pod) -> bool:
             compared.append(self.name)
             return super().is_about(pod)
 
@@ -145,7 +144,7 @@ def test_a_budget_for_each_of_two_thousand_workloads_is_compared_with_its_own_po
     budgets = [
         Counted("shop", f"b{number}", labels={**common, "app": f"a{number}"}) for number in range(1600)
     ]
-    book = BudgetBook(budgets)
+    book = BudgetIndex(budgets)
     for number in range(1600):
         for _ in range(3):
             pod = a_pod(f"shop/{number}", labels={**common, "app": f"a{number}"})
@@ -159,7 +158,7 @@ def test_who_makes_very_many_budgets_and_labels_costs_a_moment_and_the_answer() 
         Budget("shop", f"b{number}", requirements=(Requirement("x", "DoesNotExist"),))
         for number in range(2000)
     ]
-    book = BudgetBook([*budgets, replace(NONE_LEFT, namespace="bank")])
+    book = BudgetIndex([*budgets, replace(NONE_LEFT, namespace="bank")])
     began = time.process_time()
     found = [book.block_of(a_pod(f"shop/{number}", labels={"n": str(number)})) for number in range(2000)]
     assert time.process_time() - began < 5
@@ -174,7 +173,7 @@ def test_who_makes_very_many_budgets_and_labels_costs_a_moment_and_the_answer() 
 
 
 def test_pods_with_giant_labels_are_compared_and_not_remembered() -> None:
-    book = BudgetBook([NONE_LEFT])
+    book = BudgetIndex([NONE_LEFT])
     for number in range(20):
         labels = {**WEB, **{f"key-{number}-{each}": "x" * 63 for each in range(2000)}}
         assert book.block_of(a_pod(labels=labels)) is not None
@@ -182,7 +181,7 @@ def test_pods_with_giant_labels_are_compared_and_not_remembered() -> None:
 
 
 def test_few_sets_of_labels_are_remembered() -> None:
-    book = BudgetBook([NONE_LEFT])
+    book = BudgetIndex([NONE_LEFT])
     for number in range(5000):
         book.block_of(a_pod(labels={**WEB, "n": str(number)}))
     assert len(book._remembered) == _SETS_KEPT

@@ -13,7 +13,7 @@ import pytest
 from harness.builders import NOON
 from harness.pods import a_pod, a_question, an_agent, some_work
 from winpool.model import surveyor as workload_tally
-from winpool.model.budgets import Budget
+from winpool.model.budgets import Budget, BudgetIndex
 from winpool.model.pods import (
     BLOCKS_KEPT,
     NO_WORKLOAD,
@@ -41,7 +41,9 @@ def surveyed(
     budgets: Sequence[Budget] | None = (),
     unreadable: Iterable[str] = (),
 ) -> dict[str, Survey]:
-    surveyor = Surveyor(questions or [a_question(workloads=True)], budgets=budgets)
+    surveyor = Surveyor(
+        questions or [a_question(workloads=True)], budgets=None if budgets is None else BudgetIndex(budgets)
+    )
     for pod in pods:
         surveyor.see(pod)
     return surveyor.finish(started=NOON, finished=NOON, unreadable=frozenset(unreadable))
@@ -211,7 +213,7 @@ def test_a_node_with_more_builds_than_there_are_is_incomplete() -> None:
 @pytest.mark.slow
 def test_very_many_hostile_pods_leave_little() -> None:
     """Each has requests, a selector, a build and labels of its own, and is blocked by a budget of all."""
-    surveyor = Surveyor([a_question(workloads=True)], budgets=[Budget("shop", "all")])
+    surveyor = Surveyor([a_question(workloads=True)], budgets=BudgetIndex([Budget("shop", "all")]))
     tracemalloc.start()
     try:
         for number in range(12_000):
@@ -231,7 +233,7 @@ def test_very_many_hostile_pods_leave_little() -> None:
 @pytest.mark.slow
 def test_what_a_pool_of_many_nodes_keeps_is_a_few_kilobytes_for_each() -> None:
     names = [f"w{number}" for number in range(1000)]
-    surveyor = Surveyor([a_question(workloads=True, nodes=names)], budgets=())
+    surveyor = Surveyor([a_question(workloads=True, nodes=names)], budgets=BudgetIndex(()))
     tracemalloc.start()
     try:
         for node in names:

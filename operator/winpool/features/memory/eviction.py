@@ -70,7 +70,8 @@ from winpool.features.memory.intents import (
 from winpool.features.memory.settings import SETTLE_SECONDS
 from winpool.features.memory.victims import Choice, Protection, candidates_of, choose
 from winpool.model.node import Eviction, Node, Premise
-from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePod, NodePods, VictimLook
+from winpool.model.node_pods import Answer, Answered, KnownEvictions, NodePods, VictimLook
+from winpool.model.pods import Pod
 from winpool.model.pressure import Axis, AxisView, KnownMemory, NodeView
 from winpool.ownership.desired import LEAVE, Wish
 
@@ -134,7 +135,7 @@ def progress_of(
     return Progress.EXPIRED if is_late else Progress.INTENDED
 
 
-def _is_listed_since(pod: NodePod | None, pods: NodePods | None, answered: Answered) -> bool:
+def _is_listed_since(pod: Pod | None, pods: NodePods | None, answered: Answered) -> bool:
     """Whether a list that is younger than the answer has the pod: then it is not gone.
 
     The API server has been restored from a backup, or the answer was about something else.
@@ -517,14 +518,14 @@ def _choice(pods: NodePods, axis: AxisView, situation: Situation, of: Pass) -> C
 
 def _begin(step: Step, choice: Choice, axis: AxisView, of: Pass, *, left: Intents) -> Step:
     """Return the write of a new intent beside those that are ``left``."""
-    victim = choice.victim
-    assert victim is not None, "the caller has checked it"
+    assert choice.victim is not None, "the caller has checked it"
+    pod, grace = choice.victim.pod, choice.victim.facts.grace_seconds
     intent = Intent(
-        victim.namespace,
-        victim.name,
-        victim.uid,
+        pod.namespace,
+        pod.name,
+        pod.uid,
         at=of.now.replace(microsecond=0),
-        until=deadline(now=of.now, grace_seconds=victim.grace_seconds),
+        until=deadline(now=of.now, grace_seconds=grace),
         why=f"{axis.axis.value}, {axis.held.name.capitalize()}",
     )
     return replace(
@@ -545,18 +546,18 @@ def _carried_out(
     If it is not in time, or of a time to come, its intent is written again. If another pod is chosen, that
     has to wait until no operator can evict the first one any more.
     """
-    victim, age = choice.victim, (of.now - intent.at).total_seconds()
-    assert victim is not None, "the caller has checked it"
-    if victim.uid != intent.uid:
+    assert choice.victim is not None, "the caller has checked it"
+    pod, age = choice.victim.pod, (of.now - intent.at).total_seconds()
+    if pod.uid != intent.uid:
         if age < DEADLINE_SECONDS:
             return replace(step, choice=choice, again_at=_in(DEADLINE_SECONDS - age, of))
         return _begin(step, choice, axis, of, left=without(left, {intent.uid}))
     if not -AHEAD_SECONDS <= age <= VALID_SECONDS:
         return _begin(step, choice, axis, of, left=left)
     eviction = Eviction(
-        victim.namespace,
-        victim.name,
-        victim.uid,
+        pod.namespace,
+        pod.name,
+        pod.uid,
         node=step.node.name,
         why=choice.reason,
         node_uid=step.node.uid,

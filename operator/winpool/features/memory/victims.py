@@ -15,12 +15,8 @@ pod's commit is known, which is so with most kubelets, the working set has to do
 is never evicted, unlike the kubelet does it: 0 on Windows means missing.
 https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#pod-selection-for-kubelet-eviction
 
-The pods of a node under pressure: what is known of each, and which of them are never evicted.
-
-The list of those is in the code, and no setting shortens it: node agents, what the API server does not
-manage, what no controller brings back, and what an admin has protected.
-
-The pods of a node as candidates: what the API server, the kubelet and the pool's rules say of each.
+Never evicted are node agents, what the API server does not manage, what no controller brings back, and what
+an admin has protected. That list is in the code, and no setting shortens it.
 """
 
 from __future__ import annotations
@@ -31,6 +27,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from operator import itemgetter
 from typing import Final
 
 from winpool.api.fields import is_pool_name
@@ -38,7 +35,8 @@ from winpool.api.keys import NAMESPACE, SYSTEM_NAMESPACE_PREFIXES
 from winpool.api.memory_pressure import EvictionBehavior, EvictionRule
 from winpool.api.quantity import rounded
 from winpool.features.memory.samples import is_amount
-from winpool.model.node_pods import Answer, Answered, NodePod, NodePods
+from winpool.model.node_pods import Answer, Answered, NodePods
+from winpool.model.pods import EvictionFacts, Pod
 from winpool.model.pressure import Axis, PodUsage
 from winpool.ownership.members import selects
 
@@ -46,10 +44,12 @@ SYSTEM_PRIORITY: Final = 2_000_000_000
 """``system-cluster-critical`` and above. Kubernetes reserves priorities from here on.
 https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/"""
 
-DAEMON_SET: Final = "DaemonSet"
-"""The kind of owner whose pods come back to the same node."""
-
 SYSTEM_NAMESPACES: Final = (NAMESPACE,)
+
+MIN_SHARE: Final = 0.05
+"""Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
+
+_UNKNOWN: Final = PodUsage()
 
 
 class Behavior(Enum):
@@ -57,6 +57,9 @@ class Behavior(Enum):
 
     NEVER = "Never"
     PREFER = "Prefer"
+
+
+_BEHAVIORS: Final = {EvictionBehavior.NEVER: Behavior.NEVER, EvictionBehavior.PREFER: Behavior.PREFER}
 
 
 class Exclusion(Enum):
@@ -77,36 +80,51 @@ class Exclusion(Enum):
     TOO_SMALL = "too small"
 
 
+class Basis(Enum):
+    """By what pods are compared."""
+
+    COMMIT = "Commit"
+    WORKING_SET = "WorkingSet"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod on the node. Amounts are in bytes.
+    """A ``pod`` on the node, with the ``facts`` about it, and what it uses.
 
-    ``owner_kind`` is that of the controller, empty where it has none. ``grace_seconds`` is its own
-    termination grace period. ``requests`` is the memory that it requests. ``commit`` and ``working_set``
-    are what it uses, ``commit_growth`` and ``working_set_growth`` by how much that grew in two minutes;
-    None where unknown. ``deletion_cost`` is the annotation ``controller.kubernetes.io/pod-deletion-cost``.
-    ``is_blocked``: a PodDisruptionBudget permits no eviction now, or has refused this one.
+    ``age_seconds`` is negative where it is not known. ``is_blocked``: a PodDisruptionBudget permits no
+    eviction now, or has refused this one.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    owner_kind: str = ""
-    priority: int = 0
-    is_static: bool = False
-    is_host_process: bool = False
-    is_finished: bool = False
-    is_terminating: bool = False
-    is_blocked: bool = False
+    pod: Pod
+    facts: EvictionFacts
+    usage: PodUsage = _UNKNOWN
     age_seconds: float = 0.0
-    grace_seconds: float = 30.0
-    requests: int = 0
-    commit: float | None = None
-    working_set: float | None = None
-    commit_growth: float | None = None
-    working_set_growth: float | None = None
-    deletion_cost: int = 0
+    is_blocked: bool = False
     behavior: Behavior | None = None
+
+    def used(self, basis: Basis) -> float | None:
+        """Return what the pod uses, in bytes; None where it is unknown, and 0 is."""
+        used = self.usage.commit if basis is Basis.COMMIT else self.usage.working_set
+        return used if used is not None and is_amount(used) and used > 0 else None
+
+    def excess(self, basis: Basis) -> float:
+        """Return how much more than it requests the pod uses."""
+        return (self.used(basis) or 0.0) - self.facts.requests
+
+    def tier(self, basis: Basis) -> tuple[bool, int, bool]:
+        """Return its place in the three steps; the smallest goes first."""
+        return (self.excess(basis) <= 0, self.facts.priority, self.behavior is not Behavior.PREFER)
+
+    def rank(self, basis: Basis) -> tuple[object, ...]:
+        """Return what decides between pods of one tier.
+
+        That is the excess and by how much the usage grew in two minutes, then the deletion cost and the age,
+        and names, so that the order of pods does not decide.
+        """
+        grown = self.usage.commit_growth if basis is Basis.COMMIT else self.usage.working_set_growth
+        growth = grown if grown is not None and is_amount(grown) else 0.0
+        pod, cost = self.pod, self.facts.deletion_cost
+        return (-self.excess(basis) - growth, cost, self.age_seconds, pod.namespace, pod.name, pod.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +152,24 @@ def is_system_namespace(namespace: str) -> bool:
     return namespace in SYSTEM_NAMESPACES or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
 
 
-def protected_because(pod: Candidate, protection: Protection) -> Exclusion | None:
-    """Return why ``pod`` is never evicted, or not now, whatever it uses; None where it may be."""
+def protected_because(candidate: Candidate, protection: Protection) -> Exclusion | None:
+    """Return why a pod is never evicted, or not now, whatever it uses; None where it may be."""
+    pod, facts = candidate.pod, candidate.facts
     reasons = {
         Exclusion.FINISHED: pod.is_finished,
         Exclusion.TERMINATING: pod.is_terminating,
         Exclusion.STATIC: pod.is_static,
-        Exclusion.SYSTEM_PRIORITY: pod.priority >= SYSTEM_PRIORITY,
-        Exclusion.DAEMON_SET: pod.owner_kind == DAEMON_SET,
-        Exclusion.HOST_PROCESS: pod.is_host_process,
+        Exclusion.SYSTEM_PRIORITY: facts.priority >= SYSTEM_PRIORITY,
+        Exclusion.DAEMON_SET: pod.is_of_daemon_set,
+        Exclusion.HOST_PROCESS: facts.is_host_process,
         Exclusion.SYSTEM_NAMESPACE: is_system_namespace(pod.namespace)
         or pod.namespace in protection.namespaces,
-        Exclusion.RULE: pod.behavior is Behavior.NEVER,
-        Exclusion.NO_CONTROLLER: not pod.owner_kind,
-        Exclusion.TOO_YOUNG: not pod.age_seconds >= protection.min_pod_age_seconds,
-        Exclusion.BUDGET: pod.is_blocked,
+        Exclusion.RULE: candidate.behavior is Behavior.NEVER,
+        Exclusion.NO_CONTROLLER: not pod.controller_kind,
+        Exclusion.TOO_YOUNG: not candidate.age_seconds >= protection.min_pod_age_seconds,
+        Exclusion.BUDGET: candidate.is_blocked,
     }
     return next((exclusion for exclusion, is_true in reasons.items() if is_true), None)
-
-
-_UNKNOWN: Final = PodUsage()
-_BEHAVIORS: Final = {EvictionBehavior.NEVER: Behavior.NEVER, EvictionBehavior.PREFER: Behavior.PREFER}
 
 
 def candidates_of(
@@ -166,65 +181,31 @@ def candidates_of(
     now: datetime,
 ) -> tuple[Candidate, ...]:
     """Return a candidate for each pod. A pod that was refused lately is blocked."""
+    refused = {uid for uid, each in answers.items() if each.answer is Answer.REFUSED}
     return tuple(
-        _candidate(
-            pod,
-            usage.get(pod.uid, _UNKNOWN),
+        Candidate(
+            pod=pod,
+            facts=facts,
+            usage=usage.get(pod.uid, _UNKNOWN),
+            # One whose age is not known, or that is from the future, is too young.
+            age_seconds=-1.0 if facts.created is None else (now - facts.created).total_seconds(),
+            is_blocked=pod.uid in refused or pod.uid in (pods.blocked or ()),
             behavior=behavior_of(pod, rules),
-            is_refused=pod.uid in answers and answers[pod.uid].answer is Answer.REFUSED,
-            now=now,
         )
         for pod in pods.pods
+        if (facts := pod.eviction) is not None
     )
 
 
-def behavior_of(pod: NodePod, rules: Sequence[EvictionRule]) -> Behavior | None:
+def behavior_of(pod: Pod, rules: Sequence[EvictionRule]) -> Behavior | None:
     """Return what the first rule that matches ``pod`` says; None where none does."""
     return next((_BEHAVIORS[rule.behavior] for rule in rules if _matches(rule, pod)), None)
 
 
-def _matches(rule: EvictionRule, pod: NodePod) -> bool:
+def _matches(rule: EvictionRule, pod: Pod) -> bool:
     if rule.namespaces and pod.namespace not in rule.namespaces:
         return False
     return rule.pod_selector is None or selects(rule.pod_selector, pod.labels)
-
-
-def _candidate(
-    pod: NodePod, usage: PodUsage, *, behavior: Behavior | None, is_refused: bool, now: datetime
-) -> Candidate:
-    return Candidate(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        owner_kind=pod.owner_kind,
-        priority=pod.priority,
-        is_static=pod.is_static,
-        is_host_process=pod.is_host_process,
-        is_finished=pod.is_finished,
-        is_terminating=pod.is_terminating,
-        is_blocked=pod.is_blocked or is_refused,
-        # One whose age is not known, or that is from the future, is too young.
-        age_seconds=-1.0 if pod.created is None else (now - pod.created).total_seconds(),
-        grace_seconds=pod.grace_seconds,
-        requests=pod.requests,
-        commit=usage.commit,
-        working_set=usage.working_set,
-        commit_growth=usage.commit_growth,
-        working_set_growth=usage.working_set_growth,
-        deletion_cost=pod.deletion_cost,
-        behavior=behavior,
-    )
-
-
-MIN_SHARE: Final = 0.05
-"""Evicting a pod with a smaller share of what is missing is a disruption without an effect."""
-
-
-class Basis(Enum):
-    """By what pods are compared."""
-
-    COMMIT = "Commit"
-    WORKING_SET = "WorkingSet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,82 +223,46 @@ class Choice:
     excluded: Mapping[Exclusion, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    pod: Candidate
-    usage: float
-    growth: float
-
-    @property
-    def excess(self) -> float:
-        return self.usage - self.pod.requests
-
-    @property
-    def tier(self) -> tuple[bool, int, bool]:
-        """The three steps; the smallest goes first."""
-        return (self.excess <= 0, self.pod.priority, self.pod.behavior is not Behavior.PREFER)
-
-    @property
-    def last_word(self) -> tuple[float, float, str, str, str]:
-        """What decides between equals: deletion cost, age, and names, so that the order of pods does not."""
-        pod = self.pod
-        return (pod.deletion_cost, pod.age_seconds, pod.namespace, pod.name, pod.uid)
-
-
-def choose(pods: Sequence[Candidate], *, axis: Axis, missing: float, protection: Protection) -> Choice:
-    """Return which of the ``pods`` of a node to evict so that ``missing`` bytes become free on ``axis``."""
-    basis = _basis(pods, axis)
+def choose(candidates: Sequence[Candidate], *, axis: Axis, missing: float, protection: Protection) -> Choice:
+    """Return which of the pods of a node to evict so that ``missing`` bytes become free on ``axis``."""
+    basis = Basis.WORKING_SET
+    if axis is Axis.COMMIT and any(each.used(Basis.COMMIT) is not None for each in candidates):
+        basis = Basis.COMMIT
     excluded: Counter[Exclusion] = Counter()
-    ranked: list[_Ranked] = []
-    for pod in pods:
-        usage = _usage(pod, basis)
-        exclusion = protected_because(pod, protection)
-        if exclusion is None and usage is None:
+    eligible: list[tuple[float, Candidate]] = []
+    for each in candidates:
+        used = each.used(basis)
+        exclusion = protected_because(each, protection)
+        if exclusion is None and used is None:
             exclusion = Exclusion.UNKNOWN_USAGE
-        elif exclusion is None and usage is not None and usage < MIN_SHARE * missing:
+        elif exclusion is None and used is not None and used < MIN_SHARE * missing:
             exclusion = Exclusion.TOO_SMALL
         if exclusion is not None:
             excluded[exclusion] += 1
-        elif usage is not None:
-            ranked.append(_Ranked(pod, usage, _growth(pod, basis)))
-    if not ranked:
+        elif used is not None:
+            eligible.append((used, each))
+    if not eligible:
         return Choice(None, None, basis, "No pod of the node may be evicted.", dict(excluded))
-    first = min(each.tier for each in ranked)
-    equals = [each for each in ranked if each.tier == first]
-    sufficient = [each for each in equals if each.usage >= missing]
+    first = min(each.tier(basis) for _, each in eligible)
+    equals = [(used, each) for used, each in eligible if each.tier(basis) == first]
+    sufficient = [(used, each.rank(basis), each) for used, each in equals if used >= missing]
     if sufficient:
-        found = min(sufficient, key=lambda each: (each.usage, -each.excess - each.growth, *each.last_word))
+        used, _, found = min(sufficient, key=itemgetter(0, 1))
     else:
-        found = min(equals, key=lambda each: (-each.excess - each.growth, *each.last_word))
-    reason = _reason(found, basis, missing, is_sufficient=bool(sufficient))
-    return Choice(found.pod, found.usage, basis, reason, dict(excluded))
+        used, found = min(equals, key=lambda each: each[1].rank(basis))
+    reason = _reason(found, used, basis, missing, is_sufficient=bool(sufficient))
+    return Choice(found, used, basis, reason, dict(excluded))
 
 
-def _basis(pods: Sequence[Candidate], axis: Axis) -> Basis:
-    if axis is Axis.COMMIT and any(_usage(pod, Basis.COMMIT) is not None for pod in pods):
-        return Basis.COMMIT
-    return Basis.WORKING_SET
-
-
-def _usage(pod: Candidate, basis: Basis) -> float | None:
-    """Return what the pod uses; None where it is unknown, and 0 is."""
-    usage = pod.commit if basis is Basis.COMMIT else pod.working_set
-    return usage if usage is not None and is_amount(usage) and usage > 0 else None
-
-
-def _growth(pod: Candidate, basis: Basis) -> float:
-    growth = pod.commit_growth if basis is Basis.COMMIT else pod.working_set_growth
-    return growth if growth is not None and is_amount(growth) else 0.0
-
-
-def _reason(found: _Ranked, basis: Basis, missing: float, *, is_sufficient: bool) -> str:
+def _reason(found: Candidate, used: float, basis: Basis, missing: float, *, is_sufficient: bool) -> str:
     verb = "has committed" if basis is Basis.COMMIT else "has a working set of"
-    promised = rounded(int(abs(found.excess)))
-    above = f"{promised} more than it requests" if found.excess > 0 else "within its request"
+    excess = found.excess(basis)
+    promised = rounded(int(abs(excess)))
+    above = f"{promised} more than it requests" if excess > 0 else "within its request"
     short = rounded(int(missing))
     effect = (
         f"It is the smallest such pod whose eviction frees the {short} that the node is short of."
         if is_sufficient
         else f"No such pod alone frees the {short} that the node is short of. It uses most above its request."
     )
-    return f"The pod {verb} {rounded(int(found.usage))}, {above}. {effect}"
+    return f"The pod {verb} {rounded(int(used))}, {above}. {effect}"

@@ -1,0 +1,247 @@
+"""Lists all PodDisruptionBudgets of the cluster, and shares one list among all that need it at a time.
+
+One list of all: the namespaces of the pods of a node are up to a hundred, and a cluster has fewer budgets
+than Deployments. Nodes of one pool often run short of memory together, and each list of pods by itself would
+list all budgets again. So those that ask at the same time wait for the same list, and those that ask soon
+after it get it too.
+
+The budgets may so be older than the pods that they are compared with. The API server checks the budget again
+when it evicts. A budget that permits less by then costs a refusal (429) and two writes to the node, and one
+that permits more costs the time until the next list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from winpool.kube.errors import StreamGarbled, Unavailable
+from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.request import Request
+from winpool.kube.wire import Bounded, ListOf
+from winpool.model.budgets import Budget, BudgetIndex, Requirement
+
+
+class _Base(msgspec.Struct, rename="camel", gc=False):
+    """Names as in JSON. The records live for microseconds, without cycles, so ``gc`` is off."""
+
+
+class _Expression(_Base):
+    key: Bounded = ""
+    operator: Bounded = ""
+    values: list[str] | None = None
+
+
+class _Selector(_Base):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_Expression] | None = None
+
+
+class _Metadata(_Base):
+    namespace: Bounded = ""
+    name: Bounded = ""
+    generation: int = 0
+
+
+class _Spec(_Base):
+    selector: _Selector | None = None
+    unhealthy_pod_eviction_policy: Bounded | None = None
+
+
+class _Status(_Base):
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+
+
+class _Budget(_Base):
+    """The part of policy/v1 PodDisruptionBudget that is read."""
+
+    metadata: _Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+ALWAYS_ALLOW: Final = "AlwaysAllow"
+"""The value of ``unhealthyPodEvictionPolicy`` that lets pods go that are not Ready (KEP-3017)."""
+
+BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
+PAGE_LIMIT: Final = 500
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""A budget has 1 to 3 kB."""
+
+LIST_SECONDS: Final = 15.0
+"""For the whole list, with all its pages. The pods of a node are listed before, in at most 10 s, and both
+together permit nothing after 30 s (``memory.eviction``)."""
+
+_list: Final = ListReader(
+    msgspec.json.Decoder(ListOf[_Budget]),
+    resource="poddisruptionbudgets",
+    kind="PodDisruptionBudgetList",
+    api_version="policy/v1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPage:
+    """One page of a list."""
+
+    budgets: tuple[Budget, ...]
+    resource_version: str
+    continue_token: str
+
+    @property
+    def size(self) -> int:
+        """How many budgets are on it."""
+        return len(self.budgets)
+
+
+def decode_budgets(body: bytes | bytearray) -> BudgetPage:
+    """Read one page. Raises StreamGarbled where one cannot be read: it may forbid the eviction (P4)."""
+    page = _list.read(body)
+    found: list[Budget] = []
+    for item in page.items or ():
+        if not isinstance(item, _Budget) or not item.metadata.namespace:
+            raise StreamGarbled("list poddisruptionbudgets: one that cannot be read")
+        found.append(_budget(item))
+    return BudgetPage(tuple(found), page.metadata.resource_version, page.metadata.continue_)
+
+
+def _budget(found: _Budget) -> Budget:
+    metadata, status = found.metadata, found.status or _Status()
+    spec = found.spec or _Spec()
+    selector = spec.selector or _Selector()
+    is_current = found.status is not None and status.observed_generation >= metadata.generation
+    return Budget(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        selects=spec.selector is not None,
+        labels=selector.match_labels or {},
+        requirements=tuple(
+            Requirement(each.key, each.operator, frozenset(each.values or ()))
+            for each in selector.match_expressions or ()
+        ),
+        allowed=status.disruptions_allowed if is_current else 0,
+        # As the API server does, this goes by the status also where that is older than the spec
+        # (``EvictionREST.Create`` in k8s.io/kubernetes, pkg/registry/core/pod/storage).
+        lets_unready_go=spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW
+        or status.current_healthy >= status.desired_healthy > 0,
+    )
+
+
+def _request(limit: int, token: str) -> Request:
+    query = {"limit": str(limit), **({"continue": token} if token else {})}
+    path = f"{BUDGETS_PATH}?{urlencode(query, quote_via=quote)}"
+    return Request(verb="list", resource="poddisruptionbudgets", path=path, reply_limit=PAGE_BYTES)
+
+
+BUDGET_LISTING: Final = Listing(
+    resource="poddisruptionbudgets",
+    request=_request,
+    decode=decode_budgets,
+    page_limit=PAGE_LIMIT,
+    page_bytes=PAGE_BYTES,
+)
+
+SHARED_SECONDS: Final = 5.0
+"""How long after its begin a list is used. Less than between two evictions that begin in a pool
+(``memory.feature``), since each of them uses up what a budget permits. Then the list is dropped: each budget
+takes half a kilobyte, and 150,000 of them are the most that is read."""
+
+FAILED_SECONDS: Final = 1.0
+"""How long after its end a list that failed is not made again: as long as a list of pods waits after its
+first failure. One that is made again so asks again, and the first lists of many nodes ask once."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A list that is under way or was made. ``waiting`` is how many wait for it."""
+
+    began: float
+    task: asyncio.Task[BudgetIndex]
+    ended: float | None = None
+    waiting: int = 0
+
+    def is_usable(self, now: float) -> bool:
+        """Whether who asks ``now`` gets this one."""
+        if self.ended is None:
+            return True
+        if self.task.cancelled() or self.task.exception() is not None:
+            return now - self.ended < FAILED_SECONDS
+        return now - self.began < SHARED_SECONDS
+
+
+class BudgetLister:
+    """Lists the budgets of the cluster. ``request`` is as ``Transport.request``."""
+
+    def __init__(self, request: Callable[[Request], Awaitable[bytes | bytearray]]) -> None:
+        self._pager = Pager(request, BUDGET_LISTING)
+
+    async def list(self) -> tuple[Budget, ...]:
+        """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                found, _ = await self._pager.collect(lambda page: page.budgets)
+        except TimeoutError:
+            said = f"list poddisruptionbudgets: not all of them within {LIST_SECONDS:g} s"
+            raise Unavailable(said, reason="Timeout") from None
+        return found
+
+
+class BudgetCache:
+    """All budgets of the cluster, listed at most once at a time and as rarely as SHARED_SECONDS permit.
+
+    ``list_all`` lists them, and raises ApiErrors. It has a time limit of its own: no one waits longer than
+    that, and no list that is used is older than that.
+    """
+
+    def __init__(
+        self, list_all: Callable[[], Awaitable[Sequence[Budget]]], *, monotonic: Callable[[], float]
+    ) -> None:
+        self._list_all = list_all
+        self._monotonic = monotonic
+        self._flight: _Flight | None = None
+
+    async def get(self) -> BudgetIndex:
+        """Return all budgets, as of one moment. Raises ApiErrors.
+
+        All that wait for a list that fails get its error. One that is cancelled ends the list only if no
+        other waits for it.
+        """
+        flight = self._flight
+        if flight is None or not flight.is_usable(self._monotonic()):
+            flight = self._begin()
+        flight.waiting += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting and not flight.task.done():
+                # One that asks meanwhile begins another.
+                self._drop(flight)
+                flight.task.cancel()
+                await asyncio.wait([flight.task])
+
+    def _begin(self) -> _Flight:
+        task = asyncio.create_task(self._indexed(), name="list of PodDisruptionBudgets")
+        flight = self._flight = _Flight(self._monotonic(), task)
+        task.add_done_callback(lambda _: self._ended(flight))
+        return flight
+
+    async def _indexed(self) -> BudgetIndex:
+        return BudgetIndex(await self._list_all())
+
+    def _ended(self, flight: _Flight) -> None:
+        flight.ended = now = self._monotonic()
+        left = max(flight.began + SHARED_SECONDS, now + FAILED_SECONDS) - now
+        asyncio.get_running_loop().call_later(left, self._drop, flight)
+
+    def _drop(self, flight: _Flight) -> None:
+        if self._flight is flight:
+            self._flight = None
