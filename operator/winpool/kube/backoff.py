@@ -337,15 +337,19 @@ class FirstRefusals:
         if not isinstance(error, Forbidden) or error.permission is None:
             return error
         asked = error.permission
-        now = self._monotonic()
-        since = self._since.setdefault((asked.verb, asked.resource, asked.namespace), now)
-        if len(self._since) > MOST:
-            del self._since[next(iter(self._since))]
-        if now - since >= LASTS_SECONDS:
+        if self.has_lasted(asked.verb, asked.resource, asked.namespace):
             return error
         return UnconfirmedRefusal(error.message, status=error.status, retry_after=error.retry_after)
 
-    def permitted(self, *, verb: str, resource: str, namespace: str | None) -> None:
+    def has_lasted(self, verb: str, resource: str, namespace: str | None) -> bool:
+        """Note that this was refused now; return whether it has been for LASTS_SECONDS."""
+        now = self._monotonic()
+        since = self._since.setdefault((verb, resource, namespace), now)
+        if len(self._since) > MOST:
+            del self._since[next(iter(self._since))]
+        return now - since >= LASTS_SECONDS
+
+    def permitted(self, verb: str, resource: str, namespace: str | None) -> None:
         """Note that this was permitted: the next refusal of it is a first one again."""
         if self._since:
             self._since.pop((verb, resource, namespace), None)

@@ -1,39 +1,8 @@
-"""One session and one pool of connections to the API server, for all requests of winpool.
+"""Sends requests to the API server over one pool of connections, with credentials, limits and counts.
 
-Which requests the transport itself sends again, when, and how often.
-
-Retries are short and few: they cover a short failure, so that a page of a long list or one patch
-of thousands does not fail. An outage is for the loops above, which have their own backoff and
-observe again before they try again.
-
-The transport sends again only
-- reads (get, list), and
-- writes that are marked as guarded: they have the resourceVersion that they were decided
-  on. So where the first attempt did reach the server and only its answer was lost, the
-  second is a 409, and nothing is done twice.
-
-It never sends again: creations, and any request whose first attempt reached its time limit.
-
-Logs the warnings in the answers of the API server: each once, not once per answer.
-
-The API server warns of a stored pool that newer rules would refuse at every status write, and of
-a deprecated API at every call (header "Warning: 299 - ...", RFC 7234 5.5; KEP-1693).
-
-How a request reaches the API server: the present TLS context, the server's expected name, and the proxy.
-
-Our own session and those of guests use the same class of request, since guests do not set these. It also is
-the last place before a request is sent, and so where a write of a process that may not write ends.
-
-Credentials on the requests of a library that brings its own session (a guest), and nowhere else.
-
-A session follows redirects by itself, and asks for credentials at each step; and libraries log whole errors,
-with the request in them. So the token is sent to our server only, a redirect is an error, and no error
-that contains a request is passed on.
-
-One session and one pool of connections to the API server, for all requests of winpool.
-
-The transport knows HTTP and errors, not objects: bytes in, bytes out. It costs little more than
-raw aiohttp, since the rate of PATCHes limits how fast the operator can write a fleet.
+It knows HTTP and errors, not objects: bytes in, bytes out. It costs little more than raw aiohttp, since the
+rate of PATCHes limits how fast the operator can write a fleet. A library that makes its own requests (Kopf)
+gets a session over the same connections.
 """
 
 from __future__ import annotations
@@ -43,7 +12,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
@@ -56,14 +25,13 @@ from yarl import URL
 
 from winpool import __version__
 from winpool.kube.backoff import FirstRefusals, LogThrottle, doubled
-from winpool.kube.credentials import Connection, Proxy
+from winpool.kube.credentials import Authorization, Connection, Proxy
 from winpool.kube.errors import (
     ApiError,
     CredentialsError,
     NoAnswer,
     NotLeading,
     NotWanted,
-    TooLarge,
     TooManyRequests,
     Unavailable,
     error_of,
@@ -83,8 +51,12 @@ from winpool.kube.request import (
 )
 
 ATTEMPTS: Final = 3
-"""In all. With the pauses below they cover about a second: a leader change of etcd, the end of one
-API server of several, a full queue of priority and fairness."""
+"""In all. With the pauses below they cover about a second: a leader change of etcd, the end of one API
+server of several, a full queue of priority and fairness, so that a page of a long list or one patch of
+thousands does not fail. An outage is for the loops above, which have their own back-off and observe again
+before they try again. Only reads are sent again, and guarded writes: they have the resourceVersion that they
+were decided on, so where only the answer was lost, the second is a 409. A request that reached its time
+limit is never sent again."""
 
 FIRST_PAUSE_SECONDS: Final = 0.2
 PAUSE_CAP_SECONDS: Final = 2.0
@@ -172,6 +144,8 @@ def requests_over(
 ) -> type[aiohttp.ClientRequest]:
     """Return the class of requests that use the TLS, name and proxy of ``connection`` in any session.
 
+    Guests' sessions do not set these. It also is the last place before a request is sent.
+
     A write raises NotLeading where ``may_write`` returns False. It is asked when the connection is there and
     nothing was sent on it: waiting for credentials or for a connection can take half a minute. It is asked
     again where head and body go out, because a process can be frozen between the two, for hours. So is the
@@ -228,93 +202,74 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 """What aiohttp follows."""
 
 
-class GuestCredentials:
-    """Middleware for a guest's session. Failures are errors of aiohttp, which a guest takes for temporary."""
+async def _authorized(
+    authorization: Authorization, send: Callable[[str | None], Awaitable[aiohttp.ClientResponse]]
+) -> aiohttp.ClientResponse:
+    """Send, and after a 401 send once more if other credentials are available."""
+    deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
+    header = await authorization.header(within=ANSWER_SECONDS)
+    response = await send(header)
+    if response.status != _UNAUTHORIZED:
+        return response
+    authorization.reject(header)
+    try:
+        fresh = await authorization.header(within=_seconds_until(deadline))
+    except BaseException:
+        response.close()
+        raise
+    if fresh == header:
+        return response
+    response.close()
+    return await send(fresh)
 
-    def __init__(self, connection: Connection, *, seconds: float) -> None:
-        """Make the middleware; a request waits ``seconds`` for credentials."""
+
+class GuestMiddleware:
+    """Puts our credentials on the requests of a library's session, and on no others.
+
+    A session follows redirects by itself, and asks for credentials at each step; and libraries log whole
+    errors, with the request in them. So the token is sent to our server only, a redirect is an error, and no
+    error that contains a request is passed on. Failures are errors of aiohttp, which a library takes for
+    temporary. So is a refusal that has not lasted: our own are judged where they are read, but a library
+    would log its own at once.
+    """
+
+    def __init__(self, connection: Connection, *, refusals: FirstRefusals | None) -> None:
         self._origin = URL(connection.server).origin()
         self._authorization = connection.authorization
         self._impersonation = connection.impersonation
-        self._seconds = seconds
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Send ``request``, and after a 401 send it once more if other credentials are available."""
-        origin = request.url.origin()
-        if origin != self._origin:
-            raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
-        request.headers.extend(self._impersonation)
-        header = await self._authorize(request)
-        response = await _answer(request, handler)
-        if response.status != _UNAUTHORIZED:
-            return response
-        self._authorization.reject(header)
-        try:
-            fresh = await self._authorize(request)
-        except BaseException:
-            response.close()
-            raise
-        if fresh == header:
-            return response
-        response.close()
-        return await _answer(request, handler)
-
-    async def _authorize(self, request: aiohttp.ClientRequest) -> str | None:
-        try:
-            header = await self._authorization.header(within=self._seconds)
-        except CredentialsError as error:
-            raise aiohttp.ClientConnectionError(error.message) from None
-        if header is not None:
-            request.headers[hdrs.AUTHORIZATION] = header
-        return header
-
-
-class GuestRefusals:
-    """Middleware for a guest's session: a refusal that has not lasted is raised as a connection error.
-
-    Our own refusals are judged where they are read; a guest logs its own, and would log them at once.
-    """
-
-    def __init__(self, refusals: FirstRefusals) -> None:
-        """Make the middleware; ``refusals`` has all refusals, including those of our own requests."""
         self._refusals = refusals
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
         """Send ``request``."""
-        response = await handler(request)
-        verb = "watch" if "watch" in request.url.query else "list"
-        if response.ok and request.method == hdrs.METH_GET:
-            self._refusals.permitted(
-                verb=verb, resource=request.url.name, namespace=namespace_of(request.url.raw_path)
-            )
-        if response.status != _FORBIDDEN:
-            return response
-        is_read = request.method == hdrs.METH_GET
-        label = f"{verb} {request.url.name}" if is_read else f"{request.method} {request.url.path}"
-        told = error_of(status=response.status, body=await _read(response, label), request=label)
-        judged = self._refusals.judge(told)
-        if judged is told:
-            return response
-        response.close()
-        raise aiohttp.ClientConnectionError(judged.message)
+        origin = request.url.origin()
+        if origin != self._origin:
+            raise aiohttp.ClientConnectionError(f"{origin} is not the API server {self._origin}")
+        request.headers.extend(self._impersonation)
 
+        async def send(header: str | None) -> aiohttp.ClientResponse:
+            if header is not None:
+                request.headers[hdrs.AUTHORIZATION] = header
+            return await _answer(request, handler)
 
-async def _read(response: aiohttp.ClientResponse, label: str) -> bytes:
-    """Read a refusal, and keep it in ``response``, so that a guest can read it once more."""
-    try:
-        body = bytes(await read_body(response, limit=REPLY_LIMIT, label=label))
-    except TooLarge as error:
-        response.close()
-        raise aiohttp.ClientConnectionError(error.message) from None
-    except BaseException:
-        response.close()
-        raise
-    response._body = body  # noqa: SLF001 - only its own read() sets it, and that has no limit
-    return body
+        try:
+            response = await _authorized(self._authorization, send)
+        except CredentialsError as error:
+            raise aiohttp.ClientConnectionError(error.message) from None
+        if request.method == hdrs.METH_GET and self._refusals is not None:
+            self._judge(response)
+        return response
+
+    def _judge(self, response: aiohttp.ClientResponse) -> None:
+        assert self._refusals is not None
+        url = response.url
+        asked = ("watch" if "watch" in url.query else "list", url.name, namespace_of(url.raw_path))
+        if response.ok:
+            self._refusals.permitted(*asked)
+        elif response.status == _FORBIDDEN and not self._refusals.has_lasted(*asked):
+            response.close()
+            raise aiohttp.ClientConnectionError(f"{asked[0]} {asked[1]}: 403; the API server may be starting")
 
 
 async def _answer(
@@ -388,8 +343,7 @@ class Transport:
         self._impersonation = connection.impersonation
         self._request_class = requests_over(connection, user_agent=self._user_agent, may_write=may_write)
         self._refusals = refusals
-        self._guest_credentials = GuestCredentials(connection, seconds=ANSWER_SECONDS)
-        self._guest_refusals = () if refusals is None else (GuestRefusals(refusals),)
+        self._guest = GuestMiddleware(connection, refusals=refusals)
         self._warnings = LogThrottle(monotonic=monotonic)
         self._closing = asyncio.Event()
         self._connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEP_ALIVE_SECONDS)
@@ -452,9 +406,9 @@ class Transport:
         """Make a session over our connections and credentials, for a library that makes its own requests.
 
         The guest may close it; our connections stay open. Every request gets our credentials, and new
-        ones once after a 401, so the guest never needs to log in again. See ``guests``.
+        ones once after a 401, so the guest never needs to log in again.
         """
-        return self._make_session(middlewares=(*self._guest_refusals, self._guest_credentials))
+        return self._make_session(middlewares=(self._guest,))
 
     def _make_session(
         self, *, middlewares: tuple[aiohttp.ClientMiddlewareType, ...] = ()
@@ -484,22 +438,12 @@ class Transport:
     async def _open(
         self, request: Request, *, silence_seconds: float | None = None
     ) -> aiohttp.ClientResponse:
-        """Send, and after a 401 send once more if other credentials are available."""
         deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
-        header = await self._authorization.header(within=ANSWER_SECONDS)
-        response = await self._send(request, header, _limits(deadline, silence_seconds))
-        if response.status != _UNAUTHORIZED:
-            return response
-        self._authorization.reject(header)
-        try:
-            fresh = await self._authorization.header(within=_seconds_until(deadline))
-        except BaseException:
-            response.close()
-            raise
-        if fresh == header:
-            return response
-        response.close()
-        return await self._send(request, fresh, _limits(deadline, silence_seconds))
+
+        async def send(header: str | None) -> aiohttp.ClientResponse:
+            return await self._send(request, header, _limits(deadline, silence_seconds))
+
+        return await _authorized(self._authorization, send)
 
     async def _send(
         self, request: Request, header: str | None, limits: aiohttp.ClientTimeout
@@ -526,9 +470,7 @@ class Transport:
             )
             code = str(response.status)
             if self._refusals is not None and response.ok:
-                self._refusals.permitted(
-                    verb=request.verb, resource=request.resource, namespace=request.namespace
-                )
+                self._refusals.permitted(request.verb, request.resource, request.namespace)
         except TimeoutError:
             code = TIMED_OUT
             raise

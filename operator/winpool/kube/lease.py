@@ -198,7 +198,7 @@ class Skew:
 class LeaseObserver:
     """Watches the Lease while ``run`` runs. ``observed`` is what was last seen, None before anything was.
 
-    ``news`` is set when it has changed; whoever waits for it clears it. ``clock`` and ``now`` are as in
+    ``news`` is set when it has changed; the one that waits for it clears it. ``clock`` and ``now`` are as in
     ``LeaderElector``.
     """
 
@@ -237,7 +237,7 @@ class LeaseObserver:
 
 
 class OtherOperator(LeaseObserver):
-    """Stands in the place of ``LeaderElector`` without leader election: watches the Lease, never writes it.
+    """Used in place of ``LeaderElector`` without leader election: watches the Lease, never writes it.
 
     Where the Lease may not be read, nothing is noticed and nothing fails.
     """
@@ -256,7 +256,7 @@ class OtherOperator(LeaseObserver):
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         super().__init__(transport, clock=clock, now=now)
-        # The holder that was seen to renew the Lease, and until when its lease lasts.
+        # The holder whose last renewal of the Lease was read, and until when its lease lasts.
         self._holder = ""
         self._holds_until = float("-inf")
         self._throttle = LogThrottle(monotonic=clock)

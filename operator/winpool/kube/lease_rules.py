@@ -106,7 +106,7 @@ def _count(transitions: object) -> int:
 class Observation:
     """What was last seen of the Lease: ``record`` is None where there is none.
 
-    ``free_at`` is when the term of whoever held it has ended.
+    ``free_at`` is when the term of the former holder has ended.
     """
 
     record: LeaseRecord | None
