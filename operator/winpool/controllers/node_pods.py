@@ -4,10 +4,10 @@ There are two purposes. A *survey* of a node answers the question of its pool ab
 taint is added or a validation ends. For *evictions* the pods of a node under memory pressure are listed
 before one of them is evicted, and while it ends. Each answer wakes the pool, so that no pass waits for one.
 
-Nothing is listed that no pass asks for (P2). At most LISTS_IN_FLIGHT lists run at once, one per node and
-purpose. A list that fails is made again after longer and longer pauses, and so is a survey whose answer makes
-the pass ask again (agents that do not get ready). How often a node was listed is remembered for a while after
-no pool asks any more, so that a kubelet that changes what makes its pool ask cannot cause lists at will.
+Nothing is listed that no pass asks for (P2). At most LISTS_IN_FLIGHT lists are under way, one of a node for
+each purpose. A list that fails is made again after longer and longer pauses, and so is a survey whose answer
+makes the pass ask again (agents that do not get ready). How often a node was listed is remembered for a while
+after no pool asks any more, so that a kubelet that changes what makes its pool ask causes no lists at will.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from winpool.controllers.eviction_answers import Answers
 from winpool.controllers.pools import Pools
 from winpool.controllers.services import Clock, Faults, Wake
 from winpool.features.contract.taints import question_of
-from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, StreamGarbled, TooLarge, explained
 from winpool.kube.pods import PodPage
 from winpool.model.budgets import BudgetIndex
@@ -161,7 +161,7 @@ class ListedNode:
         else:
             self.failures += 1
         self.is_running = False
-        self.due = now + min(LEAST_SECONDS * 2.0 ** min(self.steps, 10), LONGEST_SECONDS)
+        self.due = now + doubled(LEAST_SECONDS, self.steps + 1, cap=LONGEST_SECONDS)
         if len(self.begun) == MOST_IN_A_MINUTE:
             self.due = max(self.due, self.begun[0] + 60.0)
         if problem is not None or request.look is None:

@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from winpool.controllers.services import Clock, Faults, PassResult, Wake
 from winpool.features.contract.taints import question_of
-from winpool.kube.backoff import Backoff, Outage
+from winpool.kube.backoff import Backoff, Outage, doubled
 from winpool.kube.errors import ApiError, Forbidden, Gone, TooLarge, explained
 from winpool.kube.pods import ListedPods
 from winpool.model.budgets import BudgetIndex
@@ -224,7 +224,7 @@ class PodPass:
         asked = [(each.pool_uid, each.generation, each.nodes, each.joining) for each in questions]
         self._repeats = self._repeats + 1 if self._is_asked and asked == self._asked else 0
         self._asked, self._is_asked = asked, False
-        return min(LEAST_SECONDS * 2.0 ** min(self._repeats, 10), LONGEST_SECONDS)
+        return doubled(LEAST_SECONDS, self._repeats + 1, cap=LONGEST_SECONDS)
 
     async def _pass(self, questions: tuple[PoolQuestion, ...]) -> None:
         with_work = work_nodes(questions)

@@ -16,12 +16,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, urlencode
 
 import msgspec
 
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.lists import OBJECTS_A_PAGE, Listing, ListPage, ListReader, Pager, list_path
 from winpool.kube.request import Request
 from winpool.kube.wire import Bounded, ListOf
 from winpool.model.budgets import Budget, BudgetIndex, Requirement
@@ -72,7 +71,6 @@ ALWAYS_ALLOW: Final = "AlwaysAllow"
 """The value of ``unhealthyPodEvictionPolicy`` that lets pods go that are not Ready (KEP-3017)."""
 
 BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
-PAGE_LIMIT: Final = 500
 PAGE_BYTES: Final = 8 * 1024 * 1024
 """A budget has 1 to 3 kB."""
 
@@ -88,21 +86,7 @@ _list: Final = ListReader(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetPage:
-    """One page of a list."""
-
-    budgets: tuple[Budget, ...]
-    resource_version: str
-    continue_token: str
-
-    @property
-    def size(self) -> int:
-        """How many budgets are on it."""
-        return len(self.budgets)
-
-
-def decode_budgets(body: bytes | bytearray) -> BudgetPage:
+def decode_budgets(body: bytes | bytearray) -> ListPage[Budget]:
     """Read one page. Raises StreamGarbled where one cannot be read: it may forbid the eviction (P4)."""
     page = _list.read(body)
     found: list[Budget] = []
@@ -110,7 +94,7 @@ def decode_budgets(body: bytes | bytearray) -> BudgetPage:
         if not isinstance(item, _Budget) or not item.metadata.namespace:
             raise StreamGarbled("list poddisruptionbudgets: one that cannot be read")
         found.append(_budget(item))
-    return BudgetPage(tuple(found), page.metadata.resource_version, page.metadata.continue_)
+    return ListPage(tuple(found), page.metadata.resource_version, page.metadata.continue_)
 
 
 def _budget(found: _Budget) -> Budget:
@@ -136,8 +120,7 @@ def _budget(found: _Budget) -> Budget:
 
 
 def _request(limit: int, token: str) -> Request:
-    query = {"limit": str(limit), **({"continue": token} if token else {})}
-    path = f"{BUDGETS_PATH}?{urlencode(query, quote_via=quote)}"
+    path = list_path(BUDGETS_PATH, limit=limit, token=token)
     return Request(verb="list", resource="poddisruptionbudgets", path=path, reply_limit=PAGE_BYTES)
 
 
@@ -145,7 +128,7 @@ BUDGET_LISTING: Final = Listing(
     resource="poddisruptionbudgets",
     request=_request,
     decode=decode_budgets,
-    page_limit=PAGE_LIMIT,
+    page_limit=OBJECTS_A_PAGE,
     page_bytes=PAGE_BYTES,
 )
 
@@ -187,7 +170,7 @@ class BudgetLister:
         """Return all budgets, as of one moment, within LIST_SECONDS. Raises ApiErrors."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                found, _ = await self._pager.collect(lambda page: page.budgets)
+                found, _ = await self._pager.collect(lambda page: page.items)
         except TimeoutError:
             said = f"list poddisruptionbudgets: not all of them within {LIST_SECONDS:g} s"
             raise Unavailable(said, reason="Timeout") from None

@@ -27,7 +27,7 @@ from winpool.api.keys import WINDOWS_BUILD_ANNOTATION, WINDOWS_BUILD_LABEL
 from winpool.api.quantity import bytes_of, milli_of
 from winpool.api.text import read_moment
 from winpool.kube.errors import StreamGarbled, Unavailable
-from winpool.kube.lists import Listing, ListReader, Pager
+from winpool.kube.lists import Listing, ListReader, Pager, list_path
 from winpool.kube.request import Request
 from winpool.kube.wire import BROKEN, Bounded, ListOf
 from winpool.model.pods import (
@@ -795,8 +795,7 @@ class PodLister:
 
 def list_request(*, limit: int = PAGE_LIMIT, token: str = "") -> Request:
     """Return the request of one page of all pods; ``token`` is that of the page before."""
-    query = {"fieldSelector": BOUND, "limit": str(limit), **({"continue": token} if token else {})}
-    path = f"{PODS_PATH}?{urlencode(query, quote_via=quote)}"
+    path = list_path(PODS_PATH, limit=limit, token=token, fieldSelector=BOUND)
     return Request(verb="list", resource="pods", path=path, reply_limit=POD_PAGE_BYTES)
 
 

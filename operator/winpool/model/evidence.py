@@ -1,6 +1,6 @@
-"""What is known of the pods of a node: the newest look (list) at this very machine, and what it permits.
+"""What is known of the pods of a node: the newest list of them on this very machine, and what it permits.
 
-Evidence has to be younger than what it permits (P4). So the age of a look counts from when it *started*, and
+Evidence has to be younger than what it permits (P4). So the age of a list counts from when it *started*, and
 one that started before a taint was gone says nothing of the pods that were bound since.
 """
 
@@ -15,16 +15,16 @@ from winpool.model.snapshot import Snapshot
 from winpool.model.survey import Survey
 
 FRESH_SECONDS: Final = 60.0
-"""How long after its start a look permits writes: adding NoExecute taints, or removing startup taints. A look
-at 150,000 pods takes half of this time, writes to 5,000 nodes a quarter."""
+"""How long after its start a list permits writes: adding NoExecute taints, or removing startup taints. A list
+of 150,000 pods takes half of this time, writes to 5,000 nodes a quarter."""
 
 OWN_FRESH_SECONDS: Final = 15.0
-"""The same for the own look of a node, which is made right before the write. Its answer may take ten
+"""The same for a list of the pods of one node, which is made right before the write. Its answer may take ten
 seconds."""
 
 OWN_LOOKS: Final = 16
-"""So many nodes of a pool get an own look; for more, one look at all pods is made. That is 300 requests in a
-cluster of 150,000 pods, and one request in small clusters."""
+"""The pods of so many nodes of a pool are listed node by node; for more nodes, all pods are listed. That is
+300 requests in a cluster of 150,000 pods, and one request in small clusters."""
 
 
 class Evidence:
@@ -34,67 +34,68 @@ class Evidence:
         pool, survey = snapshot.pool, snapshot.pods.survey
         self._generation = pool.generation
         self._survey = survey if survey is not None and survey.pool_uid == pool.uid else None
-        self._looks = {name: look for name, look in snapshot.pods.looks.items() if look.pool_uid == pool.uid}
+        of_nodes = snapshot.pods.looks
+        self._of_nodes = {name: each for name, each in of_nodes.items() if each.pool_uid == pool.uid}
         self._bare_since = snapshot.pods.bare_since
         self._now = snapshot.now
 
     def latest(self, node: Node) -> Survey | None:
-        """Return the newest look that saw ``node``, made for any spec."""
-        survey, own = self._survey, self._looks.get(node.name)
+        """Return the newest survey that saw ``node``, made for any spec."""
+        survey, own = self._survey, self._of_nodes.get(node.name)
         return _newest(node, survey, own)
 
     def of(self, node: Node) -> Survey | None:
-        """Return the newest look that saw ``node``, and was made for the spec as it is now."""
+        """Return the newest survey that saw ``node``, and was made for the spec as it is now."""
         survey, own = self._of_this_spec(node)
         return _newest(node, survey, own)
 
     def of_joining(self, node: Node) -> Survey | None:
-        """Return the newest of those looks that was asked what has to be Ready on ``node``.
+        """Return the newest of those surveys that was asked what has to be Ready on ``node``.
 
-        A look that began before the validation of the node was not asked that, and does not replace one that
+        One that began before the validation of the node was not asked that, and does not replace one that
         was.
         """
-        asked = (look if look and look.asked_readiness(node) else None for look in self._of_this_spec(node))
+        asked = (each if each and each.asked_readiness(node) else None for each in self._of_this_spec(node))
         survey, own = asked
         return _newest(node, survey, own)
 
     def covered_lately(self, node: Node) -> bool:
-        """Whether a recent look, made for the spec as it is now, covers ``node``."""
-        look = self.of(node)
-        return look is not None and look.covers(node) and is_fresh(look, now=self._now)
+        """Whether a recent survey, made for the spec as it is now, covers ``node``."""
+        survey = self.of(node)
+        return survey is not None and survey.covers(node) and is_fresh(survey, now=self._now)
 
     def _of_this_spec(self, node: Node) -> tuple[Survey | None, Survey | None]:
-        """Return the look at all pods and the own one, as far as they were made for the spec as it is now."""
-        survey, own = self._survey, self._looks.get(node.name)
+        """Return the survey of all pods and that of the node, as far as they were made for this spec."""
+        survey, own = self._survey, self._of_nodes.get(node.name)
         return (
             survey if survey is not None and survey.generation == self._generation else None,
             own if own is not None and own.generation == self._generation else None,
         )
 
-    def is_own(self, look: Survey, node: Node) -> bool:
-        """Whether ``look`` is one at ``node`` alone."""
-        return look is self._looks.get(node.name)
+    def is_own(self, survey: Survey, node: Node) -> bool:
+        """Whether ``survey`` is of ``node`` alone."""
+        return survey is self._of_nodes.get(node.name)
 
-    def permits(self, look: Survey, node: Node) -> bool:
-        """Whether ``look`` is recent enough to add a NoExecute taint to ``node``.
+    def permits(self, survey: Survey, node: Node) -> bool:
+        """Whether ``survey`` is recent enough to add a NoExecute taint to ``node``.
 
         It has to have started after the taint was gone, as far as this process has seen.
         """
         bare_since = self._bare_since.get(node.uid)
-        if bare_since is None or look.began <= bare_since:
+        if bare_since is None or survey.began <= bare_since:
             return False
-        seconds = OWN_FRESH_SECONDS if self.is_own(look, node) else FRESH_SECONDS
-        return is_fresh(look, now=self._now, seconds=seconds)
+        seconds = OWN_FRESH_SECONDS if self.is_own(survey, node) else FRESH_SECONDS
+        return is_fresh(survey, now=self._now, seconds=seconds)
 
     def all(self) -> Iterator[Survey]:
-        """Yield all looks, the one at all pods first."""
+        """Yield all surveys, the one of all pods first."""
         if self._survey is not None:
             yield self._survey
-        yield from self._looks.values()
+        yield from self._of_nodes.values()
 
     def current(self) -> Iterator[Survey]:
         """Yield those that were made for the spec as it is now."""
-        return (look for look in self.all() if look.generation == self._generation)
+        return (each for each in self.all() if each.generation == self._generation)
 
 
 def _newest(node: Node, survey: Survey | None, own: Survey | None) -> Survey | None:
@@ -104,7 +105,7 @@ def _newest(node: Node, survey: Survey | None, own: Survey | None) -> Survey | N
 
 
 def current_survey(snapshot: Snapshot) -> Survey | None:
-    """Return the last look at all pods, if it was made for the spec as it is now."""
+    """Return the last survey of all pods, if it was made for the spec as it is now."""
     survey, pool = snapshot.pods.survey, snapshot.pool
     if survey is None or survey.pool_uid != pool.uid or survey.generation != pool.generation:
         return None
@@ -112,7 +113,7 @@ def current_survey(snapshot: Snapshot) -> Survey | None:
 
 
 def is_too_slow(survey: Survey | None) -> bool:
-    """Whether a look at all pods took longer than it permits writes; the next one will, too."""
+    """Whether a list of all pods took longer than it permits writes; the next one will, too."""
     return survey is not None and survey.finished - survey.started >= timedelta(seconds=FRESH_SECONDS)
 
 

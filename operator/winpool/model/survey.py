@@ -1,14 +1,8 @@
-"""What pools want to know about all pods of the cluster, and the answers, as records.
-
-What pools want to know about all pods, and the answers: records only.
+"""What pools want to know about all pods, and the answers, as records.
 
 A ``PoolQuestion`` says what a pool wants to know, a ``Survey`` is the answer to it. ``surveyor`` makes the
-survey from the pods, one after the other.
-
-A survey is about the nodes and taints in its question, and about no others: a node that came later is not
-"without pods" but unknown (P4). Usually it is of all pods; one of a single node is called its *own look*.
-
-What is known of pods, as a part of the snapshot.
+survey from the pods. It is about the nodes and taints in its question, and about no others: a node that came
+later is not "without pods" but unknown (P4). Usually it is of all pods; there are also surveys of one node.
 """
 
 from __future__ import annotations
@@ -177,7 +171,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class LookProblem:
-    """Why the last look at one node failed, for people; ``lasts`` says that the next will fail, too."""
+    """Why the pods of one node could not be listed, for people; ``lasts``: the next list will fail, too."""
 
     message: str
     lasts: bool = False
@@ -185,15 +179,15 @@ class LookProblem:
 
 @dataclass(frozen=True, slots=True)
 class KnownPods:
-    """What looks at pods have found, and why there are no newer ones.
+    """What lists of pods have found, and why there are no newer ones.
 
-    ``survey`` is what the last look at all pods found about this pool, None where there was none yet;
+    ``survey`` is what the last list of all pods found about this pool, None where there was none yet;
     ``problem`` is why there is none newer, and ``forbidden`` which right is missing to list pods.
     ``budgets_forbidden`` says which right is missing to list PodDisruptionBudgets, empty where none is known
     to be.
-    ``looks`` are the later looks at single nodes, by the name of the node, and ``look_problems`` says, by
-    UID, why the last one at a node failed. ``bare_since`` says, by UID, since when a node lacks the NoExecute
-    taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
+    ``node_surveys`` are later ones of single nodes, by the name of the node, and ``look_problems`` says, by
+    UID, why the last one of a node failed. ``bare_since`` says, by UID, since when a node
+    lacks the NoExecute taints that it lacks, as far as seen, in the monotonic seconds of ``Survey.began``.
     """
 
     survey: Survey | None = None

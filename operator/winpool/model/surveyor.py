@@ -1,14 +1,7 @@
-"""Answers the questions of all pools from the pods of the cluster, one after the other.
+"""Answers the questions of all pools from the pods of the cluster, one pod after the other.
 
 No pod is kept: the memory is limited by nodes, taints, and required pods, for any number of pods. This
 matters with 150,000 pods. Most of them are on nodes of no pool, and cost only one lookup in a dict.
-
-What was seen so far of the pods that one question is about: of one taint, and of one joining node.
-
-Makes the workloads of nodes from their pods, one after the other.
-
-Pods that are alike share one shape, over all nodes. Numbers stand for shapes while pods are counted: a shape
-is compared once for each pod, and sorted once for all nodes.
 """
 
 from __future__ import annotations
@@ -19,12 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Final
 
 from winpool.model.budgets import BudgetIndex
 from winpool.model.node import Taint
 from winpool.model.pods import (
     BLOCKS_KEPT,
+    NOTHING_REQUESTED,
     SHAPES_KEPT,
     WORKLOAD_EXAMPLES_KEPT,
     Block,
@@ -56,40 +51,38 @@ from winpool.model.survey import (
 )
 
 
+@dataclass(slots=True)
 class TaintTally:
     """The pods that do not tolerate one taint."""
 
-    __slots__ = ("_daemon_set_nodes", "_daemon_sets", "_examples", "_nodes", "_pods", "_taint")
-
-    def __init__(self, taint: Taint) -> None:
-        self._taint = taint
-        self._pods = 0
-        self._nodes: dict[str, OnNode] = {}
-        self._examples: list[str] = []
-        self._daemon_sets: set[str] = set()
-        self._daemon_set_nodes: set[str] = set()
+    taint: Taint
+    pods: int = 0
+    nodes: dict[str, OnNode] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+    daemon_sets: set[str] = field(default_factory=set)
+    daemon_set_nodes: set[str] = field(default_factory=set)
 
     def add(self, pod: Pod, *, node: str) -> None:
         """Count a pod on ``node`` that does not tolerate the taint."""
-        self._pods += 1
-        there = self._nodes.get(node)
-        self._nodes[node] = OnNode(there.pods + 1, there.example) if there else OnNode(1, pod.full_name)
-        keep_first(self._examples, pod.full_name, limit=EXAMPLES_KEPT)
+        self.pods += 1
+        there = self.nodes.get(node)
+        self.nodes[node] = OnNode(there.pods + 1, there.example) if there else OnNode(1, pod.full_name)
+        keep_first(self.examples, pod.full_name, limit=EXAMPLES_KEPT)
         if pod.is_of_daemon_set:
-            self._daemon_sets.add(f"{pod.namespace}/{pod.controller}")
-            self._daemon_set_nodes.add(node)
+            self.daemon_sets.add(f"{pod.namespace}/{pod.controller}")
+            self.daemon_set_nodes.add(node)
 
     def result(self) -> IntolerantPods:
         """Return what was seen of the taint."""
         return IntolerantPods(
-            taint=self._taint,
-            pods=self._pods,
-            nodes=frozenset(self._nodes),
-            examples=tuple(self._examples),
-            daemon_sets=tuple(sorted(self._daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
-            daemon_set_count=len(self._daemon_sets),
-            daemon_set_nodes=frozenset(self._daemon_set_nodes),
-            on_nodes=self._nodes,
+            taint=self.taint,
+            pods=self.pods,
+            nodes=frozenset(self.nodes),
+            examples=tuple(self.examples),
+            daemon_sets=tuple(sorted(self.daemon_sets, key=daemon_set_place)[:DAEMON_SETS_KEPT]),
+            daemon_set_count=len(self.daemon_sets),
+            daemon_set_nodes=frozenset(self.daemon_set_nodes),
+            on_nodes=self.nodes,
         )
 
 
@@ -159,7 +152,7 @@ class WorkloadTally:
         if pod.work is None:
             tally.is_complete = False
             return
-        tally.use(pod.work.shape.requests)
+        tally.used += pod.work.shape.requests
         if pod.is_evicted_by_drain:
             block = None if self._budgets is None else self._budgets.block_of(pod)
             tally.move(pod, pod.work, shape=self._number(pod.work.shape), block=block)
@@ -193,22 +186,13 @@ class WorkloadTally:
 
 
 @dataclass(slots=True)
-class _BuildTally:
-    """The pods of a node that declare one build in one way."""
-
-    pods: int = 0
-    examples: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _NodeTally:
     """What was counted so far on one node."""
 
-    cpu_milli: int = 0
-    memory: int = 0
-    pods: int = 0
+    used: Requests = NOTHING_REQUESTED
     moving: Counter[int] = field(default_factory=Counter)
-    builds: dict[tuple[str, bool], _BuildTally] = field(default_factory=dict)
+    builds: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    builders: dict[tuple[str, bool], list[str]] = field(default_factory=dict)
     undeclared: int = 0
     blocks: list[Block] = field(default_factory=list)
     blocked: int = 0
@@ -216,12 +200,6 @@ class _NodeTally:
     local: int = 0
     longest_grace: int = 0
     is_complete: bool = True
-
-    def use(self, requests: Requests) -> None:
-        """Count what a pod requests that has not finished."""
-        self.cpu_milli += requests.cpu_milli
-        self.memory += requests.memory
-        self.pods += requests.pods
 
     def move(self, pod: Pod, work: PodWork, *, shape: int | None, block: Block | None) -> None:
         """Count a pod that a drain moves."""
@@ -233,35 +211,32 @@ class _NodeTally:
         if block is not None:
             self.blocked += 1
             if len(self.blocks) < BLOCKS_KEPT or block.pod < self.blocks[-1].pod:
-                insort(self.blocks, block, key=_pod_of)
+                insort(self.blocks, block, key=attrgetter("pod"))
                 del self.blocks[BLOCKS_KEPT:]
         self.unmanaged += not pod.controller_kind
         self.local += work.is_local
         self.longest_grace = max(self.longest_grace, work.grace_seconds)
 
     def _declare(self, pod: Pod, work: PodWork) -> None:
+        declared = (work.build, work.is_bound)
         if not work.build:
             self.undeclared += 1
-            return
-        tally = self.builds.get((work.build, work.is_bound))
-        if tally is None:
-            if len(self.builds) >= BUILDS_KEPT:
-                self.is_complete = False
-                return
-            tally = self.builds[work.build, work.is_bound] = _BuildTally()
-        tally.pods += 1
-        keep_first(tally.examples, pod.full_name, limit=WORKLOAD_EXAMPLES_KEPT)
+        elif declared not in self.builds and len(self.builds) >= BUILDS_KEPT:
+            self.is_complete = False
+        else:
+            self.builds[declared] += 1
+            keep_first(self.builders.setdefault(declared, []), pod.full_name, limit=WORKLOAD_EXAMPLES_KEPT)
 
     def result(
         self, moving: tuple[tuple[PodShape, int], ...], *, budgets_known: bool, is_readable: bool
     ) -> Workload:
         """Return the workload of the node, with the shapes of its moving pods in order."""
         return Workload(
-            used=Requests(self.cpu_milli, self.memory, self.pods),
+            used=self.used,
             moving=moving,
             declared=tuple(
-                DeclaredBuild(build, tally.pods, tuple(tally.examples), is_bound)
-                for (build, is_bound), tally in sorted(self.builds.items(), key=_key_of)
+                DeclaredBuild(build, pods, tuple(self.builders[build, is_bound]), is_bound)
+                for (build, is_bound), pods in sorted(self.builds.items())
             ),
             undeclared=self.undeclared,
             blocks=tuple(self.blocks),
@@ -272,14 +247,6 @@ class _NodeTally:
             longest_grace=self.longest_grace,
             is_complete=self.is_complete and is_readable,
         )
-
-
-def _pod_of(block: Block) -> str:
-    return block.pod
-
-
-def _key_of(each: tuple[tuple[str, bool], _BuildTally]) -> tuple[str, bool]:
-    return each[0]
 
 
 def _place(shape: PodShape) -> tuple[object, ...]:
@@ -351,12 +318,29 @@ class Surveyor:
         monotonic seconds.
         """
         workloads = {} if self._workloads is None else self._workloads.result(unreadable=unreadable)
-        return {
-            tally.question.pool_uid: tally.survey(
-                started=started, finished=finished, began=began, unreadable=unreadable, workloads=workloads
+        surveys: dict[str, Survey] = {}
+        for tally in self._tallies:
+            question = tally.question
+            surveys[question.pool_uid] = Survey(
+                pool_uid=question.pool_uid,
+                generation=question.generation,
+                taints=question.taints,
+                started=started,
+                finished=finished,
+                began=began,
+                nodes=question.nodes,
+                intolerant={key: each.result() for key, each in tally.intolerant.items()},
+                misplaced=sum(tally.misplaced_on.values()),
+                misplaced_examples=tuple(tally.misplaced_examples),
+                misplaced_on=tally.misplaced_on,
+                unreadable=frozenset(question.nodes.keys() & set(unreadable)),
+                busy=frozenset(tally.busy),
+                readiness={
+                    node: each.result() for node, each in tally.readiness.items() if node not in unreadable
+                },
+                workloads={node: workloads[node] for node in question.nodes} if question.workloads else None,
             )
-            for tally in self._tallies
-        }
+        return surveys
 
 
 def work_nodes(questions: Iterable[PoolQuestion]) -> frozenset[str]:
@@ -376,68 +360,25 @@ def _not_tolerated(taints: frozenset[TaintKey], tolerations: tuple[Toleration, .
 class _PoolTally:
     """What was seen so far of one pool's question."""
 
-    __slots__ = (
-        "_busy",
-        "_misplaced",
-        "_misplaced_examples",
-        "_misplaced_on",
-        "_readiness",
-        "intolerant",
-        "question",
-    )
-
     def __init__(self, question: PoolQuestion) -> None:
         self.question = question
         self.intolerant: Mapping[TaintKey, TaintTally] = {
             taint_key(taint): TaintTally(taint) for taint in question.taints
         }
-        self._misplaced = 0
-        self._misplaced_examples: list[Misplaced] = []
-        self._misplaced_on: dict[str, int] = {}
-        self._busy: set[str] = set()
-        joining = question.joining & question.nodes.keys()
-        self._readiness = {node: ReadinessTally(question) for node in joining}
+        self.misplaced_examples: list[Misplaced] = []
+        self.misplaced_on: dict[str, int] = {}
+        self.busy: set[str] = set()
+        self.readiness = {node: ReadinessTally(question) for node in question.joining & question.nodes.keys()}
 
     def add(self, pod: Pod, *, node: str, refused: Collection[TaintKey], why: str) -> None:
         for key in refused:
             if tally := self.intolerant.get(key):
                 tally.add(pod, node=node)
         if why:
-            self._misplaced += 1
-            self._misplaced_on[node] = self._misplaced_on.get(node, 0) + 1
-            if len(self._misplaced_examples) < EXAMPLES_KEPT:
-                self._misplaced_examples.append(Misplaced(pod.full_name, node, why))
+            self.misplaced_on[node] = self.misplaced_on.get(node, 0) + 1
+            if len(self.misplaced_examples) < EXAMPLES_KEPT:
+                self.misplaced_examples.append(Misplaced(pod.full_name, node, why))
         if not (pod.is_finished or pod.is_mirror or pod.is_of_daemon_set):
-            self._busy.add(node)
-        if readiness := self._readiness.get(node):
+            self.busy.add(node)
+        if readiness := self.readiness.get(node):
             readiness.add(pod)
-
-    def survey(
-        self,
-        *,
-        started: datetime,
-        finished: datetime,
-        began: float,
-        unreadable: Collection[str],
-        workloads: Mapping[str, Workload],
-    ) -> Survey:
-        question = self.question
-        return Survey(
-            pool_uid=question.pool_uid,
-            generation=question.generation,
-            taints=question.taints,
-            started=started,
-            finished=finished,
-            began=began,
-            nodes=question.nodes,
-            intolerant={key: tally.result() for key, tally in self.intolerant.items()},
-            misplaced=self._misplaced,
-            misplaced_examples=tuple(self._misplaced_examples),
-            misplaced_on=self._misplaced_on,
-            unreadable=frozenset(question.nodes.keys() & set(unreadable)),
-            busy=frozenset(self._busy),
-            readiness={
-                node: tally.result() for node, tally in self._readiness.items() if node not in unreadable
-            },
-            workloads={node: workloads[node] for node in question.nodes} if question.workloads else None,
-        )

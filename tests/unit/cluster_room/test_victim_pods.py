@@ -304,7 +304,7 @@ def a_budget(name: str = "web", *, allowed: int = 1, **spec: Any) -> Object:
 
 
 def budgets(*items: Object) -> tuple[Budget, ...]:
-    return decode_budgets(a_list(*items, kind="PodDisruptionBudgetList", version="policy/v1")).budgets
+    return decode_budgets(a_list(*items, kind="PodDisruptionBudgetList", version="policy/v1")).items
 
 
 def is_blocked(*items: Object, pod: Pod | None = None) -> bool:

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from harness.builders import a_node
 from winpool.features.upgrade import eligible as rounding
 from winpool.features.upgrade.capacity import CapacityJudge, Fit
-from winpool.features.upgrade.eligible import EXACT, GRIDS, Audience, Spot, grid_of, rounded_down, rounded_up
+from winpool.features.upgrade.eligible import (
+    EXACT,
+    GRIDS,
+    EligibleNodes,
+    FreeCapacity,
+    grid_of,
+    rounded_down,
+    rounded_up,
+)
 from winpool.model.node import Allocatable, NodeMemory
 from winpool.model.pods import PodShape, Requests, Workload
 
@@ -38,11 +46,11 @@ def test_requests_are_rounded_only_where_there_are_many(
     different: int, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounding, "MOST_COUNTED", 1000)
-    spots: list[Spot] = [(number, 1000, 2**30, 10) for number in range(100)]
-    audience = Audience(spots, spots)
+    capacities: list[FreeCapacity] = [(number, 1000, 2**30, 10) for number in range(100)]
+    eligible = EligibleNodes(capacities, capacities)
     # All between 512 and 639: one amount of the grid of three bits.
     assert (
-        grid_of([(audience, 512 + number % 128, number // 128 and 512) for number in range(different)])
+        grid_of([(eligible, 512 + number % 128, number // 128 and 512) for number in range(different)])
         == bits
     )
 

@@ -1,15 +1,11 @@
-"""Whether the other nodes of the same Windows build can take the pods of a node.
+"""Whether the pods that an upgrade moves from a node fit on other nodes of its Windows build: bin packing.
 
 That is asked of every node that is due, up to thousands a pass, so it must cost little: pods that are alike
 are one shape, and where each pod can have a node for itself, nothing has to be placed.
 
-A misfit is only reported where it is certain; that pods fit, only where all were placed. Everything else is
-unknown. It is by what pods request, and leaves out all that would be scheduled meanwhile.
-
-Whether the moving pods of one node have room on others: proofs that they do not, and placements.
-
-A proof that pods do not fit takes of each node the room that it has at most, an attempt to place them only
-what it certainly has. In between it is unknown.
+That pods do not fit is only reported where it is certain, by the capacity that nodes have at most; that they
+fit, only where all were placed on what nodes certainly have. Everything else is unknown. It is by what pods
+request, and leaves out all that would be scheduled meanwhile.
 """
 
 from __future__ import annotations
@@ -20,17 +16,17 @@ from typing import Final
 
 from winpool.api.quantity import rounded
 from winpool.features.upgrade.eligible import (
-    Audience,
-    Audiences,
-    Spot,
+    Eligibility,
+    EligibleNodes,
+    FreeCapacity,
+    certain_capacity,
     grid_of,
     is_available,
-    possible_spot,
+    possible_capacity,
     roomiest_first,
     rounded_down,
     rounded_up,
     slots_on,
-    sure_spot,
 )
 from winpool.model.node import Node
 from winpool.model.pods import WORKLOAD_EXAMPLES_KEPT, PodShape, Workload
@@ -54,7 +50,7 @@ class Need:
     certainly have room for one, COUNTED at most and never too many. ``key`` orders needs, the largest first.
     """
 
-    audience: Audience
+    eligible: EligibleNodes
     cpu: int
     memory: int
     low: tuple[int, int]
@@ -67,8 +63,8 @@ class Need:
 
         It is never too few.
         """
-        spot = self.audience.possible_by_number.get(own)
-        return self.audience.slots_for(*self.low) - (slots_on(spot, *self.low) if spot else 0)
+        free = self.eligible.possible_by_number.get(own)
+        return self.eligible.slots_for(*self.low) - (slots_on(free, *self.low) if free else 0)
 
 
 def have_a_node_each(demands: list[Demand]) -> bool:
@@ -85,7 +81,7 @@ def have_a_node_each(demands: list[Demand]) -> bool:
     return True
 
 
-def left_over(demands: Sequence[Demand], own: int, *, everyone: Audience) -> list[Demand]:
+def left_over(demands: Sequence[Demand], own: int, *, everyone: EligibleNodes) -> list[Demand]:
     """Return pods that do not fit however all are placed, as few as that is certain of.
 
     Two bounds: of pods that are alike, how many have room on each node; and of all pods together, and of all
@@ -99,39 +95,39 @@ def left_over(demands: Sequence[Demand], own: int, *, everyone: Audience) -> lis
             left.append((need, number - fitting))
         if fitting:
             kept.append((need, fitting))
-    sums = [_beyond_sum(same, audience, own) for audience, same in _by_audience(kept, everyone)]
+    sums = [_beyond_sum(same, eligible, own) for eligible, same in _by_eligible(kept, everyone)]
     return [*left, *max(sums, key=_pods_of, default=[])]
 
 
-def are_placed(demands: Sequence[Demand], own: int, *, everyone: Audience) -> bool:
+def are_placed(demands: Sequence[Demand], own: int, *, everyone: EligibleNodes) -> bool:
     """Whether one of two attempts places all pods, on nodes except that of the number ``own``.
 
     The first begins with those that the fewest nodes may take, and fills the roomiest nodes; the second
     begins with the largest, and fills the fullest nodes.
     """
-    fussiest = sorted(demands, key=lambda each: (len(each[0].audience.sure), *_by_key(each)))
+    fussiest = sorted(demands, key=lambda each: (len(each[0].eligible.sure), *_by_key(each)))
     largest = sorted(demands, key=_by_key)
     steps = min(STEPS_OF_ALL // max(len(everyone.possible), 1), MOST_STEPS)
     return _attempt(fussiest, own, steps, roomiest=True) or _attempt(largest, own, steps, roomiest=False)
 
 
 def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool) -> bool:
-    left: dict[int, Spot] = {}
+    left: dict[int, FreeCapacity] = {}
     for need, number in demands:
         cpu, memory = need.cpu, need.memory
-        spots = need.audience.sure
-        for full in spots if roomiest else reversed(spots):
+        capacities = need.eligible.sure
+        for full in capacities if roomiest else reversed(capacities):
             steps -= 1
             if full[0] == own:
                 continue
-            spot = left.get(full[0], full)
-            placed = min(slots_on(spot, cpu, memory), number)
+            free = left.get(full[0], full)
+            placed = min(slots_on(free, cpu, memory), number)
             if placed:
                 left[full[0]] = (
-                    spot[0],
-                    spot[1] - placed * cpu,
-                    spot[2] - placed * memory,
-                    spot[3] - placed,
+                    free[0],
+                    free[1] - placed * cpu,
+                    free[2] - placed * memory,
+                    free[3] - placed,
                 )
                 number -= placed  # noqa: PLW2901
                 if not number:
@@ -143,19 +139,21 @@ def _attempt(demands: Iterable[Demand], own: int, steps: int, *, roomiest: bool)
     return True
 
 
-def _by_audience(demands: Sequence[Demand], everyone: Audience) -> list[tuple[Audience, list[Demand]]]:
+def _by_eligible(
+    demands: Sequence[Demand], everyone: EligibleNodes
+) -> list[tuple[EligibleNodes, list[Demand]]]:
     together: dict[int, list[Demand]] = {}
     for each in demands:
-        together.setdefault(id(each[0].audience), []).append(each)
-    found = [(same[0][0].audience, same) for same in together.values()]
+        together.setdefault(id(each[0].eligible), []).append(each)
+    found = [(same[0][0].eligible, same) for same in together.values()]
     return found if len(found) == 1 else [*found, (everyone, list(demands))]
 
 
-def _beyond_sum(demands: Sequence[Demand], audience: Audience, own: int) -> list[Demand]:
-    """Return the pods that do not fit into what all nodes of an audience have, of one resource."""
-    _, cpu, memory, pods = audience.total
-    if spot := audience.possible_by_number.get(own):
-        cpu, memory, pods = cpu - spot[1], memory - spot[2], pods - spot[3]
+def _beyond_sum(demands: Sequence[Demand], eligible: EligibleNodes, own: int) -> list[Demand]:
+    """Return the pods that do not fit into what all eligible nodes have together, of one resource."""
+    _, cpu, memory, pods = eligible.total
+    if free := eligible.possible_by_number.get(own):
+        cpu, memory, pods = cpu - free[1], memory - free[2], pods - free[3]
     return max(
         _beyond(demands, [need.cpu for need, _ in demands], cpu),
         _beyond(demands, [need.memory for need, _ in demands], memory),
@@ -293,18 +291,18 @@ class _Group:
         shapes = {id(shape): shape for each in self._workloads.values() for shape, _ in each.moving}
         available = [(number, node) for number, node in enumerate(listed) if is_available(node)]
         sure = [
-            spot
+            free
             for number, node in available
-            if number < len(nodes) and (spot := sure_spot(number, node, workloads.get(node.name)))
+            if number < len(nodes) and (free := certain_capacity(number, node, workloads.get(node.name)))
         ]
-        possible = [possible_spot(number, node, workloads.get(node.name)) for number, node in available]
-        self._audiences = Audiences(
+        possible = [possible_capacity(number, node, workloads.get(node.name)) for number, node in available]
+        self._eligibility = Eligibility(
             listed,
             sure=roomiest_first(sure, listed),
             possible=roomiest_first(possible, listed),
             shapes=shapes.values(),
         )
-        self._needs = _needs_of(shapes, self._audiences)
+        self._needs = _needs_of(shapes, self._eligibility)
 
     def judge(self, node: Node) -> Fit:
         workload, needs = self._workloads.get(node.name), self._needs
@@ -319,7 +317,7 @@ class _Group:
             else:
                 together[need] = together.get(need, 0) + number
         own, demands = self._numbers[node.name], list(together.items())
-        everyone = self._audiences.everyone
+        everyone = self._eligibility.everyone
         if not have_a_node_each(demands):
             if left := left_over(demands, own, everyone=everyone):
                 return Fit(sum([number for _, number in left]), unclear, _examples(left))
@@ -330,30 +328,30 @@ class _Group:
         return FITS
 
 
-def _needs_of(shapes: Mapping[int, PodShape], audiences: Audiences) -> dict[int, Need | None]:
+def _needs_of(shapes: Mapping[int, PodShape], eligibility: Eligibility) -> dict[int, Need | None]:
     """Return what pods of each shape need, by the identity of the shape; None where that is not clear."""
     asked = {
-        name: (audience, max(shape.requests.cpu_milli, 0), max(shape.requests.memory, 0))
+        name: (eligible, max(shape.requests.cpu_milli, 0), max(shape.requests.memory, 0))
         for name, shape in shapes.items()
-        if not shape.unclear and (audience := audiences.of(shape))
+        if not shape.unclear and (eligible := eligibility.of(shape))
     }
     bits = grid_of(list(asked.values()))
     largest_cpu = max([1, *(cpu for _, cpu, _ in asked.values())])
     largest_memory = max([1, *(memory for _, _, memory in asked.values())])
     made: dict[tuple[object, ...], Need] = {}
     found: dict[int, Need | None] = dict.fromkeys(shapes)
-    for name, (audience, cpu, memory) in asked.items():
+    for name, (eligible, cpu, memory) in asked.items():
         selector = shapes[name].selector
-        same = (id(audience), cpu, memory, selector)
+        same = (id(eligible), cpu, memory, selector)
         if same not in made:
             size = max(cpu * largest_memory, memory * largest_cpu)
             made[same] = Need(
-                audience=audience,
+                eligible=eligible,
                 cpu=cpu,
                 memory=memory,
                 low=(rounded_down(cpu, bits), rounded_down(memory, bits)),
-                nodes=audience.nodes_for(rounded_up(cpu, bits), rounded_up(memory, bits)),
-                key=(-size, -cpu, -memory, audience.key, selector),
+                nodes=eligible.nodes_for(rounded_up(cpu, bits), rounded_up(memory, bits)),
+                key=(-size, -cpu, -memory, eligible.key, selector),
                 selector=selector,
             )
         found[name] = made[same]

@@ -1,10 +1,7 @@
-"""Which nodes can take a pod that moves: eligible nodes of the same Windows build, and their free capacity.
+"""Which nodes of one Windows build the scheduler may give a pod to, and how much free capacity they have.
 
-Requests of pods, rounded, so that what is counted for one is counted for many.
-
-Which nodes of one Windows build the scheduler may give a pod to, by its tolerations and its selector.
-
-How much room nodes have for further pods: at least, by what is known, and at most.
+The free capacity of a node is known in two ways: what it certainly has, and what it has at most. Requests are
+rounded where there are very many different ones, so that what is counted for one pod is counted for many.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import Final
 from winpool.model.node import Node
 from winpool.model.pods import NO_WORKLOAD, PodShape, Toleration, Workload, tolerates
 
-Spot = tuple[int, int, int, int]
+FreeCapacity = tuple[int, int, int, int]
 """The number of a node, and its room: thousandths of a core, bytes, and pods."""
 
 UNLIMITED: Final = 2**80
@@ -33,7 +30,7 @@ def is_available(node: Node) -> bool:
     return node.ready == READY and not node.unschedulable and not node.deleting
 
 
-def sure_spot(number: int, node: Node, workload: Workload | None) -> Spot | None:
+def certain_capacity(number: int, node: Node, workload: Workload | None) -> FreeCapacity | None:
     """Return the room that ``node`` certainly has; None where that is not known, or is none."""
     cpu, memory, pods = node.allocatable.cpu_milli, node.memory.allocatable, node.allocatable.pods
     if workload is None or not workload.is_complete or cpu is None or memory is None or pods is None:
@@ -44,7 +41,7 @@ def sure_spot(number: int, node: Node, workload: Workload | None) -> Spot | None
     return (number, max(cpu - used.cpu_milli, 0), max(memory - used.memory, 0), pods - used.pods)
 
 
-def possible_spot(number: int, node: Node, workload: Workload | None) -> Spot:
+def possible_capacity(number: int, node: Node, workload: Workload | None) -> FreeCapacity:
     """Return the room that ``node`` has at most: what it reports, without the pods that are known there."""
     used = (workload or NO_WORKLOAD).used
     return (
@@ -55,27 +52,27 @@ def possible_spot(number: int, node: Node, workload: Workload | None) -> Spot:
     )
 
 
-def roomiest_first(spots: Iterable[Spot], nodes: Sequence[Node]) -> list[Spot]:
-    """Return the spots in the order in which pods are tried on them: the most balanced room first.
+def roomiest_first(capacities: Iterable[FreeCapacity], nodes: Sequence[Node]) -> list[FreeCapacity]:
+    """Return the capacities in the order in which pods are tried on them: the most balanced room first.
 
     It is by the resource of which a node has the smaller share of what any node has, then by name.
     """
-    listed = list(spots)
-    cpu_scale = max([1, *(spot[1] for spot in listed if spot[1] < UNLIMITED)])
-    memory_scale = max([1, *(spot[2] for spot in listed if spot[2] < UNLIMITED)])
+    listed = list(capacities)
+    cpu_scale = max([1, *(free[1] for free in listed if free[1] < UNLIMITED)])
+    memory_scale = max([1, *(free[2] for free in listed if free[2] < UNLIMITED)])
     return sorted(
         listed,
-        key=lambda spot: (-min(spot[1] * memory_scale, spot[2] * cpu_scale), nodes[spot[0]].name),
+        key=lambda free: (-min(free[1] * memory_scale, free[2] * cpu_scale), nodes[free[0]].name),
     )
 
 
-def slots_on(spot: Spot, cpu: int, memory: int) -> int:
-    """Return how many pods that request so much have room in ``spot``.
+def slots_on(free: FreeCapacity, cpu: int, memory: int) -> int:
+    """Return how many pods that request so much have room in ``free``.
 
     A pod that requests nothing of a resource needs none of it, also where all of it is in use
     (``fitsRequest`` of the plugin NodeResourcesFit).
     """
-    _, free_cpu, free_memory, pods = spot
+    _, free_cpu, free_memory, pods = free
     if cpu and free_cpu < cpu * pods:
         pods = free_cpu // cpu
     if memory and free_memory < memory * pods:
@@ -111,12 +108,12 @@ def rounded_down(amount: int, bits: int) -> int:
     return amount >> shift << shift
 
 
-def grid_of(asked: Sequence[tuple[Audience, int, int]]) -> int:
+def grid_of(asked: Sequence[tuple[EligibleNodes, int, int]]) -> int:
     """Return with how many significant bits CPU and memory are counted, so that it takes a bounded time."""
     for bits in GRIDS[:-1]:
         different = {
-            (id(audience), rounded_down(cpu, bits), rounded_down(memory, bits)): audience
-            for audience, cpu, memory in asked
+            (id(eligible), rounded_down(cpu, bits), rounded_down(memory, bits)): eligible
+            for eligible, cpu, memory in asked
         }
         if sum(len(each.possible) for each in different.values()) <= MOST_COUNTED:
             return bits
@@ -145,14 +142,14 @@ _Taints = tuple[tuple[str, str, str], ...]
 _Selector = tuple[tuple[str, str], ...]
 
 
-class Audience:
+class EligibleNodes:
     """The nodes that may take a pod: those with certain room, and those with possible room.
 
-    ``key`` orders audiences of the same nodes, whatever order they were asked for in.
+    ``key`` orders those of several shapes, whatever order they were asked for in.
     """
 
     def __init__(
-        self, sure: Sequence[Spot], possible: Sequence[Spot], *, key: tuple[object, ...] = ()
+        self, sure: Sequence[FreeCapacity], possible: Sequence[FreeCapacity], *, key: tuple[object, ...] = ()
     ) -> None:
         self.key = key
         self.sure = sure
@@ -161,25 +158,25 @@ class Audience:
         self._slots: dict[tuple[int, int], int] = {}
 
     @cached_property
-    def possible_by_number(self) -> Mapping[int, Spot]:
+    def possible_by_number(self) -> Mapping[int, FreeCapacity]:
         """The room at most of each node."""
-        return {spot[0]: spot for spot in self.possible}
+        return {free[0]: free for free in self.possible}
 
     @cached_property
-    def total(self) -> Spot:
+    def total(self) -> FreeCapacity:
         """The room at most of all nodes together."""
         return (
             -1,
-            sum(spot[1] for spot in self.possible),
-            sum(spot[2] for spot in self.possible),
-            sum(spot[3] for spot in self.possible),
+            sum(free[1] for free in self.possible),
+            sum(free[2] for free in self.possible),
+            sum(free[3] for free in self.possible),
         )
 
     def nodes_for(self, cpu: int, memory: int) -> int:
         """Return how many nodes certainly have room for one pod that requests so much; COUNTED at most."""
         key = (cpu, memory)
         if (found := self._nodes.get(key)) is None:
-            rooms = (1 for spot in self.sure if spot[1] >= cpu and spot[2] >= memory)
+            rooms = (1 for free in self.sure if free[1] >= cpu and free[2] >= memory)
             found = self._nodes[key] = sum(islice(rooms, COUNTED))
         return found
 
@@ -187,45 +184,45 @@ class Audience:
         """Return how many such pods have room at most, if there were no others."""
         key = (cpu, memory)
         if (found := self._slots.get(key)) is None:
-            found = self._slots[key] = sum([slots_on(spot, cpu, memory) for spot in self.possible])
+            found = self._slots[key] = sum([slots_on(free, cpu, memory) for free in self.possible])
         return found
 
 
-class Audiences:
-    """The audiences of the shapes of pods."""
+class Eligibility:
+    """Which nodes are eligible for the pods of each shape."""
 
     def __init__(
         self,
         nodes: Sequence[Node],
         *,
-        sure: Sequence[Spot],
-        possible: Sequence[Spot],
+        sure: Sequence[FreeCapacity],
+        possible: Sequence[FreeCapacity],
         shapes: Iterable[PodShape],
     ) -> None:
-        """Prepare for ``shapes``, of pods that move; ``nodes`` have the numbers of the spots."""
+        """Prepare for ``shapes``, of pods that move; ``nodes`` have the numbers of the capacities."""
         self._sure, self._possible = sure, possible
-        self._sure_at = {spot[0]: place for place, spot in enumerate(sure)}
-        self._possible_at = {spot[0]: place for place, spot in enumerate(possible)}
+        self._sure_at = {free[0]: place for place, free in enumerate(sure)}
+        self._possible_at = {free[0]: place for place, free in enumerate(possible)}
         self._hard = {
-            spot[0]: tuple(
+            free[0]: tuple(
                 [
                     (each.key, each.value, each.effect)
-                    for each in nodes[spot[0]].taints
+                    for each in nodes[free[0]].taints
                     if each.effect in _HARD
                 ]
             )
-            for spot in possible
+            for free in possible
         }
         self._sets = frozenset(self._hard.values())
-        self.everyone = Audience(sure, possible)
+        self.everyone = EligibleNodes(sure, possible)
         listed = list(shapes)
         wanted = {pair for shape in listed for pair in shape.selector}
         self._with_label = _with_label(nodes, possible, wanted)
         self._permitted: dict[tuple[Toleration, ...], frozenset[_Taints]] = {}
-        self._found: dict[tuple[_Selector, frozenset[_Taints]], Audience] = {}
+        self._found: dict[tuple[_Selector, frozenset[_Taints]], EligibleNodes] = {}
         self.are_clear = self._is_little({(each.selector, each.tolerations) for each in listed})
 
-    def of(self, shape: PodShape) -> Audience | None:
+    def of(self, shape: PodShape) -> EligibleNodes | None:
         """Return who may take pods of ``shape``; None where it is not known."""
         if not self.are_clear or any(each.operator not in _OPERATORS for each in shape.tolerations):
             return None
@@ -258,7 +255,7 @@ class Audiences:
             )
         return found
 
-    def _made(self, selector: _Selector, permitted: frozenset[_Taints]) -> Audience:
+    def _made(self, selector: _Selector, permitted: frozenset[_Taints]) -> EligibleNodes:
         everywhere = permitted == self._sets
         if everywhere and not selector:
             return self.everyone
@@ -269,27 +266,29 @@ class Audiences:
             numbers = frozenset(self._hard)
         if not everywhere:
             numbers = frozenset(each for each in numbers if self._hard[each] in permitted)
-        return Audience(
+        return EligibleNodes(
             _chosen(self._sure, self._sure_at, numbers),
             _chosen(self._possible, self._possible_at, numbers),
             key=(selector, *sorted(permitted)),
         )
 
 
-def _chosen(spots: Sequence[Spot], places: Mapping[int, int], numbers: Iterable[int]) -> list[Spot]:
-    """Return the spots of these nodes, in their order."""
-    return [spots[place] for place in sorted(places[each] for each in numbers if each in places)]
+def _chosen(
+    capacities: Sequence[FreeCapacity], places: Mapping[int, int], numbers: Iterable[int]
+) -> list[FreeCapacity]:
+    """Return the capacities of these nodes, in their order."""
+    return [capacities[place] for place in sorted(places[each] for each in numbers if each in places)]
 
 
 def _with_label(
-    nodes: Sequence[Node], spots: Iterable[Spot], wanted: set[tuple[str, str]]
+    nodes: Sequence[Node], capacities: Iterable[FreeCapacity], wanted: set[tuple[str, str]]
 ) -> Mapping[tuple[str, str], frozenset[int]]:
     """Return the numbers of the nodes that have a wanted label."""
     if not wanted:
         return {}
     keys = {key for key, _ in wanted}
     found: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for number, *_ in spots:
+    for number, *_ in capacities:
         for pair in nodes[number].labels.items():
             if pair[0] in keys and pair in wanted:
                 found[pair].add(number)
