@@ -303,7 +303,7 @@ class App:
     def _make_telemetry(self) -> Telemetry:
         return Telemetry(
             transport=self._transport,
-            pools=self._pools,
+            known=self._pools,
             pool_kind=self._pool_kind,
             nodes=self._nodes,
             guard=self._guard,

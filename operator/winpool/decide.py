@@ -32,12 +32,18 @@ from winpool.ownership.members import divide
 from winpool.ownership.pending import dues_of
 from winpool.preconditions import Promise, keeps_status, promise_of, set_keys_of, without_untold
 from winpool.status.assessment import Assessment, assessed
-from winpool.status.events import Announcement, on_transition, released
-from winpool.status.node_findings import NodeEvent, about_node, of_issues, untold_nodes
+from winpool.status.events import (
+    Announcement,
+    NodeEvent,
+    about_node,
+    cleared,
+    of_issues,
+    on_transition,
+    released,
+)
+from winpool.status.findings import holds_end_at, untold_nodes
 from winpool.status.pods import Deletions, deletions_of, overdue_at
-from winpool.status.pool_findings import holds_end_at
-from winpool.status.status import Figures, figures_of, status, upgrade_figures
-from winpool.status.view import cleared, overview_of
+from winpool.status.status import Figures, figures_of, overview_of, status, upgrade_figures
 
 
 def asking_nodes(snapshot: Snapshot, nodes: Iterable[Assessment]) -> tuple[Assessment, ...]:

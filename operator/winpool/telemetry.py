@@ -6,6 +6,7 @@ Both are read from the parts at each request; nothing is kept here.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, get_args
 
@@ -25,48 +26,9 @@ from winpool.kube.request import RequestStats
 from winpool.kube.watch import ListWatch, WatchStats
 from winpool.model.node import Node
 from winpool.model.pool import Pool, SurpriseKind
+from winpool.serve import definitions as metric
 from winpool.serve.access import Access, Result
-from winpool.serve.definitions import (
-    ACCESS_REVIEWS,
-    API_IN_FLIGHT,
-    API_REQUESTS,
-    API_RETRIES,
-    CAPABLE,
-    CRD_LACKING_FIELDS,
-    EVENTS_DROPPED,
-    EVENTS_POSTED,
-    EVICTIONS,
-    GUARD_IN_FORCE,
-    LAST_POD_PASS,
-    LAST_SUCCESS,
-    LEADER,
-    LEASE_SKEW,
-    NODE_EVENTS,
-    NODE_LISTS,
-    NODE_STALE,
-    NODE_UNREADABLE,
-    NODE_WATCH_EXPIRED,
-    NODE_WATCHES,
-    NODES_CONTACT_AGE,
-    OLDEST_SAMPLE,
-    POD_PASS_SECONDS,
-    POD_PASSES,
-    PODS_SEEN,
-    POLL_SECONDS,
-    RECONCILE_SECONDS,
-    RECONCILES,
-    SAMPLES,
-    SECOND_OPERATOR,
-    SURPRISES,
-    TLS_EXPIRY,
-    TLS_RELOAD_ERRORS,
-    WATCH_RESTARTS,
-    WATCHED,
-    Definition,
-    Distribution,
-    Labels,
-    Value,
-)
+from winpool.serve.definitions import Definition, Distribution, Labels, Value
 from winpool.serve.tls import ServingTls
 from winpool.status.status import Figures
 
@@ -75,109 +37,91 @@ SILENCE_SECONDS: Final = 90.0
 connection after 70 s, and needs a moment to list again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
     """Reads the parts of one running operator. It is the ``Sources`` of the metrics."""
 
-    def __init__(
-        self,
-        *,
-        transport: Transport,
-        pools: Pools,
-        pool_kind: PoolKind,
-        nodes: ListWatch[Node],
-        guard: Guard,
-        recorder: EventRecorder,
-        relister: Relister,
-        feed: Feed,
-        stats: ControlStats,
-        pod_passes: PodPassStats,
-        access: Access | None = None,
-        tls: ServingTls | None = None,
-        elector: Elector,
-        memory: MemoryCollector | None = None,
-        upgrades: UpgradeStats | None = None,
-    ) -> None:
-        self._transport = transport
-        self._pools = pools
-        self._pool_kind = pool_kind
-        self._nodes = nodes
-        self._guard = guard
-        self._recorder = recorder
-        self._relister = relister
-        self._feed = feed
-        self._stats = stats
-        self._pod_passes = pod_passes
-        self._access = access
-        self._tls = tls
-        self._elector = elector
-        self._memory = memory
-        self._upgrades = upgrades
+    transport: Transport
+    known: Pools
+    pool_kind: PoolKind
+    nodes: ListWatch[Node]
+    guard: Guard
+    recorder: EventRecorder
+    relister: Relister
+    feed: Feed
+    stats: ControlStats
+    pod_passes: PodPassStats
+    elector: Elector
+    access: Access | None = None
+    tls: ServingTls | None = None
+    memory: MemoryCollector | None = None
+    upgrades: UpgradeStats | None = None
 
     def unready(self) -> list[str]:
         """Return why the operator is not ready, as texts for people; an empty list where it is."""
         reasons = []
-        if pools := NOT_INSTALLED if self._pool_kind.is_missing else self._relister.problem:
+        if pools := NOT_INSTALLED if self.pool_kind.is_missing else self.relister.problem:
             reasons.append(f"pools: {pools}")
-        if not self._nodes.synced:
-            reasons.append(f"nodes: {self._nodes.last_error or 'not listed yet'}")
-        elif self._nodes.last_error is not None:
-            reasons.append(f"nodes: {self._nodes.last_error}")
-        elif self._nodes.last_contact_seconds > SILENCE_SECONDS:
-            reasons.append(f"nodes: nothing heard for {self._nodes.last_contact_seconds:.0f} s")
+        if not self.nodes.synced:
+            reasons.append(f"nodes: {self.nodes.last_error or 'not listed yet'}")
+        elif self.nodes.last_error is not None:
+            reasons.append(f"nodes: {self.nodes.last_error}")
+        elif self.nodes.last_contact_seconds > SILENCE_SECONDS:
+            reasons.append(f"nodes: nothing heard for {self.nodes.last_contact_seconds:.0f} s")
         return reasons
 
     def pools(self) -> Collection[Pool]:
         """Return all pools that are known."""
-        return self._pools.all()
+        return self.known.all()
 
     def figures(self) -> Mapping[str, Figures]:
         """Return what the last passes have found, by the name of the pool."""
-        return self._stats.figures
+        return self.stats.figures
 
     def numbers(self) -> Mapping[Definition, Mapping[Labels, Value]]:
         """Return the operator's own numbers, by metric and label values."""
         return {
-            RECONCILES: {(result,): n for result, n in self._stats.passes.items()},
-            RECONCILE_SECONDS: {(): self._stats.seconds},
-            LAST_SUCCESS: {(): self._stats.last_success},
-            WATCH_RESTARTS: {
-                ("nodes",): self._nodes.stats.restarts,
-                ("windowsnodepools",): self._feed.restarts,
+            metric.RECONCILES: {(result,): n for result, n in self.stats.passes.items()},
+            metric.RECONCILE_SECONDS: {(): self.stats.seconds},
+            metric.LAST_SUCCESS: {(): self.stats.last_success},
+            metric.WATCH_RESTARTS: {
+                ("nodes",): self.nodes.stats.restarts,
+                ("windowsnodepools",): self.feed.restarts,
             },
-            NODES_CONTACT_AGE: {(): self._nodes.last_contact_seconds},
-            GUARD_IN_FORCE: {(): float(bool(self._guard.identity))},
-            CRD_LACKING_FIELDS: {(): float(len(self._pool_kind.lacking_fields or ()))},
-            EVENTS_POSTED: {(): self._recorder.posted},
-            EVENTS_DROPPED: {(cause,): n for cause, n in self._recorder.dropped.items()},
-            **of_requests(self._transport.stats),
-            **of_nodes(self._nodes.stats),
-            **of_pod_passes(self._pod_passes),
-            **of_access(self._access),
-            **of_tls(self._tls),
-            **of_lease(self._elector),
-            **of_memory(self._memory),
-            **of_upgrades(self._upgrades),
+            metric.NODES_CONTACT_AGE: {(): self.nodes.last_contact_seconds},
+            metric.GUARD_IN_FORCE: {(): float(bool(self.guard.identity))},
+            metric.CRD_LACKING_FIELDS: {(): float(len(self.pool_kind.lacking_fields or ()))},
+            metric.EVENTS_POSTED: {(): self.recorder.posted},
+            metric.EVENTS_DROPPED: {(cause,): n for cause, n in self.recorder.dropped.items()},
+            **of_requests(self.transport.stats),
+            **of_nodes(self.nodes.stats),
+            **of_pod_passes(self.pod_passes),
+            **of_access(self.access),
+            **of_tls(self.tls),
+            **of_lease(self.elector),
+            **of_memory(self.memory),
+            **of_upgrades(self.upgrades),
         }
 
 
 def of_requests(stats: RequestStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about requests to the API server."""
     return {
-        API_REQUESTS: {key: n for key, n in stats.requests.items()},  # noqa: C416 - wider keys
-        API_RETRIES: {(): stats.retries},
-        API_IN_FLIGHT: {(): stats.in_flight},
+        metric.API_REQUESTS: {key: n for key, n in stats.requests.items()},  # noqa: C416 - wider keys
+        metric.API_RETRIES: {(): stats.retries},
+        metric.API_IN_FLIGHT: {(): stats.in_flight},
     }
 
 
 def of_nodes(stats: WatchStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the list and the watch of nodes."""
     return {
-        NODE_LISTS: {(): stats.lists},
-        NODE_WATCHES: {(): stats.watches},
-        NODE_WATCH_EXPIRED: {(): stats.expired},
-        NODE_EVENTS: {(): stats.events},
-        NODE_STALE: {(): stats.dropped},
-        NODE_UNREADABLE: {(): stats.undecodable},
+        metric.NODE_LISTS: {(): stats.lists},
+        metric.NODE_WATCHES: {(): stats.watches},
+        metric.NODE_WATCH_EXPIRED: {(): stats.expired},
+        metric.NODE_EVENTS: {(): stats.events},
+        metric.NODE_STALE: {(): stats.dropped},
+        metric.NODE_UNREADABLE: {(): stats.undecodable},
     }
 
 
@@ -185,19 +129,19 @@ def of_lease(elector: Elector) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about the Lease; the difference of clocks only where one was seen."""
     skew = elector.skew.seconds
     return {
-        LEADER: {(): float(elector.leads)},
-        LEASE_SKEW: {} if skew is None else {(): skew},
-        SECOND_OPERATOR: {(): float(bool(elector.other))},
+        metric.LEADER: {(): float(elector.leads)},
+        metric.LEASE_SKEW: {} if skew is None else {(): skew},
+        metric.SECOND_OPERATOR: {(): float(bool(elector.other))},
     }
 
 
 def of_pod_passes(stats: PodPassStats) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about passes over all pods; each result starts at 0, so that its first one shows."""
     return {
-        POD_PASSES: {(result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)},
-        POD_PASS_SECONDS: {(): stats.seconds},
-        PODS_SEEN: {(): float(stats.pods)},
-        LAST_POD_PASS: {(): stats.finished},
+        metric.POD_PASSES: {(result,): float(stats.passes.get(result, 0)) for result in get_args(PassResult)},
+        metric.POD_PASS_SECONDS: {(): stats.seconds},
+        metric.PODS_SEEN: {(): float(stats.pods)},
+        metric.LAST_POD_PASS: {(): stats.finished},
     }
 
 
@@ -210,12 +154,18 @@ def of_memory(memory: MemoryCollector | None) -> Mapping[Definition, Mapping[Lab
         (source, outcome): float(n) for (source, outcome), n in memory.stats.samples.items()
     }
     return {
-        SAMPLES: samples,
-        POLL_SECONDS: {(source,): _distribution(taken) for source, taken in memory.stats.polls.items()},
-        OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
-        WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
-        CAPABLE: {(capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES},
-        EVICTIONS: {(result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)},
+        metric.SAMPLES: samples,
+        metric.POLL_SECONDS: {
+            (source,): _distribution(taken) for source, taken in memory.stats.polls.items()
+        },
+        metric.OLDEST_SAMPLE: {(source,): age for source, age in figures.oldest.items()},
+        metric.WATCHED: {(state,): float(figures.nodes[state]) for state in STATES},
+        metric.CAPABLE: {
+            (capability,): float(figures.capabilities[capability]) for capability in CAPABILITIES
+        },
+        metric.EVICTIONS: {
+            (result,): float(memory.stats.evictions[result]) for result in get_args(EvictionResult)
+        },
     }
 
 
@@ -228,14 +178,14 @@ def of_upgrades(stats: UpgradeStats | None) -> Mapping[Definition, Mapping[Label
     """Return the metrics of surprises; each kind starts at 0, so that its first one shows."""
     if stats is None:
         return {}
-    return {SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
+    return {metric.SURPRISES: {(kind,): float(stats.surprises[kind]) for kind in SurpriseKind}}
 
 
 def of_access(access: Access | None) -> Mapping[Definition, Mapping[Labels, float]]:
     """Return the metrics about reviews of tokens; each result starts at 0, so that its first one shows."""
     if access is None:
         return {}
-    return {ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
+    return {metric.ACCESS_REVIEWS: {(each,): float(access.results[each]) for each in get_args(Result)}}
 
 
 def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]]:
@@ -243,4 +193,4 @@ def of_tls(tls: ServingTls | None) -> Mapping[Definition, Mapping[Labels, float]
     if tls is None:
         return {}
     expiry: dict[Labels, float] = {} if tls.expires is None else {(): tls.expires}
-    return {TLS_EXPIRY: expiry, TLS_RELOAD_ERRORS: {(): float(tls.errors)}}
+    return {metric.TLS_EXPIRY: expiry, metric.TLS_RELOAD_ERRORS: {(): float(tls.errors)}}

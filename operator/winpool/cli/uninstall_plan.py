@@ -23,8 +23,7 @@ from winpool.ownership.desired import lost_on, stays_behind, why_unreadable
 from winpool.ownership.record import Owned, Record, record_of
 from winpool.ownership.trust import standing
 from winpool.status.assessment import NAMES_SHOWN, counted_nodes
-from winpool.status.events import named
-from winpool.status.node_findings import ANY_NODE
+from winpool.status.events import NODE, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -547,7 +546,7 @@ def _of_keys(facts: Facts, found: Sequence[NodeFinding]) -> Iterator[Caution]:
         ),
     ):
         for keys, names in _alike(found, what):
-            shown = names if len(names) <= NAMES_SHOWN else [ANY_NODE]
+            shown = names if len(names) <= NAMES_SHOWN else [NODE]
             commands = "; ".join(removal(facts, shown, keys))
             said = f"{counted_nodes(names)}: {named(keys)}. {why}. If no one needs it: {commands}"
             yield Caution(reason, said, tuple(names))

@@ -24,8 +24,7 @@ from winpool.kube.events import EventRecord, EventRecorder
 from winpool.kube.writer import Writer
 from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
-from winpool.status.events import Announcement
-from winpool.status.node_findings import Cause, NodeEvent, announced, shared_by_many
+from winpool.status.events import Announcement, EventCause, NodeEvent, announced, shared_by_many
 from winpool.status.pods import Deletions, Warned
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class Announcer:
         self._recorder = recorder
         self._pool_name = pool_name
         self._gathered: list[NodeEvent] = []
-        self._shared: set[Cause] = set()
+        self._shared: set[EventCause] = set()
         self._warned: frozenset[Warned] = frozenset()
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None

@@ -51,8 +51,7 @@ from winpool.ownership.diff import Conformity
 from winpool.ownership.leftovers import owner_of, release_orphan, release_stray, strays_of
 from winpool.ownership.record import Record, record_of
 from winpool.ownership.trust import Rights
-from winpool.status.events import Announcement, named
-from winpool.status.pool_findings import pool_gone
+from winpool.status.events import Announcement, named, pool_gone
 
 log = logging.getLogger(__name__)
 

@@ -45,6 +45,22 @@ RETRY_SECONDS: Final = {"failed": 5, "rate_limited": 1}
 """When to ask again: a failure of the API server lasts longer than a second's budget."""
 
 
+_REFUSALS: Final = {
+    "invalid": (
+        401,
+        "the API server does not accept this token: it may be expired, of another cluster, or for another "
+        "audience than the API server",
+    ),
+    "forbidden": (
+        403,
+        "the user of this token may not get {path}: bind a ClusterRole with the rule "
+        '{{nonResourceURLs: ["{path}"], verbs: ["get"]}} to it, such as {role}',
+    ),
+    "rate_limited": (429, "too many tokens wait for a review: ask again, with the same token"),
+    "failed": (503, "the operator could not review this token: its log has the reason"),
+}
+
+
 class Review(Protocol):
     """Reviews a token."""
 
@@ -79,11 +95,8 @@ class Access:
         """Return the answer to a request that is not permitted; None for one that is."""
         token = token_of(request.headers.getall(hdrs.AUTHORIZATION, ()))
         if token is None:
-            return _refusal(
-                401,
-                "a bearer token is required: send it in the header Authorization",
-                {hdrs.WWW_AUTHENTICATE: "Bearer"},
-            )
+            said = "a bearer token is required: send it in the header Authorization"
+            return _refusal(401, said, {hdrs.WWW_AUTHENTICATE: "Bearer"})
         result = await self.result(token, address=request.remote or "")
         return answer_to(result, path=self._path, role=self._role)
 
@@ -144,35 +157,16 @@ def answer_to(result: Result, *, path: str, role: str) -> web.Response | None:
 
     ``role`` is the ClusterRole that permits to get ``path``.
     """
-    match result:
-        case "permitted":
-            return None
-        case "invalid":
-            return _refusal(
-                401,
-                "the API server does not accept this token: it may be expired, of another cluster, or for "
-                "another audience than the API server",
-                {hdrs.WWW_AUTHENTICATE: 'Bearer error="invalid_token"'},
-            )
-        case "forbidden":
-            return _refusal(
-                403,
-                f"the user of this token may not get {path}: bind a ClusterRole with the rule "
-                f'{{nonResourceURLs: ["{path}"], verbs: ["get"]}} to it, such as {role}',
-            )
-        case "rate_limited":
-            return _refusal(
-                429,
-                "too many tokens wait for a review: ask again, with the same token",
-                {hdrs.RETRY_AFTER: str(RETRY_SECONDS[result])},
-            )
-        case "failed":
-            return _refusal(
-                503,
-                "the operator could not review this token: its log has the reason",
-                {hdrs.RETRY_AFTER: str(RETRY_SECONDS[result])},
-            )
+    if result == "permitted":
+        return None
+    status, text = _REFUSALS[result]
+    headers: dict[str, str] = {}
+    if result in RETRY_SECONDS:
+        headers = {hdrs.RETRY_AFTER: str(RETRY_SECONDS[result])}
+    if result == "invalid":
+        headers = {hdrs.WWW_AUTHENTICATE: 'Bearer error="invalid_token"'}
+    return _refusal(status, text.format(path=path, role=role), headers)
 
 
-def _refusal(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+def _refusal(status: int, text: str, headers: dict[str, str]) -> web.Response:
     return web.Response(status=status, text=f"{text}\n", headers=headers)

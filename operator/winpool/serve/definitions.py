@@ -1,21 +1,9 @@
-"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served.
-
-What a row of the table of metrics says.
-
-The metrics of nodes' memory, which are part of the table of all metrics (``definitions``).
-
-The metrics of samples of memory and of evictions, a part of the table of all metrics (``definitions``).
-
-The metrics of upgrades, a part of the table of all metrics (``definitions``).
-
-But for the counter of surprises they are only of pools that have ``upgrade``.
-
-The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served.
-"""
+"""The table of all metrics, and of ``docs/reference/metrics.md``: what is not in it is not served."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 Labels = tuple[str, ...]
@@ -49,424 +37,266 @@ class Definition:
     help: str
 
 
-RESERVED_MEMORY_MISMATCHED: Final = Definition(
-    "winpool_reserved_memory_mismatched_nodes",
-    "gauge",
-    ("pool",),
-    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it "
-    "declares none.",
-)
-NODES_BY_MEMORY_LEVEL: Final = Definition(
-    "winpool_nodes_by_memory_level",
-    "gauge",
-    ("pool", "axis", "level"),
-    "Nodes of the pool by axis of memory (commit or physical) and its level: normal, warning, proxy_only, "
-    "soft, hard or unknown. Only for pools that have memoryPressure.",
-)
-SYSTEMIC_PRESSURE: Final = Definition(
-    "winpool_memory_systemic_pressure",
-    "gauge",
-    ("pool",),
-    "1 where more nodes of the pool are under memory pressure, or give no samples, than maxPressuredNodes "
-    "allows, else 0. Only for pools that have memoryPressure.",
-)
-
-MEMORY_DEFINITIONS: Final = (RESERVED_MEMORY_MISMATCHED, NODES_BY_MEMORY_LEVEL, SYSTEMIC_PRESSURE)
-"""All of them, in the order of the reference page."""
+def _metric(kind: Kind, metric: str, meaning: str) -> Definition:
+    """Return a row of the table; ``metric`` is its name, with labels in braces as Prometheus writes them."""
+    name, _, labels = metric.rstrip("}").partition("{")
+    return Definition(name, kind, tuple(labels.split(",")) if labels else (), meaning)
 
 
-SAMPLES: Final = Definition(
-    "winpool_memory_samples",
-    "counter",
-    ("source", "outcome"),
-    "Samples of the memory of single nodes that were asked for, by source (Kubelet, or Prometheus/ and the "
-    "name of the data source) and outcome: Sampled, or why there is none.",
-)
-POLL_SECONDS: Final = Definition(
-    "winpool_memory_poll_seconds",
-    "histogram",
-    ("source",),
-    "Seconds that polls have taken, with any outcome. For Prometheus one poll is all queries for all nodes.",
-)
-OLDEST_SAMPLE: Final = Definition(
-    "winpool_memory_oldest_sample_seconds",
-    "gauge",
-    ("source",),
-    "Age of the oldest sample of a node that is fresh, which is two minutes at most. Nodes whose last sample "
-    "is not fresh are unknown.",
-)
-WATCHED: Final = Definition(
-    "winpool_memory_watched_nodes",
-    "gauge",
-    ("state",),
-    "Nodes whose memory is watched, by state: watched, known (there is a fresh sample), hot (polled more "
-    "often, being near the end of their memory). The states overlap.",
-)
-CAPABLE: Final = Definition(
-    "winpool_memory_capable_nodes",
-    "gauge",
-    ("capability",),
-    "Watched nodes by what their sources report: commit_limit (the kubelet, from 1.31 on), pod_commit (of "
-    "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
-    "(the kubelet itself does or does not evict pods when memory runs out).",
-)
-EVICTIONS: Final = Definition(
-    "winpool_memory_evictions",
-    "counter",
-    ("result",),
-    "Requests to evict a pod from a node under memory pressure, by result: evicted, refused (by a "
-    "PodDisruptionBudget, a policy or a webhook), gone (the pod no longer existed), failed (not carried out, "
-    "for example because a right is missing or the API server has too many requests), unanswered (it is not "
-    "known whether it is carried out).",
-)
-
-SAMPLE_DEFINITIONS: Final = (SAMPLES, POLL_SECONDS, OLDEST_SAMPLE, WATCHED, CAPABLE, EVICTIONS)
-"""All of them, in the order of the page."""
+_gauge = partial(_metric, "gauge")
+_counter = partial(_metric, "counter")
+_histogram = partial(_metric, "histogram")
 
 
-UPGRADE_NODES: Final = Definition(
-    "winpool_upgrade_nodes",
-    "gauge",
-    ("pool", "state"),
-    "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "
-    "not), Unknown (it is not known whether they are due). As all metrics of upgrades but the counter, only "
-    "for pools that have upgrade.",
-)
-UPGRADE_DUE: Final = Definition(
-    "winpool_upgrade_due_nodes",
-    "gauge",
-    ("pool", "trigger"),
-    "Nodes of the pool that are due for an upgrade, by trigger: OSVersion, OSRevision, Request, "
-    "ReservedMemory or KubeletSkew. A node may be due for several.",
-)
-UPGRADE_DUE_SINCE: Final = Definition(
-    "winpool_upgrade_due_since_timestamp_seconds",
-    "gauge",
-    ("pool",),
-    "Unix time since which nodes of the pool have been due for its target: the start of the entry of "
-    "status.history that is InProgress. Absent while no node is due.",
-)
-GATE_CLOSED: Final = Definition(
-    "winpool_upgrade_gate_closed",
-    "gauge",
-    ("pool", "gate"),
-    "1 where the gate keeps nodes of the pool from being upgraded, 0 where it does not. A gate that is "
-    "judged node by node counts as soon as it keeps one node that is due.",
-)
-OVERRIDES: Final = Definition(
-    "winpool_upgrade_overrides",
-    "gauge",
-    ("pool", "state"),
-    "Entries in upgrade.overrides of the pool by state: in_force or expired.",
-)
-SURPRISED: Final = Definition(
-    "winpool_upgrade_surprised_nodes",
-    "gauge",
-    ("pool", "kind"),
-    "Nodes of the pool whose machine did something within the last hour that no one had announced, by kind: "
-    "SurpriseReboot or SurpriseOSChange.",
-)
-SURPRISES: Final = Definition(
-    "winpool_upgrade_surprises",
-    "counter",
-    ("kind",),
-    "Times that the machine of a node did something that no one had announced, by kind: SurpriseReboot or "
-    "SurpriseOSChange. Of nodes of all pools that have upgrade.",
-)
-
-UPGRADE_DEFINITIONS: Final = (
-    UPGRADE_NODES,
-    UPGRADE_DUE,
-    UPGRADE_DUE_SINCE,
-    GATE_CLOSED,
-    OVERRIDES,
-    SURPRISED,
-    SURPRISES,
-)
-"""All of them, in the order of the page."""
-
-
-NODES: Final = Definition(
-    "winpool_nodes",
-    "gauge",
-    ("pool", "state"),
+NODES: Final = _gauge(
+    "winpool_nodes{pool,state}",
     "Nodes of the pool by state: selected, ready, up_to_date, up_to_date_and_ready, available, upgrade_due "
-    "(known to run another release or an older revision of Windows than the spec asks for), pressured (under "
-    "memory pressure). The states overlap.",
+    "(known to run another release or an older revision of Windows than the spec asks for), pressured "
+    "(under memory pressure). The states overlap.",
 )
-NODES_BY_BUILD: Final = Definition(
-    "winpool_nodes_by_build",
-    "gauge",
-    ("pool", "build", "os_version"),
+NODES_BY_BUILD: Final = _gauge(
+    "winpool_nodes_by_build{pool,build,os_version}",
     "Nodes of the pool by build of Windows, for the ten builds with the most nodes; 'other' is the rest. "
     "os_version is empty where the build is not known.",
 )
-SUPPORT_END: Final = Definition(
-    "winpool_os_support_end_timestamp_seconds",
-    "gauge",
-    ("pool", "os_version"),
+SUPPORT_END: Final = _gauge(
+    "winpool_os_support_end_timestamp_seconds{pool,os_version}",
     "Unix time at which the last day ends on which the Windows Server release is supported, for releases "
     "that nodes of the pool run.",
 )
-TAINT_MISSING: Final = Definition(
-    "winpool_taint_missing_nodes",
-    "gauge",
-    ("pool",),
+RESERVED_MEMORY_MISMATCHED: Final = _gauge(
+    "winpool_reserved_memory_mismatched_nodes{pool}",
+    "Nodes of the pool whose kubelet holds back another amount of memory than the pool declares. 0 where it"
+    " declares none.",
+)
+NODES_BY_MEMORY_LEVEL: Final = _gauge(
+    "winpool_nodes_by_memory_level{pool,axis,level}",
+    "Nodes of the pool by axis of memory (commit or physical) and its level: normal, warning, proxy_only, "
+    "soft, hard or unknown. Only for pools that have memoryPressure.",
+)
+SYSTEMIC_PRESSURE: Final = _gauge(
+    "winpool_memory_systemic_pressure{pool}",
+    "1 where more nodes of the pool are under memory pressure, or give no samples, than maxPressuredNodes "
+    "allows, else 0. Only for pools that have memoryPressure.",
+)
+TAINT_MISSING: Final = _gauge(
+    "winpool_taint_missing_nodes{pool}",
     "Nodes of the pool on which a taint of its spec is missing or has another value, also where it is held "
     "back on purpose. Startup taints do not count.",
 )
-OVERLAPPING: Final = Definition(
-    "winpool_overlapping_nodes",
-    "gauge",
-    ("pool",),
+OVERLAPPING: Final = _gauge(
+    "winpool_overlapping_nodes{pool}",
     "Nodes that the pool selects and another pool selects too, or has.",
 )
-MISPLACED_PODS: Final = Definition(
-    "winpool_misplaced_pods",
-    "gauge",
-    ("pool",),
+MISPLACED_PODS: Final = _gauge(
+    "winpool_misplaced_pods{pool}",
     "Pods on nodes of the pool that cannot run on Windows, as far as there is evidence of it.",
 )
-MODE: Final = Definition(
-    "winpool_mode",
-    "gauge",
-    ("pool", "mode"),
+UPGRADE_NODES: Final = _gauge(
+    "winpool_upgrade_nodes{pool,state}",
+    "Nodes of the pool by state: UpToDate, Required (due, and may be upgraded now), Gated (due, and may "
+    "not), Unknown (it is not known whether they are due). As all metrics of upgrades but the counter, only"
+    " for pools that have upgrade.",
+)
+UPGRADE_DUE: Final = _gauge(
+    "winpool_upgrade_due_nodes{pool,trigger}",
+    "Nodes of the pool that are due for an upgrade, by trigger: OSVersion, OSRevision, Request, "
+    "ReservedMemory or KubeletSkew. A node may be due for several.",
+)
+UPGRADE_DUE_SINCE: Final = _gauge(
+    "winpool_upgrade_due_since_timestamp_seconds{pool}",
+    "Unix time since which nodes of the pool have been due for its target: the start of the entry of "
+    "status.history that is InProgress. Absent while no node is due.",
+)
+GATE_CLOSED: Final = _gauge(
+    "winpool_upgrade_gate_closed{pool,gate}",
+    "1 where the gate keeps nodes of the pool from being upgraded, 0 where it does not. A gate that is "
+    "judged node by node counts as soon as it keeps one node that is due.",
+)
+OVERRIDES: Final = _gauge(
+    "winpool_upgrade_overrides{pool,state}",
+    "Entries in upgrade.overrides of the pool by state: in_force or expired.",
+)
+SURPRISED: Final = _gauge(
+    "winpool_upgrade_surprised_nodes{pool,kind}",
+    "Nodes of the pool whose machine did something within the last hour that no one had announced, by kind:"
+    " SurpriseReboot or SurpriseOSChange.",
+)
+SURPRISES: Final = _counter(
+    "winpool_upgrade_surprises{kind}",
+    "Times that the machine of a node did something that no one had announced, by kind: SurpriseReboot or "
+    "SurpriseOSChange. Of nodes of all pools that have upgrade.",
+)
+MODE: Final = _gauge(
+    "winpool_mode{pool,mode}",
     "1 for the mode (Active, DryRun or Paused) of the pool's spec, 0 for the others. All are 0 where the "
     "spec cannot be read.",
 )
-CONDITION: Final = Definition(
-    "winpool_status_condition",
-    "gauge",
-    ("pool", "type", "status"),
+CONDITION: Final = _gauge(
+    "winpool_status_condition{pool,type,status}",
     "1 for the status (True, False or Unknown) that the pool's condition of this type has, 0 for the others.",
 )
-CONDITION_SINCE: Final = Definition(
-    "winpool_status_condition_last_transition_timestamp_seconds",
-    "gauge",
-    ("pool", "type"),
+CONDITION_SINCE: Final = _gauge(
+    "winpool_status_condition_last_transition_timestamp_seconds{pool,type}",
     "Unix time at which the status of the condition last changed.",
 )
-GENERATION_LAG: Final = Definition(
-    "winpool_observed_generation_lag",
-    "gauge",
-    ("pool",),
+GENERATION_LAG: Final = _gauge(
+    "winpool_observed_generation_lag{pool}",
     "Generations of the pool's spec that its status does not tell of yet. 0 where it is current.",
 )
-RECONCILES: Final = Definition(
-    "winpool_reconcile",
-    "counter",
-    ("result",),
+RECONCILES: Final = _counter(
+    "winpool_reconcile{result}",
     "Passes over a pool, by result: success or error.",
 )
-RECONCILE_SECONDS: Final = Definition(
+RECONCILE_SECONDS: Final = _counter(
     "winpool_reconcile_seconds",
-    "counter",
-    (),
     "Seconds spent in passes, waiting for the API server included.",
 )
-LAST_SUCCESS: Final = Definition(
+LAST_SUCCESS: Final = _gauge(
     "winpool_last_success_timestamp_seconds",
-    "gauge",
-    (),
     "Unix time of the last pass that succeeded, 0 before the first.",
 )
-POD_PASSES: Final = Definition(
-    "winpool_pod_passes",
-    "counter",
-    ("result",),
-    "Passes over all pods of the cluster, by result: success or error. One that does not see all of them is "
-    "an error.",
+POD_PASSES: Final = _counter(
+    "winpool_pod_passes{result}",
+    "Passes over all pods of the cluster, by result: success or error. One that does not see all of them is"
+    " an error.",
 )
-POD_PASS_SECONDS: Final = Definition(
+POD_PASS_SECONDS: Final = _counter(
     "winpool_pod_pass_seconds",
-    "counter",
-    (),
     "Seconds spent in passes over all pods, waiting for the API server included.",
 )
-PODS_SEEN: Final = Definition(
+PODS_SEEN: Final = _gauge(
     "winpool_pods_seen",
-    "gauge",
-    (),
     "Pods that the last pass over all pods that succeeded has seen: those bound to a node that have not "
     "succeeded.",
 )
-LAST_POD_PASS: Final = Definition(
+LAST_POD_PASS: Final = _gauge(
     "winpool_last_pod_pass_timestamp_seconds",
-    "gauge",
-    (),
     "Unix time at which the last pass over all pods that succeeded ended, 0 before the first.",
 )
-API_REQUESTS: Final = Definition(
-    "winpool_api_requests",
-    "counter",
-    ("verb", "resource", "code"),
+API_REQUESTS: Final = _counter(
+    "winpool_api_requests{verb,resource,code}",
     "Requests to the API server, those of the Kopf feed not counted, by verb, resource and HTTP status "
     "('error' where no answer came, 'timeout' where none came in time).",
 )
-API_RETRIES: Final = Definition(
+API_RETRIES: Final = _counter(
     "winpool_api_retries",
-    "counter",
-    (),
     "Requests to the API server that were sent again after a failure that may pass.",
 )
-API_IN_FLIGHT: Final = Definition(
+API_IN_FLIGHT: Final = _gauge(
     "winpool_api_requests_in_flight",
-    "gauge",
-    (),
     "Requests to the API server that wait for their answer now, watches and those of the Kopf feed not "
     "counted.",
 )
-WATCH_RESTARTS: Final = Definition(
-    "winpool_watch_restarts",
-    "counter",
-    ("resource",),
+WATCH_RESTARTS: Final = _counter(
+    "winpool_watch_restarts{resource}",
     "Times that a watch was started again after it ended, by the resource watched.",
 )
-NODE_LISTS: Final = Definition(
-    "winpool_node_lists", "counter", (), "Lists of all Windows nodes that were begun."
+NODE_LISTS: Final = _counter("winpool_node_lists", "Lists of all Windows nodes that were begun.")
+NODE_WATCHES: Final = _counter(
+    "winpool_node_watches",
+    "Watches of nodes that the API server has opened.",
 )
-NODE_WATCHES: Final = Definition(
-    "winpool_node_watches", "counter", (), "Watches of nodes that the API server has opened."
-)
-NODE_WATCH_EXPIRED: Final = Definition(
+NODE_WATCH_EXPIRED: Final = _counter(
     "winpool_node_watch_expired",
-    "counter",
-    (),
     "Times that the API server had forgotten where the watch or the list of nodes was (410), so that all "
     "were listed anew.",
 )
-NODE_EVENTS: Final = Definition(
-    "winpool_node_watch_events", "counter", (), "Events about nodes that the watch has brought."
+NODE_EVENTS: Final = _counter(
+    "winpool_node_watch_events",
+    "Events about nodes that the watch has brought.",
 )
-NODE_STALE: Final = Definition(
+NODE_STALE: Final = _counter(
     "winpool_node_stale",
-    "counter",
-    (),
     "What was told of a node and was older than what was known, and so left aside.",
 )
-NODE_UNREADABLE: Final = Definition(
+NODE_UNREADABLE: Final = _counter(
     "winpool_node_unreadable",
-    "counter",
-    (),
     "Times that a node came that could not be read. It is kept as last seen, and the log names it.",
 )
-NODES_CONTACT_AGE: Final = Definition(
+NODES_CONTACT_AGE: Final = _gauge(
     "winpool_node_watch_age_seconds",
-    "gauge",
-    (),
     "Seconds since the node watch last heard from the API server. +Inf before the first time.",
 )
-EVENTS_POSTED: Final = Definition(
-    "winpool_events_posted", "counter", (), "Events that the API server has taken."
+EVENTS_POSTED: Final = _counter("winpool_events_posted", "Events that the API server has taken.")
+EVENTS_DROPPED: Final = _counter(
+    "winpool_events_dropped{cause}",
+    "Events that were not posted, by cause: rate_limited (its pool has too many), cluster_rate_limited (all"
+    " pools together have), queue_full, failed, stopped.",
 )
-EVENTS_DROPPED: Final = Definition(
-    "winpool_events_dropped",
-    "counter",
-    ("cause",),
-    "Events that were not posted, by cause: rate_limited (its pool has too many), cluster_rate_limited (all "
-    "pools together have), queue_full, failed, stopped.",
-)
-GUARD_IN_FORCE: Final = Definition(
+GUARD_IN_FORCE: Final = _gauge(
     "winpool_guard_in_force",
-    "gauge",
-    (),
-    "1 while the admission policy stands that keeps kubelets from writing our keys on nodes, 0 while it does "
-    "not.",
+    "1 while the admission policy stands that keeps kubelets from writing our keys on nodes, 0 while it "
+    "does not.",
 )
-ACCESS_REVIEWS: Final = Definition(
-    "winpool_access_reviews",
-    "counter",
-    ("result",),
+ACCESS_REVIEWS: Final = _counter(
+    "winpool_access_reviews{result}",
     "Reviews of tokens that were sent to /metrics, by result: permitted, forbidden (the user of the token "
     "has no right), invalid (the token is of no user), failed (the API server did not say), rate_limited "
     "(not made: too many). Absent without --metrics-auth=token.",
 )
-TLS_EXPIRY: Final = Definition(
+TLS_EXPIRY: Final = _gauge(
     "winpool_tls_certificate_expiry_timestamp_seconds",
-    "gauge",
-    (),
-    "Unix time at which the certificate expires that /metrics is served with. Absent without TLS, and where "
-    "the time cannot be read.",
+    "Unix time at which the certificate expires that /metrics is served with. Absent without TLS, and where"
+    " the time cannot be read.",
 )
-TLS_RELOAD_ERRORS: Final = Definition(
+TLS_RELOAD_ERRORS: Final = _counter(
     "winpool_tls_reload_errors",
-    "counter",
-    (),
     "Times that the files of this certificate were read and could not be used. Absent without TLS.",
 )
-LEADER: Final = Definition(
+LEADER: Final = _gauge(
     "winpool_leader",
-    "gauge",
-    (),
     "1 while this process may write: it holds the Lease and its term lasts, or it runs without leader "
     "election. 0 while it stands by.",
 )
-LEASE_SKEW: Final = Definition(
+LEASE_SKEW: Final = _gauge(
     "winpool_lease_clock_skew_seconds",
-    "gauge",
-    (),
     "Seconds by which the clock of this process was ahead of that of the operator that holds the Lease, at "
     "its last renewal. No sample where no renewal of another operator was seen.",
 )
-SECOND_OPERATOR: Final = Definition(
+SECOND_OPERATOR: Final = _gauge(
     "winpool_second_operator",
-    "gauge",
-    (),
-    "1 while another operator renews the Lease although this one runs without leader election, so that both "
-    "write.",
+    "1 while another operator renews the Lease although this one runs without leader election, so that both"
+    " write.",
 )
-CRD_LACKING_FIELDS: Final = Definition(
+CRD_LACKING_FIELDS: Final = _gauge(
     "winpool_crd_lacking_fields",
-    "gauge",
-    (),
     "Fields that the CRD in the cluster lacks, as it is older. The issue CRDOutdated names them.",
 )
-READY: Final = Definition("winpool_ready", "gauge", (), "1 while the operator is ready, see /readyz.")
-BUILD_INFO: Final = Definition("winpool_build_info", "gauge", ("version",), "1, with the operator's version.")
-
-DEFINITIONS: Final = (
-    NODES,
-    NODES_BY_BUILD,
-    SUPPORT_END,
-    *MEMORY_DEFINITIONS,
-    TAINT_MISSING,
-    OVERLAPPING,
-    MISPLACED_PODS,
-    *UPGRADE_DEFINITIONS,
-    MODE,
-    CONDITION,
-    CONDITION_SINCE,
-    GENERATION_LAG,
-    RECONCILES,
-    RECONCILE_SECONDS,
-    LAST_SUCCESS,
-    POD_PASSES,
-    POD_PASS_SECONDS,
-    PODS_SEEN,
-    LAST_POD_PASS,
-    API_REQUESTS,
-    API_RETRIES,
-    API_IN_FLIGHT,
-    WATCH_RESTARTS,
-    NODE_LISTS,
-    NODE_WATCHES,
-    NODE_WATCH_EXPIRED,
-    NODE_EVENTS,
-    NODE_STALE,
-    NODE_UNREADABLE,
-    NODES_CONTACT_AGE,
-    EVENTS_POSTED,
-    EVENTS_DROPPED,
-    GUARD_IN_FORCE,
-    ACCESS_REVIEWS,
-    TLS_EXPIRY,
-    TLS_RELOAD_ERRORS,
-    LEADER,
-    LEASE_SKEW,
-    SECOND_OPERATOR,
-    CRD_LACKING_FIELDS,
-    *SAMPLE_DEFINITIONS,
-    READY,
-    BUILD_INFO,
+SAMPLES: Final = _counter(
+    "winpool_memory_samples{source,outcome}",
+    "Samples of the memory of single nodes that were asked for, by source (Kubelet, or Prometheus/ and the "
+    "name of the data source) and outcome: Sampled, or why there is none.",
 )
+POLL_SECONDS: Final = _histogram(
+    "winpool_memory_poll_seconds{source}",
+    "Seconds that polls have taken, with any outcome. For Prometheus one poll is all queries for all nodes.",
+)
+OLDEST_SAMPLE: Final = _gauge(
+    "winpool_memory_oldest_sample_seconds{source}",
+    "Age of the oldest sample of a node that is fresh, which is two minutes at most. Nodes whose last "
+    "sample is not fresh are unknown.",
+)
+WATCHED: Final = _gauge(
+    "winpool_memory_watched_nodes{state}",
+    "Nodes whose memory is watched, by state: watched, known (there is a fresh sample), hot (polled more "
+    "often, being near the end of their memory). The states overlap.",
+)
+CAPABLE: Final = _gauge(
+    "winpool_memory_capable_nodes{capability}",
+    "Watched nodes by what their sources report: commit_limit (the kubelet, from 1.31 on), pod_commit (of "
+    "hot nodes of pools that evict), paging (windows_exporter), kubelet_eviction and no_kubelet_eviction "
+    "(the kubelet itself does or does not evict pods when memory runs out).",
+)
+EVICTIONS: Final = _counter(
+    "winpool_memory_evictions{result}",
+    "Requests to evict a pod from a node under memory pressure, by result: evicted, refused (by a "
+    "PodDisruptionBudget, a policy or a webhook), gone (the pod no longer existed), failed (not carried "
+    "out, for example because a right is missing or the API server has too many requests), unanswered (it "
+    "is not known whether it is carried out).",
+)
+READY: Final = _gauge("winpool_ready", "1 while the operator is ready, see /readyz.")
+BUILD_INFO: Final = _gauge("winpool_build_info{version}", "1, with the operator's version.")
+
+DEFINITIONS: Final = tuple(each for each in tuple(globals().values()) if isinstance(each, Definition))
 """All of them, in the order of the page."""

@@ -1,4 +1,4 @@
-"""The HTTP server of /metrics, /memory, /healthz and /readyz.
+"""Serves /metrics, /memory, /healthz and /readyz, on at most MAX_CONNECTIONS connections of a port.
 
 Alive means: this process answers. Its event loop is the one that does the work, so a loop that
 hangs does not answer. Ready means: nodes and pools have been listed and the API server has answered
@@ -7,36 +7,109 @@ lately. Neither is derived from Kopf, which reports itself ready before its firs
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from winpool.serve.access import Access
-from winpool.serve.connections import MAX_CONNECTIONS, BoundedServer, Turns
 from winpool.serve.memory import MEMORY_PATH, Memory
 from winpool.serve.metrics import CONTENT_TYPE, Source, exposition
 from winpool.serve.tls import ServingTls
+
+log = logging.getLogger(__name__)
 
 Routes = dict[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]
 
 METRICS_PATH: Final = "/metrics"
 
-METRICS_TURN_SECONDS: Final = 0.05
-"""Between two answers of /metrics, which may have a megabyte: twenty a second are more than all scrapers of a
-cluster request, and take a few percent of the event loop."""
+MAX_CONNECTIONS: Final = 32
+"""At once, on each port. Two Prometheus servers, an agent, the probes of a kubelet and one or two people need
+a few; the rest is for clients that reconnect before the operator has noticed that they left. One more
+connection replaces the one that has sent no request for the longest time: if the port refused new connections
+instead, 32 idle ones would block it for all clients, probes included."""
 
-HEALTH_TURN_SECONDS: Final = 0.01
-"""Between two answers of /healthz and /readyz. If MAX_CONNECTIONS wait for their turn, the last one waits a
-third of a second, and probes wait a second by default."""
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""How long a connection may be idle after a request: scrapers that return within this time need no new
+handshake, and an abandoned connection does not keep its place for long."""
 
-REFUSAL_TURN_SECONDS: Final = METRICS_TURN_SECONDS
-"""Between two refusals: of /metrics and /memory without permission, of an unknown path, of another method
-than GET and HEAD, and of a body. So refusals cost no more than answers. A client that is refused again and
-again delays only others like it: those who are permitted do not take this turn."""
+MAX_LINE_BYTES: Final = 2048
+MAX_FIELD_BYTES: Final = 4096
+MAX_FIELDS: Final = 64
+"""Header fields of a request. A scraper sends some ten, the longest of which is a token of 1 to 2 kB. On all
+connections together that is at most 8 MiB."""
 
+_METHODS: Final = ("GET", "HEAD")
+_NOT_FOUND: Final = 404
+_METHOD_NOT_ALLOWED: Final = 405
+_CONTENT_TOO_LARGE: Final = 413
 _SERVICE_UNAVAILABLE: Final = 503
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether ``record`` is about a fault of ours; an invalid request gets a 400 and no entry in our log."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+log.addFilter(_is_ours)
+
+
+class BoundedServer(web.Server):
+    """Answers the requests of one port, and limits its connections (P7)."""
+
+    def __init__(self, routes: Routes) -> None:
+        super().__init__(
+            self._answer,
+            handler_cancellation=True,  # the answer to a client that has left is not needed
+            access_log=None,
+            logger=log,
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            lingering_time=0,  # an unwanted body is not read to its end
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_FIELD_BYTES,
+            max_headers=MAX_FIELDS,
+        )
+        self._routes = routes
+        # In the order in which they came or last sent a request.
+        self._open: dict[asyncio.BaseProtocol, asyncio.Transport] = {}
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Accept a connection, and close another one where there are too many."""
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._open.pop(next(iter(self._open))).abort()
+        self._open[handler] = transport
+        super().connection_made(handler, transport)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        self._open.pop(handler, None)
+        super().connection_lost(handler, exc)
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as in aiohttp
+        """End all connections; those with TLS without a wait for what their clients still have to say."""
+        transports = tuple(self._open.values())
+        await super().shutdown(timeout)
+        for transport in transports:
+            transport.abort()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        if (transport := self._open.pop(request.protocol, None)) is not None:
+            self._open[request.protocol] = transport
+        is_read = request.method in _METHODS and not request.body_exists
+        route = self._routes.get(request.path) if is_read else None
+        if route is not None:
+            return await route(request)
+        if request.body_exists:
+            response = web.Response(status=_CONTENT_TOO_LARGE, text="a body is not taken here\n")
+            response.force_close()
+            return response
+        if request.method not in _METHODS:
+            return web.Response(status=_METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(_METHODS)})
+        return web.Response(status=_NOT_FOUND, text="not found\n")
 
 
 class Server:
@@ -64,9 +137,6 @@ class Server:
         self._tls = tls
         self._unready = unready
         self._pages = exposition(metrics, monotonic=monotonic)
-        self._metrics_turns = Turns(METRICS_TURN_SECONDS)
-        self._health_turns = Turns(HEALTH_TURN_SECONDS)
-        self._refusal_turns = Turns(REFUSAL_TURN_SECONDS)
         self._runners: list[web.ServerRunner] = []
 
     async def start(self, *, host: str, port: int, health_port: int | None = None) -> int:
@@ -76,7 +146,7 @@ class Server:
         """
         metrics: Routes = {METRICS_PATH: self._metrics}
         if self._memory is not None:
-            metrics[MEMORY_PATH] = self._answer_memory
+            metrics[MEMORY_PATH] = self._memory.answer
         health: Routes = {"/healthz": self._healthz, "/readyz": self._readyz}
         if health_port is None:
             self.health_port = await self._listen({**metrics, **health}, host=host, port=port, tls=self._tls)
@@ -89,44 +159,31 @@ class Server:
         """Stop listening and close all connections."""
         for runner in self._runners:
             await runner.cleanup()
-        await self._pages.close()
-        if self._access is not None:
-            await self._access.close()
-        if self._memory is not None:
-            await self._memory.close()
+        for each in (self._pages, self._access, self._memory):
+            if each is not None:
+                await each.close()
 
     async def _listen(self, routes: Routes, *, host: str, port: int, tls: ServingTls | None) -> int:
         # A scrape that is under way at the end is cut: the last numbers of a process are not needed.
-        server = BoundedServer(routes, refusals=self._refusal_turns, tls=None if tls is None else tls.context)
-        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        runner = web.ServerRunner(BoundedServer(routes), shutdown_timeout=0.1)
         self._runners.append(runner)
         await runner.setup()
         # The kernel queues connections that wait to be accepted: not more than there is room for.
-        await web.TCPSite(runner, host, port, backlog=MAX_CONNECTIONS).start()
+        context = tls.listening if tls else None
+        await web.TCPSite(runner, host, port, ssl_context=context, backlog=MAX_CONNECTIONS).start()
         _, bound, *_ = runner.addresses[0]
         return int(bound)
 
     async def _metrics(self, request: web.BaseRequest) -> web.Response:
         if self._access is not None and (refusal := await self._access.refusal(request)) is not None:
-            await self._refusal_turns.take()
             return refusal
-        await self._metrics_turns.take()
         page = await self._pages.page()
         return page.answer(request, content_type=CONTENT_TYPE)
 
-    async def _answer_memory(self, request: web.BaseRequest) -> web.Response:
-        assert self._memory is not None  # or there is no route to it
-        if (refusal := await self._memory.refusal(request)) is not None:
-            await self._refusal_turns.take()
-            return refusal
-        return await self._memory.answer(request)
-
     async def _healthz(self, _: web.BaseRequest) -> web.Response:
-        await self._health_turns.take()
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.BaseRequest) -> web.Response:
-        await self._health_turns.take()
         if reasons := self._unready():
             text = "".join(f"not ready: {reason}\n" for reason in reasons)
             return web.Response(status=_SERVICE_UNAVAILABLE, text=text)

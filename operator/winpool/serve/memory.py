@@ -17,20 +17,15 @@ from aiohttp import hdrs, web
 
 from winpool.model.memory_report import MemoryReport
 from winpool.serve.access import Access
-from winpool.serve.connections import Turns
 from winpool.serve.metrics import Pages, takes_gzip
 
 MEMORY_PATH: Final = "/memory"
 
 CONTENT_TYPE: Final = "application/json"
 
-MEMORY_TURN_SECONDS: Final = 0.25
-"""Between two answers. A person, or ``kubectl winpool memory -w``, asks every few seconds, and samples come
-every ten: four a second are more than all of them need."""
-
 MOST_PLAIN_BYTES: Final = 1024 * 1024
 """Of an answer that is not compressed: some 2,000 nodes. What a client does not read stays in the operator's
-memory for up to 25 s, on 32 connections. Compressed, 10,000 nodes are far less."""
+memory, on 32 connections. Compressed, 10,000 nodes are far less."""
 
 _FORBIDDEN: Final = 403
 _NOT_ACCEPTABLE: Final = 406
@@ -68,7 +63,6 @@ class Memory:
     ) -> None:
         self._standby = standby
         self._access = access
-        self._turns = Turns(MEMORY_TURN_SECONDS)
 
         def snapshot() -> Callable[[], bytes]:
             known = source.snapshot()
@@ -89,8 +83,9 @@ class Memory:
         )
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
-        """Return the answer to a request that is permitted."""
-        await self._turns.take()
+        """Return the answer to a request."""
+        if (refusal := await self.refusal(request)) is not None:
+            return refusal
         if why := self._standby():
             return web.Response(status=_SERVICE_UNAVAILABLE, text=f"{why}\n")
         page = await self._pages.page()

@@ -39,34 +39,8 @@ from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.api.v1alpha1 import MAX_BUILDS, Mode, WindowsNodePoolStatus
 from winpool.model.pool import Pool, SurpriseKind
 from winpool.model.pressure import Axis, Level
-from winpool.serve.definitions import (
-    BUILD_INFO,
-    CONDITION,
-    CONDITION_SINCE,
-    DEFINITIONS,
-    GATE_CLOSED,
-    GENERATION_LAG,
-    MISPLACED_PODS,
-    MODE,
-    NODES,
-    NODES_BY_BUILD,
-    NODES_BY_MEMORY_LEVEL,
-    OVERLAPPING,
-    OVERRIDES,
-    READY,
-    RESERVED_MEMORY_MISMATCHED,
-    SUPPORT_END,
-    SURPRISED,
-    SYSTEMIC_PRESSURE,
-    TAINT_MISSING,
-    UPGRADE_DUE,
-    UPGRADE_DUE_SINCE,
-    UPGRADE_NODES,
-    Definition,
-    Distribution,
-    Labels,
-    Value,
-)
+from winpool.serve import definitions as metric
+from winpool.serve.definitions import Definition, Distribution, Labels, Value
 from winpool.status.status import Figures, UpgradeFigures
 
 FRESH_SECONDS: Final = 1.0
@@ -268,8 +242,8 @@ class WinpoolMetrics:
             figures={**self._sources.figures()},
             numbers={
                 **self._sources.numbers(),
-                READY: {(): float(self._is_ready())},
-                BUILD_INFO: {(__version__,): 1.0},
+                metric.READY: {(): float(self._is_ready())},
+                metric.BUILD_INFO: {(__version__,): 1.0},
             },
         )
 
@@ -288,7 +262,7 @@ class WinpoolCollector(Collector):
             **self.numbers,
             **of_pools(self.pools, figures=self.figures),
         }
-        for definition in DEFINITIONS:
+        for definition in metric.DEFINITIONS:
             yield _family(definition, samples.get(definition, {}))
 
 
@@ -325,66 +299,66 @@ def _of_pool(pool: Pool, figures: Figures | None) -> Iterator[Sample]:
     yield from _counts(pool.status)
     yield from _builds(pool.status)
     yield from _conditions(pool.status)
-    yield GENERATION_LAG, (), pool.generation - max(pool.status.observed_generation, 0)
+    yield metric.GENERATION_LAG, (), pool.generation - max(pool.status.observed_generation, 0)
     for mode in Mode:
-        yield MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
+        yield metric.MODE, (mode,), float(pool.spec is not None and pool.spec.mode is mode)
     # Before the first pass they are not known, and a 0 would mean that there is no problem (P4).
     if figures is not None:
-        yield RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
-        yield TAINT_MISSING, (), figures.taint_missing
-        yield OVERLAPPING, (), figures.overlapping
-        yield NODES, ("upgrade_due",), figures.upgrade_due
+        yield metric.RESERVED_MEMORY_MISMATCHED, (), figures.reserved_memory_mismatched
+        yield metric.TAINT_MISSING, (), figures.taint_missing
+        yield metric.OVERLAPPING, (), figures.overlapping
+        yield metric.NODES, ("upgrade_due",), figures.upgrade_due
         for (axis, level), nodes in figures.memory_levels.items():
             name = "unknown" if level is None else level.name.lower()
-            yield NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
+            yield metric.NODES_BY_MEMORY_LEVEL, (axis.name.lower(), name), nodes
         if figures.is_memory_systemic is not None:
-            yield SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
+            yield metric.SYSTEMIC_PRESSURE, (), float(figures.is_memory_systemic)
         if figures.upgrades is not None:
             yield from _upgrades(figures.upgrades, pool.status)
 
 
 def _upgrades(figures: UpgradeFigures, status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for state, nodes in figures.states.items():
-        yield UPGRADE_NODES, (state,), nodes
+        yield metric.UPGRADE_NODES, (state,), nodes
     for trigger, nodes in figures.due.items():
-        yield UPGRADE_DUE, (trigger,), nodes
+        yield metric.UPGRADE_DUE, (trigger,), nodes
     for gate in Gate:
-        yield GATE_CLOSED, (gate,), float(gate in figures.closed)
-    yield OVERRIDES, ("in_force",), figures.overrides_in_force
-    yield OVERRIDES, ("expired",), figures.overrides_expired
+        yield metric.GATE_CLOSED, (gate,), float(gate in figures.closed)
+    yield metric.OVERRIDES, ("in_force",), figures.overrides_in_force
+    yield metric.OVERRIDES, ("expired",), figures.overrides_expired
     for kind, nodes in figures.surprised.items():
-        yield SURPRISED, (kind,), nodes
+        yield metric.SURPRISED, (kind,), nodes
     for entry in status.history[:1]:
         if entry.result is HistoryResult.IN_PROGRESS:
-            yield UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
+            yield metric.UPGRADE_DUE_SINCE, (), entry.start_time.timestamp()
 
 
 def _counts(status: WindowsNodePoolStatus) -> Iterator[Sample]:
-    yield NODES, ("selected",), status.nodes
-    yield NODES, ("ready",), status.ready_nodes
-    yield NODES, ("up_to_date",), status.up_to_date_nodes
-    yield NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
-    yield NODES, ("available",), status.available_nodes
-    yield NODES, ("pressured",), status.pressured_nodes
-    yield MISPLACED_PODS, (), status.misplaced_pods
+    yield metric.NODES, ("selected",), status.nodes
+    yield metric.NODES, ("ready",), status.ready_nodes
+    yield metric.NODES, ("up_to_date",), status.up_to_date_nodes
+    yield metric.NODES, ("up_to_date_and_ready",), status.up_to_date_and_ready_nodes
+    yield metric.NODES, ("available",), status.available_nodes
+    yield metric.NODES, ("pressured",), status.pressured_nodes
+    yield metric.MISPLACED_PODS, (), status.misplaced_pods
 
 
 def _builds(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     shown = status.builds[:BUILDS_SHOWN]
     for build in shown:
-        yield NODES_BY_BUILD, (build.build, build.os_version or ""), build.nodes
+        yield metric.NODES_BY_BUILD, (build.build, build.os_version or ""), build.nodes
     if (rest := status.nodes - sum(build.nodes for build in shown)) > 0:
-        yield NODES_BY_BUILD, ("other", ""), rest
+        yield metric.NODES_BY_BUILD, ("other", ""), rest
     for build in status.builds:
         if build.os_version and (end := _end_of_day(build.end_of_support or "")) is not None:
-            yield SUPPORT_END, (build.os_version,), end
+            yield metric.SUPPORT_END, (build.os_version,), end
 
 
 def _conditions(status: WindowsNodePoolStatus) -> Iterator[Sample]:
     for condition in status.conditions:
-        yield CONDITION_SINCE, (condition.type,), condition.last_transition_time.timestamp()
+        yield metric.CONDITION_SINCE, (condition.type,), condition.last_transition_time.timestamp()
         for value in CONDITION_STATUSES:
-            yield CONDITION, (condition.type, value), float(condition.status == value)
+            yield metric.CONDITION, (condition.type, value), float(condition.status == value)
 
 
 def _end_of_day(day: str) -> float | None:

@@ -46,8 +46,9 @@ class TlsFiles:
 class ServingTls:
     """The context for new connections, while ``run`` runs that of the present files.
 
-    If the files cannot be used after a change, the context from before stays. ``expires`` is the Unix time at
-    which the served certificate expires, None where that cannot be read. ``errors`` counts the looks at files
+    ``listening`` is a context to listen with, which gives each new connection the present one. If the files
+    cannot be used after a change, the context from before stays. ``expires`` is the Unix time at which the
+    served certificate expires, None where that cannot be read. ``errors`` counts the checks that found files
     that could not be used.
     """
 
@@ -59,7 +60,12 @@ class ServingTls:
         self._complained = False
         # Read before it is loaded: a change in between is found at the next look.
         self._seen = _content(files)
-        self._context = self._load()
+        self._context = self.listening = self._load()
+        self.listening.sni_callback = self._select
+
+    def _select(self, connection: ssl.SSLObject, _name: str | None, _listening: ssl.SSLContext) -> None:
+        """Give a connection the present context. OpenSSL calls it in each handshake."""
+        connection.context = self._context
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection."""

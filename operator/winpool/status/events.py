@@ -1,29 +1,32 @@
-"""Which events a change of a pool calls for, and texts of others as a sentence.
+"""Says which events follow from a change of a pool and its nodes, with their notes.
 
-Texts of others, made fit to stand in an issue: as a sentence, and without the name of one node.
-
-What is left alone on a node, since the record that names it may be forged, in words and as commands.
-
-Which events a change of a pool's status calls for, and what they say.
-
-An event tells of a transition, once. Those of single nodes: ``node_events``.
+An event tells of a transition, once. Nodes have events for exceptions only: what many nodes share is one
+event of their pool.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from winpool.api.conditions import ConditionType, Reason, referred_by
-from winpool.api.events import EventReason, Regarding
+from winpool.api.events import NODES_WITH_OWN_EVENTS, EventReason, Regarding
 from winpool.api.issues import IssueReason
+from winpool.api.keys import APPLIED_ANNOTATION
+from winpool.api.text import written_moment
 from winpool.api.v1alpha1 import Condition, Issue, WindowsNodePoolStatus
+from winpool.features.memory.overview import Overview
 from winpool.model.node import Keys
-from winpool.status.assessment import count_nodes, count_pods, counted_nodes
+from winpool.model.pool import KnownIssue, Pool
+from winpool.ownership.members import Claim
+from winpool.status.assessment import Assessment, count_nodes, count_pods, counted_nodes
 from winpool.status.os_support import ending_of
 
 NODE: Final = "NODE"
@@ -38,8 +41,13 @@ _UUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re
 def sentence(text: str) -> str:
     """Return ``text`` with a capital letter at its begin and a full stop at its end."""
     text = text.strip()
-    begun = text[:1].upper() + text[1:]
-    return begun if begun.endswith((".", "!", "?", "…")) else f"{begun}."
+    return ended(text[:1].upper() + text[1:])
+
+
+def ended(text: str) -> str:
+    """Return ``text`` with a full stop at its end."""
+    text = text.rstrip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def nameless(text: str, *, name: str) -> str:
@@ -125,19 +133,15 @@ def on_transition(
             yield event, _note(now, after)
     if after.misplaced_pods and not before.misplaced_pods:
         yield EventReason.MISPLACED_PODS, _of_misplaced(after)
-    if (issues := _issues(after, IssueReason.NO_NODES_SELECTED)) and not _issues(
-        before, IssueReason.NO_NODES_SELECTED
-    ):
-        yield EventReason.NO_NODES_SELECTED, issues[0].message
-    yield from _of_guard(before, after)
-    expired = {issue.message for issue in _issues(before, IssueReason.OVERRIDE_EXPIRED)}
-    for issue in _issues(after, IssueReason.OVERRIDE_EXPIRED):
-        if issue.message not in expired:
-            yield EventReason.OVERRIDE_EXPIRED, issue.message
-    known = {ending_of(issue.message) for issue in _issues(before, IssueReason.SUPPORT_ENDING)}
-    for issue in _issues(after, IssueReason.SUPPORT_ENDING):
-        if ending_of(issue.message) not in known:
-            yield EventReason.SUPPORT_ENDING, counted(issue)
+    for issue_reason, event, key in _NEW_ISSUES:
+        known = {key(issue.message) for issue in _issues(before, issue_reason)}
+        yield from (
+            (event, counted(issue))
+            for issue in _issues(after, issue_reason)
+            if key(issue.message) not in known
+        )
+    if _issues(before, _GUARD) and not _issues(after, _GUARD):
+        yield EventReason.GUARD_RESTORED, "Kubelets can no longer write the operator's keys on nodes."
     yield from _of_rollouts(before, after, wrote=wrote)
 
 
@@ -180,16 +184,6 @@ def _of_misplaced(after: WindowsNodePoolStatus) -> str:
     if len(issues) == 1 and issues[0].node_count:
         return f"{pods} on {counted(issues[0])}"
     return f"{pods}: {issues[0].message}"
-
-
-def _of_guard(
-    before: WindowsNodePoolStatus, after: WindowsNodePoolStatus
-) -> Iterator[tuple[EventReason, str]]:
-    was, now = (_issues(each, IssueReason.GUARD_NOT_IN_FORCE) for each in (before, after))
-    if now and not was:
-        yield EventReason.GUARD_MISSING, now[0].message
-    if was and not now:
-        yield EventReason.GUARD_RESTORED, "Kubelets can no longer write the operator's keys on nodes."
 
 
 def _of_rollouts(
@@ -236,12 +230,218 @@ _TRANSITIONS = (
     (ConditionType.UPGRADE_ALLOWED, "False", None, EventReason.UPGRADE_GATED),
 )
 
+_GUARD = IssueReason.GUARD_NOT_IN_FORCE
+
+_NEW_ISSUES: Final[tuple[tuple[IssueReason, EventReason, Callable[[str], str]], ...]] = (
+    (IssueReason.NO_NODES_SELECTED, EventReason.NO_NODES_SELECTED, lambda _: ""),
+    (_GUARD, EventReason.GUARD_MISSING, lambda _: ""),
+    (IssueReason.OVERRIDE_EXPIRED, EventReason.OVERRIDE_EXPIRED, str),
+    (IssueReason.SUPPORT_ENDING, EventReason.SUPPORT_ENDING, ending_of),
+)
+"""Issues that the pool has an event of, and what of their message makes one another issue."""
+
 _ONE_FOR_EACH_CAUSE = (EventReason.SPEC_REJECTED, EventReason.MISSING_PERMISSION)
 """What is news again where it has another cause: a person who has fixed one looks for the next."""
 
 _NOT_AT_FIRST = (EventReason.POOL_RESUMED,)
-"""What is news only after something else had been reported: a new pool has not been resumed."""
+"""What is an event only after something else had been reported: a new pool has not been resumed."""
 
 
 def _is(condition: Condition, status: str, reason: Reason | None) -> bool:
     return condition.status == status and reason in (None, condition.reason)
+
+
+def pool_gone(name: str, uid: str, *, nodes: int, decided_at: datetime | None) -> Announcement:
+    """Return the event about the pool of that name and UID, which has left its keys on so many ``nodes``.
+
+    ``decided_at`` is when the list of all pools is due after which they are removed, None where it was made.
+    """
+    have = "has" if nodes == 1 else "have"
+    at = (
+        f"at {written_moment(decided_at)}, unless a second list of all pools has the pool"
+        if decided_at
+        else "now"
+    )
+    note = (
+        f"The pool no longer exists and did not release its nodes. {count_nodes(nodes)} still {have} its "
+        f"labels and taints. The operator removes them {at}."
+    )
+    return Announcement(EventReason.POOL_GONE, note, name, uid)
+
+
+_NODES, _NODE = "{nodes}", "{node}"
+
+EventCause = tuple[EventReason, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """What the write of a node's patch has done there, where it is an exception.
+
+    ``said`` are sentences with "{nodes}" in the place of the nodes, and "{node}" for a name in a command.
+    """
+
+    reason: EventReason
+    said: str
+    pool: str
+    pool_uid: str
+    name: str
+    uid: str
+
+    @property
+    def cause(self) -> EventCause:
+        """What nodes have in common of which one event tells."""
+        return self.reason, self.said, self.pool_uid
+
+    @property
+    def note(self) -> str:
+        """What the event says where it stands on the node."""
+        said = self.said.replace(_NODES, "this node").replace(_NODE, self.name)
+        return f"Pool {self.pool}: {said}"
+
+
+def about_node(each: Assessment, *, pool: Pool) -> NodeEvent | None:
+    """Return the event that goes with the patch of a node, where it is an exception."""
+    if found := _of_record(each) or _exception(each):
+        return NodeEvent(*found, pool.name, pool.uid, each.node.name, each.node.uid)
+    return None
+
+
+def _exception(each: Assessment) -> tuple[EventReason, str] | None:
+    if each.left_alone and each.patch and APPLIED_ANNOTATION in each.patch.annotations:
+        return (
+            EventReason.KEYS_LEFT_ALONE,
+            f"The operator left {named(each.left_alone)} on {_NODES}, because the ownership record was "
+            "written without the guard. Remove it if the pool did set it and no one needs it: "
+            f"{removal(_NODE, each.left_alone)}",
+        )
+    if each.startup.passed:
+        said = f"The operator removed the startup taints from {_NODES}, which passed validation."
+        return EventReason.NODE_VALIDATED, said
+    if each.drifted:
+        said = f"Someone removed or changed {', '.join(each.drifted)} on {_NODES}. The operator restored it."
+        return EventReason.DRIFT_REPAIRED, said
+    return None
+
+
+def _of_record(each: Assessment) -> tuple[EventReason, str] | None:
+    """Return what is to be said of an ownership record that could not be read."""
+    is_leaving = each.claim is Claim.LEFT
+    if each.unreadable:
+        done = "removed only keys under winpool.dev/" if is_leaving else "recreated it"
+        said = f"The operator could not read the ownership record on {_NODES} ({each.unreadable}) and {done}."
+    elif each.lost and is_leaving:
+        said = f"The operator could not read an earlier ownership record on {_NODES}."
+    else:
+        return None
+    if each.lost:
+        when = "stay" if is_leaving else "no longer belong to the pool and stay when it is deleted"
+        said += f" These keys {when}: {named(each.lost)}. Remove them: {removal(_NODE, each.lost)}"
+    return EventReason.OWNERSHIP_RECORD_UNREADABLE, said
+
+
+def shared_by_many(events: Iterable[NodeEvent]) -> frozenset[EventCause]:
+    """Return the causes that more nodes share than get an event each."""
+    counts = Counter(event.cause for event in events)
+    return frozenset(cause for cause, number in counts.items() if number > NODES_WITH_OWN_EVENTS)
+
+
+def announced(events: Iterable[NodeEvent], *, shared: Collection[EventCause] = ()) -> Iterator[Announcement]:
+    """Yield what to say of these ``events``: for each cause an event of each node, or one of the pool.
+
+    The causes in ``shared`` are reported of the pool, however few of their nodes are among the events.
+    """
+    of_cause: dict[EventCause, dict[str, NodeEvent]] = {}
+    for event in events:
+        of_cause.setdefault(event.cause, {})[event.uid] = event
+    for cause, nodes in of_cause.items():
+        # By name: the order in which the writes of a pass end means nothing.
+        found = sorted(nodes.values(), key=attrgetter("name"))
+        if len(found) <= NODES_WITH_OWN_EVENTS and cause not in shared:
+            for each in found:
+                yield Announcement(each.reason, each.note, each.name, each.uid, Regarding.NODE)
+        else:
+            names = counted_nodes([event.name for event in found])
+            said = found[0].said.replace(_NODES, names).replace(_NODE, NODE)
+            yield Announcement(found[0].reason, said, found[0].pool, found[0].pool_uid)
+
+
+_OF_ISSUES = {
+    IssueReason.WRITE_REFUSED: EventReason.WRITE_REFUSED,
+    IssueReason.FOREIGN_TAINT_CONFLICT: EventReason.FOREIGN_TAINT_CONFLICT,
+    IssueReason.RESERVED_MEMORY_MISMATCH: EventReason.RESERVED_MEMORY_MISMATCH,
+    IssueReason.MEMORY_PRESSURE: EventReason.MEMORY_PRESSURE_DETECTED,
+    IssueReason.UNATTRIBUTED_MEMORY: EventReason.UNATTRIBUTED_MEMORY,
+    IssueReason.EVICTION_BLOCKED: EventReason.EVICTION_BLOCKED,
+    IssueReason.VALIDATION_TIMED_OUT: EventReason.VALIDATION_TIMED_OUT,
+    IssueReason.SURPRISE_OS_CHANGE: EventReason.SURPRISE_OS_CHANGE,
+    IssueReason.SURPRISE_REBOOT: EventReason.SURPRISE_REBOOT,
+}
+"""Issues that their nodes have an event of."""
+
+
+def of_issues(
+    pool: Pool,
+    before: WindowsNodePoolStatus,
+    after: WindowsNodePoolStatus,
+    assessed: Iterable[Assessment],
+    *,
+    known: Iterable[KnownIssue] = (),
+) -> Iterator[Announcement]:
+    """Yield the events of nodes that have got an issue which they did not have before.
+
+    An issue of few nodes is an event of each node that is new to it, one that grows beyond them an event of
+    the pool. One that shrinks is none. Issues whose cause is ``known`` are the same in other words too.
+    """
+    causes = {(each.issue.reason, each.issue.message): each.cause for each in known}
+    counts = Counter[tuple[str, str]]()
+    for issue in before.issues:
+        message = (issue.reason, issue.message)
+        for key in {message, (issue.reason, causes.get(message, issue.message))}:
+            counts[key] += issue.node_count
+    named_before = {(issue.reason, name) for issue in before.issues for name in issue.nodes}
+    # An earlier version named one node in each issue and counted none: those were announced.
+    announced_before = {issue.reason for issue in before.issues if not issue.node_count}
+    new: list[tuple[EventReason, Issue, str]] = []
+    for issue in after.issues:
+        event, message = _OF_ISSUES.get(IssueReason(issue.reason)), (issue.reason, issue.message)
+        count = max(counts[message], counts[issue.reason, causes.get(message, issue.message)])
+        if event is None or count > NODES_WITH_OWN_EVENTS or issue.reason in announced_before:
+            continue
+        if issue.node_count > NODES_WITH_OWN_EVENTS:
+            yield Announcement(event, counted(issue), pool.name, pool.uid)
+        else:
+            new += [(event, issue, name) for name in issue.nodes if (issue.reason, name) not in named_before]
+    uids = {each.node.name: each.node.uid for each in assessed} if new else {}
+    for event, issue, name in new:
+        if uid := uids.get(name):
+            yield Announcement(event, f"Pool {pool.name}: {issue.message}", name, uid, Regarding.NODE)
+
+
+def cleared(
+    pool: Pool,
+    before: WindowsNodePoolStatus,
+    after: WindowsNodePoolStatus,
+    overview: Overview | None,
+    nodes: Iterable[Assessment],
+) -> Iterator[Announcement]:
+    """Yield the events of nodes that are under pressure no more, or one of the pool where these were many.
+
+    A node of which nothing is known has not been cleared, nor has one that has left the pool.
+    """
+    was = _issues(before, IssueReason.MEMORY_PRESSURE)
+    if overview is None or not was:
+        return
+    event, number = EventReason.MEMORY_PRESSURE_CLEARED, sum(each.node_count for each in was)
+    if number > NODES_WITH_OWN_EVENTS:
+        if not (overview.pressured or overview.silent or overview.undecided):
+            note = f"{count_nodes(number)} were under memory pressure, and no node is any more."
+            yield Announcement(event, note, pool.name, pool.uid)
+        return
+    still = {name for each in _issues(after, IssueReason.MEMORY_PRESSURE) for name in each.nodes}
+    calm = {name for each in was for name in each.nodes} - still - overview.undecided
+    calm -= {*overview.pressured, *overview.silent}
+    note = f"Pool {pool.name}: The node is no longer under memory pressure."
+    for each in nodes if calm else ():
+        if each.node.name in calm:
+            yield Announcement(event, note, each.node.name, each.node.uid, Regarding.NODE)

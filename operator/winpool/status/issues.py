@@ -1,9 +1,12 @@
-"""The issues of a pool: one entry per reason and cause, the worst first, at most ten, and since when."""
+"""Makes the issues of a status from findings: one for each cause, the worst first, and since when.
+
+What the status says of pods, memory and other operators stays after a start until it is known anew.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
@@ -12,6 +15,7 @@ from typing import Final
 from winpool.api.issues import IssueReason
 from winpool.api.v1alpha1 import MAX_ISSUE_NODES, MAX_ISSUES, Issue
 from winpool.features.feature import Finding
+from winpool.features.memory.overview import Overview
 from winpool.model.pool import KnownIssue, Pool
 from winpool.model.snapshot import Snapshot
 from winpool.status.pods import POD_ISSUES, PREFLIGHT_ISSUES
@@ -33,22 +37,41 @@ MAX_KNOWN: Final = 100
 """Issues that a process remembers, each of a few kilobytes. A pool has a handful."""
 
 
-def carried_issues(snapshot: Snapshot) -> tuple[Issue, ...]:
-    """Return what the status says of pods, where no look at them has been made since the start.
+MEMORY_ISSUES: Final = (
+    IssueReason.SYSTEMIC_PRESSURE,
+    IssueReason.UNATTRIBUTED_MEMORY,
+    IssueReason.MEMORY_PRESSURE,
+    IssueReason.MEMORY_WARNING,
+    IssueReason.MEMORY_UNKNOWN,
+    IssueReason.MEMORY_SOURCE_FAILING,
+)
 
-    Not to know them yet is no reason to take back what was true a moment ago.
+
+def carried_issues(
+    snapshot: Snapshot, memory: Overview | None, found: Collection[Finding]
+) -> Iterator[Issue]:
+    """Yield the issues of the status of which it is not known since the start whether they are still true.
+
+    They stay. Those of memory stay for the nodes that are not judged yet, and that are not ``found`` anew.
     """
-    pool = snapshot.pool
-    if (
-        snapshot.pods.survey is not None
-        or pool.deleting
-        or pool.status.observed_generation != pool.generation
-    ):
-        return ()
-    known_anew = IssueReason.POD_LIST_FAILING if snapshot.pods.problem or snapshot.pods.look_problems else ""
-    return tuple(
-        issue for issue in pool.status.issues if issue.reason in POD_ISSUES and issue.reason != known_anew
-    )
+    pool, pods = snapshot.pool, snapshot.pods
+    unknown: set[str] = set()
+    if snapshot.other_operator is None:
+        unknown.add(IssueReason.SECOND_OPERATOR)
+    if snapshot.strays is None:
+        unknown.add(IssueReason.NODE_NOT_WINDOWS)
+    if pods.survey is None and pool.status.observed_generation == pool.generation:
+        is_failing = bool(pods.problem or pods.look_problems)
+        unknown.update({*POD_ISSUES} - ({IssueReason.POD_LIST_FAILING} if is_failing else set()))
+    if not pool.deleting:
+        yield from (issue for issue in pool.status.issues if issue.reason in unknown)
+    for issue in pool.status.issues if memory and memory.undecided else ():
+        if memory and issue.reason in MEMORY_ISSUES:
+            anew = {name for each in found if each.reason == issue.reason for name in each.nodes}
+            names = [name for name in issue.nodes if name in memory.undecided and name not in anew]
+            count = max(issue.node_count - (len(issue.nodes) - len(names)), len(names))
+            if names:
+                yield issue.model_copy(update={"nodes": tuple(names), "node_count": count})
 
 
 def issues(

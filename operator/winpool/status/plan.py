@@ -1,76 +1,65 @@
-"""What a pool in mode DryRun would do to which node: the patches and conditions that are due, in words.
-
-What the plan of a dry run says of upgrades: a step for each node that is due, in order.
-"""
+"""Makes the plan of a dry run: what would be written to which node, and which nodes are due to upgrade."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from winpool.api.fields import NO_EXECUTE
 from winpool.api.keys import APPLIED_ANNOTATION, PREFIX
 from winpool.api.status import MAX_PLAN_STEPS, PlanAction, PlanStep, PlanUpgrade
-from winpool.api.v1alpha1 import MAX_CHANGES, Change, ChangeKind, Plan, WindowsNodePoolSpec
-from winpool.features.upgrade.plan import PlannedNode, upgrade_plan
+from winpool.api.v1alpha1 import MAX_CHANGES, Change, ChangeKind, Plan
+from winpool.features.upgrade.plan import UpgradePlan, upgrade_plan
 from winpool.features.upgrade.records import UpgradeOverview
-from winpool.model.node import ConditionsPatch, Node, NodeCondition, NodePatch
+from winpool.model.node import ConditionsPatch, NodeCondition, NodePatch
 from winpool.model.snapshot import Snapshot
-from winpool.status.assessment import Assessment
+from winpool.ownership.members import Claim
+from winpool.status.assessment import Assessed, Assessment
 from winpool.status.pods import preflight
 
 
-def planned_upgrades(
-    overview: UpgradeOverview, spec: WindowsNodePoolSpec, nodes_of_pool: Sequence[Node]
-) -> tuple[tuple[PlanStep, ...], PlanUpgrade]:
-    """Return a step for each node that is due, as many as a plan has room for, and what is true of all.
+def plan(snapshot: Snapshot, nodes: Assessed, upgrades: UpgradeOverview | None) -> Plan:
+    """Return what would be written to which node, what the taints would meet there, and which node is due.
 
-    ``nodes_of_pool`` are all nodes of the pool. Gates of the pool are not in the steps: they are the same for
-    every node.
+    ``upgrades`` is None without ``spec.upgrade``. Steps that write come first. Where there is no room for
+    all, each kind of step has at least half of it.
     """
-    found = upgrade_plan(overview, spec=spec, nodes_of_pool=nodes_of_pool)
-    return tuple([_upgrade_step(each) for each in found.nodes[:MAX_PLAN_STEPS]]), PlanUpgrade(
+    spec = snapshot.pool.spec
+    due = [each for each in nodes.notable if (each.patch or each.conditions) and not each.is_held]
+    found = None
+    if upgrades and spec:
+        ours = [each.node for each in nodes.all if each.claim is Claim.OURS]
+        found = upgrade_plan(upgrades, spec=spec, nodes_of_pool=ours)
+    steps = tuple(_upgrade_steps(found)) if found else ()
+    names = {each.node.name for each in due} | {each.node.name for each in (upgrades.due if upgrades else ())}
+    shown = due[: max(MAX_PLAN_STEPS - len(steps), MAX_PLAN_STEPS // 2)]
+    return Plan(
+        total_nodes=len(names),
+        steps=(*map(_step, shown), *steps)[:MAX_PLAN_STEPS],
+        preflight=preflight(snapshot, spec, nodes.notable) if spec else (),
+        upgrade=_upgrade(found, upgrades) if found and upgrades else None,
+    )
+
+
+def _upgrade_steps(found: UpgradePlan) -> Iterator[PlanStep]:
+    """Yield a step for each node that is due. Gates of the pool are not in it: they are the same for all."""
+    for each in found.nodes[:MAX_PLAN_STEPS]:
+        yield PlanStep(
+            node=each.node,
+            action=PlanAction.UPGRADE,
+            reason=each.due[0].trigger,
+            batch=each.batch,
+            closed_gates=tuple(gate.gate for gate in each.closed),
+        )
+
+
+def _upgrade(found: UpgradePlan, overview: UpgradeOverview) -> PlanUpgrade:
+    return PlanUpgrade(
         due_nodes=len(found.nodes),
         permitted_nodes=sum(not each.closed and not each.stops for each in found.nodes),
         batches=len(found.batches),
         closed_gates=tuple(each.gate for each in overview.closed),
         likely_seconds=found.likely_seconds,
         worst_case_seconds=found.worst_case_seconds,
-    )
-
-
-def _upgrade_step(planned: PlannedNode) -> PlanStep:
-    return PlanStep(
-        node=planned.node,
-        action=PlanAction.UPGRADE,
-        reason=planned.due[0].trigger,
-        batch=planned.batch,
-        closed_gates=tuple(each.gate for each in planned.closed),
-    )
-
-
-def plan(
-    snapshot: Snapshot,
-    assessed: Sequence[Assessment],
-    upgrades: UpgradeOverview | None = None,
-    *,
-    nodes_of_pool: Sequence[Node] = (),
-) -> Plan:
-    """Return what would be written to which node, what the taints would meet there, and which node is due.
-
-    ``upgrades`` is None without ``spec.upgrade``. Steps that write come first. Where there is no room for
-    all, each kind of step has at least half of it.
-    """
-    due = [each for each in assessed if (each.patch or each.conditions) and not each.is_held]
-    spec = snapshot.pool.spec
-    steps, upgrade = planned_upgrades(upgrades, spec, nodes_of_pool) if upgrades and spec else ((), None)
-    names = {each.node.name for each in due}
-    names.update(each.node.name for each in (upgrades.due if upgrades else ()))
-    shown = due[: max(MAX_PLAN_STEPS - len(steps), MAX_PLAN_STEPS // 2)]
-    return Plan(
-        total_nodes=len(names),
-        steps=(*map(_step, shown), *steps)[:MAX_PLAN_STEPS],
-        preflight=preflight(snapshot, spec, assessed) if spec else (),
-        upgrade=upgrade,
     )
 
 
@@ -90,15 +79,9 @@ def _step(found: Assessment) -> PlanStep:
 
 def _difference(patch: NodePatch | None, conditions: ConditionsPatch | None) -> str:
     """Name what differs, in one word: a patch that changes nothing only renews the ownership record."""
-    match bool(patch and patch.labels), patch is not None and patch.taints is not None:
-        case True, True:
-            return "LabelsAndTaints"
-        case True, False:
-            return "Labels"
-        case False, True:
-            return "Taints"
-        case _:
-            return "OwnershipRecord" if conditions is None else "Conditions"
+    differ = ["Labels"] if patch and patch.labels else []
+    differ += ["Taints"] if patch and patch.taints is not None else []
+    return "And".join(differ) or ("OwnershipRecord" if conditions is None else "Conditions")
 
 
 def _changes(patch: NodePatch) -> Iterator[Change]:
@@ -122,13 +105,12 @@ def _of(kind: ChangeKind, standing: Mapping[str, str], wanted: Mapping[str, str 
 
 def _of_conditions(patch: ConditionsPatch) -> Iterator[Change]:
     """Return the changes of our conditions. A new message alone is none."""
-    standing = {each.type: _told(each) for each in patch.node.conditions}
-    wanted = {each.type: _told(each) for each in patch.conditions}
+    standing, wanted = _values(patch.node.conditions), _values(patch.conditions)
     return _of(ChangeKind.CONDITION, standing, {**dict.fromkeys(standing), **wanted})
 
 
-def _told(condition: NodeCondition) -> str:
-    return f"{condition.status} ({condition.reason})"
+def _values(conditions: Iterable[NodeCondition]) -> dict[str, str]:
+    return {each.type: f"{each.status} ({each.reason})" for each in conditions}
 
 
 _KINDS = (ChangeKind.TAINT, ChangeKind.CONDITION, ChangeKind.LABEL, ChangeKind.ANNOTATION)

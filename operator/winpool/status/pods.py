@@ -1,20 +1,9 @@
-"""What lists of pods found: pods on the wrong machine, what taints meet, which pods they delete.
+"""Says what lists of pods found: what taints meet, pods on the wrong machine, and pods that taints delete.
 
-What looks at pods found: pods that cannot run where they are, and what taints meet.
-
-A look counts for a node only where it saw that very machine: another that has its name by now has other pods.
-
-What the taints of a spec meet on the pods that run: told before they are written, and in the plan.
-
-Two things people have been hurt by: pods that are deleted by a NoExecute taint, and node agents that run on
-until their node is restarted and then do not come back, since their DaemonSet does not tolerate the taint.
-
-Pods that a taint of the pool has Kubernetes delete (``onIntolerantPods: Delete``): told before and after.
-
-Before, once for each taint and node, ahead of the first write of that node. Who has been told is kept by the
-process that told it: after a restart people are warned once more of what is still to be written. After, by
-how many such pods the looks had seen on the nodes that have got the taint: what a crash cuts off is not told,
-and nothing is told that did not happen.
+A list counts for a node only where it saw that very machine: another that has its name by now has other pods.
+People are warned, once for each taint and node, before Kubernetes deletes pods for a taint of the pool
+(``onIntolerantPods: Delete``), and hear afterwards how many such pods there were. After a restart of the
+operator they are warned once more of what is still to be written.
 """
 
 from __future__ import annotations
@@ -22,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from winpool.api.events import EventReason
 from winpool.api.fields import NO_EXECUTE
@@ -34,7 +23,7 @@ from winpool.features.feature import Finding
 from winpool.model.evidence import Evidence
 from winpool.model.node import Node, NodePatch, Taint
 from winpool.model.snapshot import Snapshot
-from winpool.model.survey import DAEMON_SETS_KEPT, EXAMPLES_KEPT, IntolerantPods, Misplaced, daemon_set_place
+from winpool.model.survey import DAEMON_SETS_KEPT, EXAMPLES_KEPT, IntolerantPods, Survey, daemon_set_place
 from winpool.ownership.members import Claim
 from winpool.status.assessment import (
     NAMES_SHOWN,
@@ -44,25 +33,32 @@ from winpool.status.assessment import (
     count_pods,
     counted_nodes,
 )
-from winpool.status.events import Announcement
-from winpool.status.pool_findings import blind
+from winpool.status.events import Announcement, nameless, sentence
 
 PREFLIGHT_ISSUES = (IssueReason.INTOLERANT_PODS, IssueReason.INTOLERANT_NODE_AGENTS)
 """What has to stand in the status before the first taint is written."""
 
+POD_ISSUES = (
+    *PREFLIGHT_ISSUES,
+    IssueReason.MISPLACED_PODS,
+    IssueReason.PODS_UNREADABLE,
+    IssueReason.POD_LIST_FAILING,
+)
+"""What is known from lists of pods only."""
+
 
 def is_untold(reported: WindowsNodePoolStatus, standing: WindowsNodePoolStatus) -> bool:
-    """Whether ``reported`` says anything of that which does not stand in the status yet."""
-    told = {_told(each, each.node_count) for each in standing.issues}
+    """Whether ``reported`` has an issue of ``PREFLIGHT_ISSUES`` that is not in the status yet."""
+    known = {_identity(each, each.node_count) for each in standing.issues}
     return any(
         # Under a CRD of an earlier version what is written of the nodes does not stand there afterwards.
-        told.isdisjoint((_told(each, each.node_count), _told(each, 0)))
+        known.isdisjoint((_identity(each, each.node_count), _identity(each, 0)))
         for each in reported.issues
         if each.reason in PREFLIGHT_ISSUES
     )
 
 
-def _told(issue: Issue, node_count: int) -> tuple[object, ...]:
+def _identity(issue: Issue, node_count: int) -> tuple[object, ...]:
     """Return what people know by an issue, where it counts so many nodes; 0: it names none either.
 
     The nodes of pods that a taint meets are those that it is to be put on: further ones are news. Node agents
@@ -95,62 +91,108 @@ def preflight(
     )
 
 
-def preflight_findings(
-    snapshot: Snapshot,
-    spec: WindowsNodePoolSpec,
-    assessed: Sequence[Assessment],
-    *,
-    ours: Mapping[str, Node],
-) -> Iterator[Finding]:
-    """Yield what people have to know of the pods before a taint is written; ``ours`` are the pool's nodes.
+class _Effect(NamedTuple):
+    """What a taint does to pods that do not tolerate it, and what people can do about that."""
 
-    One for all taints that have the same consequence on the same nodes. Where that would be many, one for
-    each consequence, so that the status has room for every taint.
-    """
-    evidence = Evidence(snapshot)
-    yield from map(_meeting, _alike(tuple(_met(spec, evidence, assessed))))
-    yield from _agents(spec, evidence, ours)
+    consequence: str
+    fix: str
+
+
+_KEEPS: Final = _Effect(
+    "they keep running, but once they end they do not come back here",
+    "Add a toleration for {taints} to the pods that are to stay.",
+)
+_DELETES: Final = _Effect(
+    "Kubernetes deletes them as soon as the operator adds the taint, and does not check PodDisruptionBudgets",
+    "Add a toleration for {taints} to the pods that are to stay, or set onIntolerantPods: Hold.",
+)
+_HOLDS: Final = _Effect(
+    "Kubernetes would delete them, so the operator does not add the taint there",
+    "Add a toleration for {taints} without tolerationSeconds to the pods, or move them to other nodes. To "
+    "have them deleted, set onIntolerantPods: Delete.",
+)
+
+
+def _effect_of(asked: PoolTaint) -> _Effect:
+    if asked.effect != NO_EXECUTE:
+        return _KEEPS
+    return _DELETES if asked.deletes_pods else _HOLDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A taint that lacks on ``nodes``, in order, and the pods there that do not tolerate it."""
+
+    taint: Taint
+    effect: _Effect
+    nodes: Sequence[str]
+    pods: int
+    examples: tuple[str, ...]
+    daemon_sets: tuple[str, ...]
+
+
+def _met(spec: WindowsNodePoolSpec, evidence: Evidence, assessed: Iterable[Assessment]) -> Iterator[_Met]:
+    lacking = [
+        (each.node, survey)
+        for each in assessed
+        if each.lacks_taints and (survey := evidence.of(each.node)) and survey.covers(each.node)
+    ]
+    for asked in spec.taints:
+        taint = Taint(asked.key, asked.effect, asked.value)
+        met = [
+            (node.name, found)
+            for node, survey in lacking
+            if (found := survey.intolerant_of(taint))
+            and node.name in found.on_nodes
+            and not any((each.identity, each.value) == (taint.identity, taint.value) for each in node.taints)
+        ]
+        if met:
+            yield _of_taint(taint, _effect_of(asked), met)
+
+
+def _of_taint(taint: Taint, effect: _Effect, met: Sequence[tuple[str, IntolerantPods]]) -> _Met:
+    """Put together what ``taint`` meets on each of these nodes, by the list that saw it."""
+    there = [found.on_nodes[name] for name, found in met]
+    lists = list({id(found): found for _, found in met}.values())
+    are_all = len(lists) == 1 and len(met) == len(lists[0].on_nodes)
+    daemon_sets = sorted({name for each in lists for name in each.daemon_sets}, key=daemon_set_place)
+    return _Met(
+        taint,
+        effect,
+        nodes=[name for name, _ in met],
+        pods=sum(each.pods for each in there),
+        examples=lists[0].examples if are_all else tuple(each.example for each in there[:NAMES_SHOWN]),
+        daemon_sets=tuple(daemon_sets[:DAEMON_SETS_KEPT]),
+    )
 
 
 _MOST: Final = 4
 """Findings about taints beyond which there is one for each consequence, of which there are three."""
 
 
-def _alike(found: Iterable[_Met]) -> list[list[_Met]]:
-    """Put together the taints that are told together."""
-    on_nodes: dict[tuple[str, ...], list[_Met]] = {}
-    anywhere: dict[str, list[_Met]] = {}
+def _intolerant_pods(found: Iterable[_Met]) -> Iterator[Finding]:
+    """Yield one for all taints that have the same consequence on the same nodes.
+
+    Where that would be many, one for each consequence, so that the status has room for every taint. The
+    taints come first, since a long message is cut.
+    """
+    on_nodes: dict[tuple[object, ...], list[_Met]] = {}
+    anywhere: dict[_Effect, list[_Met]] = {}
     for met in found:
-        consequence = _consequence(met.asked)
-        on_nodes.setdefault((consequence, *met.nodes), []).append(met)
-        anywhere.setdefault(consequence, []).append(met)
-    return list(on_nodes.values()) if len(on_nodes) <= _MOST else list(anywhere.values())
-
-
-def _meeting(found: Sequence[_Met]) -> Finding:
-    """Say what these taints meet, which they are first, since a long message is cut."""
-    asked, taints = found[0].asked, [written(met.taint) for met in found]
-    listed = ", ".join(taints)
-    pods = sorted({example for met in found for example in met.examples})[:NAMES_SHOWN]
-    which = "taint" if len(taints) == 1 else "taints"
-    return Finding(
-        IssueReason.INTOLERANT_PODS,
-        sorted({name for met in found for name in met.nodes}),
-        f"Pods on these nodes do not tolerate the {which} {listed}, such as {', '.join(pods)}: "
-        f"{_consequence(asked)}.",
-        _remedy(asked, listed if len(taints) <= NAMES_SHOWN else "these taints"),
-        cause=f"{listed}: {_consequence(asked)}",
-    )
-
-
-def _agents(spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, Node]) -> Iterator[Finding]:
-    """Yield a finding for the taints that the same DaemonSets do not tolerate, or one for all of them."""
-    found = [each for taint in taints_of(spec) if (each := _agents_of(taint, evidence, ours))]
-    alike: dict[tuple[str, ...], list[_Agents]] = {}
-    for each in found:
-        alike.setdefault(each.daemon_sets, []).append(each)
-    for together in alike.values() if len(alike) <= _MOST else (found,):
-        yield _without_agents(together)
+        on_nodes.setdefault((met.effect, *met.nodes), []).append(met)
+        anywhere.setdefault(met.effect, []).append(met)
+    for alike in (on_nodes if len(on_nodes) <= _MOST else anywhere).values():
+        effect, taints = alike[0].effect, [written(met.taint) for met in alike]
+        listed = ", ".join(taints)
+        pods = sorted({example for met in alike for example in met.examples})[:NAMES_SHOWN]
+        yield Finding(
+            IssueReason.INTOLERANT_PODS,
+            sorted({name for met in alike for name in met.nodes}),
+            f"Pods on these nodes do not tolerate the {'taint' if len(taints) == 1 else 'taints'} {listed}, "
+            f"such as {', '.join(pods)}: {effect.consequence}.",
+            effect.fix.format(taints=listed if len(taints) <= NAMES_SHOWN else "these taints"),
+            cause=f"{listed}: {effect.consequence}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,174 +205,114 @@ class _Agents:
     nodes: frozenset[str]
 
 
-def _agents_of(taint: Taint, evidence: Evidence, ours: Mapping[str, Node]) -> _Agents | None:
+def _agents_of(taint: Taint, evidence: Evidence, ours: Mapping[str, Node]) -> _Agents:
     there: set[str] = set()
     found: set[str] = set()
     count = 0
-    for look in evidence.current():
-        agents = look.intolerant_of(taint)
+    for survey in evidence.current():
+        agents = survey.intolerant_of(taint)
         names = agents.daemon_set_nodes & ours.keys() if agents else ()
-        if agents and (seen := {name for name in names if evidence.of(ours[name]) is look}):
+        if agents and (seen := {name for name in names if evidence.of(ours[name]) is survey}):
             there |= seen
             found.update(agents.daemon_sets)
             count = max(count, agents.daemon_set_count)
-    if not there:
-        return None
     shown = tuple(sorted(found, key=daemon_set_place)[:DAEMON_SETS_KEPT])
     return _Agents(written(taint), shown, max(count, len(found)), frozenset(there))
 
 
-def _without_agents(found: Sequence[_Agents]) -> Finding:
-    """Say which DaemonSets do not tolerate these taints, as many as a message has room for."""
-    names = sorted({name for each in found for name in each.daemon_sets}, key=daemon_set_place)
-    shown, count = names[:DAEMON_SETS_KEPT], max(len(names), *(each.count for each in found))
-    listed = ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
-    taints = [each.taint for each in found]
-    named = f"{'taint' if len(taints) == 1 else 'taints'} {', '.join(taints)}"
-    return Finding(
-        IssueReason.INTOLERANT_NODE_AGENTS,
-        sorted({name for each in found for name in each.nodes}),
-        f"Pods of the DaemonSets {listed} do not tolerate the {named}, and do not come "
-        f"back once they end on a node with {'it' if len(taints) == 1 else 'them'}.",
-        f"Add a toleration for {f'the {named}' if len(taints) <= NAMES_SHOWN else 'these taints'} to the pod "
-        "template of these DaemonSets.",
-        cause=", ".join(shown),
-    )
+def _intolerant_agents(
+    spec: WindowsNodePoolSpec, evidence: Evidence, ours: Mapping[str, Node]
+) -> Iterator[Finding]:
+    """Yield one for the taints that the same DaemonSets do not tolerate, or one for all of them.
+
+    They run on until their node is restarted, and do not come back then.
+    """
+    found = [each for taint in taints_of(spec) if (each := _agents_of(taint, evidence, ours)).nodes]
+    alike: dict[tuple[str, ...], list[_Agents]] = {}
+    for each in found:
+        alike.setdefault(each.daemon_sets, []).append(each)
+    for together in alike.values() if len(alike) <= _MOST else (found,):
+        names = sorted({name for each in together for name in each.daemon_sets}, key=daemon_set_place)
+        shown, count = names[:DAEMON_SETS_KEPT], max(len(names), *(each.count for each in together))
+        listed = ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+        taints = [each.taint for each in together]
+        taint, it = ("taint", "it") if len(taints) == 1 else ("taints", "them")
+        named = f"the {taint} {', '.join(taints)}"
+        yield Finding(
+            IssueReason.INTOLERANT_NODE_AGENTS,
+            sorted({name for each in together for name in each.nodes}),
+            f"Pods of the DaemonSets {listed} do not tolerate {named}, and do not come back once they end "
+            f"on a node with {it}.",
+            f"Add a toleration for {named if len(taints) <= NAMES_SHOWN else 'these taints'} to the pod "
+            "template of these DaemonSets.",
+            cause=", ".join(shown),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
-    """A taint that lacks on ``nodes``, in order, and the pods there that do not tolerate it."""
+class Blind:
+    """The nodes with which the operator cannot continue, since it cannot list their pods, and why.
 
-    asked: PoolTaint
-    taint: Taint
-    nodes: Sequence[str]
-    pods: int
-    examples: tuple[str, ...]
-    daemon_sets: tuple[str, ...]
+    ``of_all`` says that lists of all pods fail. Otherwise those of these nodes do.
+    """
 
+    nodes: tuple[str, ...] = ()
+    why: str = ""
+    of_all: bool = False
 
-def _met(spec: WindowsNodePoolSpec, evidence: Evidence, assessed: Iterable[Assessment]) -> Iterator[_Met]:
-    lacking = [
-        (each.node, look)
-        for each in assessed
-        if each.lacks_taints and (look := evidence.of(each.node)) and look.covers(each.node)
-    ]
-    for asked in spec.taints:
-        taint = Taint(asked.key, asked.effect, asked.value)
-        met = [
-            (node.name, found)
-            for node, look in lacking
-            if (found := look.intolerant_of(taint))
-            and node.name in found.on_nodes
-            and not _carries(node, taint)
-        ]
-        if met:
-            yield _of_taint(asked, taint, met)
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.nodes)
 
-
-def _of_taint(asked: PoolTaint, taint: Taint, met: Sequence[tuple[str, IntolerantPods]]) -> _Met:
-    """Put together what ``taint`` meets on each of these nodes, by the look that saw it."""
-    there = [found.on_nodes[name] for name, found in met]
-    looks = list({id(found): found for _, found in met}.values())
-    are_all = len(looks) == 1 and len(met) == len(looks[0].on_nodes)
-    return _Met(
-        asked,
-        taint,
-        nodes=[name for name, _ in met],
-        pods=sum(each.pods for each in there),
-        examples=looks[0].examples if are_all else tuple(each.example for each in there[:NAMES_SHOWN]),
-        daemon_sets=tuple(
-            sorted({name for look in looks for name in look.daemon_sets}, key=daemon_set_place)[
-                :DAEMON_SETS_KEPT
-            ]
-        ),
-    )
-
-
-def _carries(node: Node, taint: Taint) -> bool:
-    return any(each.identity == taint.identity and each.value == taint.value for each in node.taints)
-
-
-def _consequence(asked: PoolTaint) -> str:
-    if asked.effect != NO_EXECUTE:
-        return "they keep running, but once they end they do not come back here"
-    if asked.deletes_pods:
+    @property
+    def message(self) -> str:
+        """What a condition says: it names the nodes."""
         return (
-            "Kubernetes deletes them as soon as the operator adds the taint, and does not check "
-            "PodDisruptionBudgets"
+            f"The operator cannot continue with {counted_nodes(self.nodes)}, because it cannot list "
+            f"{self._pods}. See the issue {IssueReason.POD_LIST_FAILING}."
         )
-    return "Kubernetes would delete them, so the operator does not add the taint there"
 
-
-def _remedy(asked: PoolTaint, taints: str) -> str:
-    if asked.effect != NO_EXECUTE:
-        return f"Add a toleration for {taints} to the pods that are to stay."
-    if asked.deletes_pods:
-        return f"Add a toleration for {taints} to the pods that are to stay, or set onIntolerantPods: Hold."
-    return (
-        f"Add a toleration for {taints} without tolerationSeconds to the pods, or move them to other nodes. "
-        "To have them deleted, set onIntolerantPods: Delete."
-    )
-
-
-POD_ISSUES = (
-    *PREFLIGHT_ISSUES,
-    IssueReason.MISPLACED_PODS,
-    IssueReason.PODS_UNREADABLE,
-    IssueReason.POD_LIST_FAILING,
-)
-"""What is known from a look at pods only."""
-
-FAILING_SECONDS: Final = 300.0
-"""How long nodes may wait for a look at their pods that fails before a person has to see to it: an API server
-that is restarted or too busy lists pods again within minutes."""
-
-
-def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
-    """Return how many pods cannot run where they are; what was known last, until pods have been looked at."""
-    pool = snapshot.pool
-    if pool.deleting:
-        return 0
-    if snapshot.pods.survey is None or snapshot.pods.survey.pool_uid != pool.uid:
-        return pool.status.misplaced_pods
-    return sum(_misplaced_on(Evidence(snapshot), _ours(assessed)).values())
-
-
-def pod_findings(snapshot: Snapshot, nodes: Assessed) -> Iterator[Finding]:
-    """Yield what is to be said of pods on the nodes of the pool."""
-    pool, evidence = snapshot.pool, Evidence(snapshot)
-    if pool.deleting or pool.spec is None:
-        return
-    ours = _ours(nodes.all)
-    yield from preflight_findings(snapshot, pool.spec, nodes.notable, ours=ours)
-    unseen = blind(snapshot, nodes.notable)
-    if unseen and not snapshot.pods.forbidden:
-        yield Finding(
+    @property
+    def finding(self) -> Finding:
+        """What an issue says: it names the cause."""
+        if self.of_all:
+            check = "Check the API server, and the network between it and the operator."
+        else:
+            check = (
+                "Check whether these nodes have too many pods to be listed, or too large ones, and check the "
+                "network between the API server and the operator."
+            )
+        return Finding(
             IssueReason.POD_LIST_FAILING,
-            unseen.nodes,
-            unseen.finding,
-            unseen.fix,
+            self.nodes,
+            sentence(f"These nodes wait because the operator cannot list {self._pods}: {self.why}"),
+            f"{check} The operator tries again after at most 30 seconds.",
             cause="pods are not listed",
         )
-    if misplaced := _misplaced_on(evidence, ours):
-        shown = _examples(evidence, ours)
-        such_as = ", such as " + ", ".join(f"{each.pod} ({each.why})" for each in shown) if shown else ""
-        yield Finding(
-            IssueReason.MISPLACED_PODS,
-            sorted(misplaced),
-            f"Some pods on these nodes cannot run on Windows{such_as}.",
-            "Add the nodeSelector kubernetes.io/os: linux to their owners, or use an image for Windows. A "
-            "taint on the nodes of the pool keeps such pods away.",
-            cause="pods cannot run there",
-        )
-    if unread := _unreadable(evidence, ours):
-        yield Finding(
-            IssueReason.PODS_UNREADABLE,
-            sorted(unread),
-            "The operator cannot read some pods on these nodes, so it adds no NoExecute taint there.",
-            "Read the operator's log. It names the pods and what is wrong with them.",
-        )
+
+    @property
+    def _pods(self) -> str:
+        return "the pods of the cluster" if self.of_all else "their pods"
+
+
+def blind(snapshot: Snapshot, assessed: Sequence[Assessment]) -> Blind:
+    """Return the nodes that wait for a list of their pods that fails.
+
+    One whose own list fails is not among them while a recent list of all pods covers it.
+    """
+    asking = [each.node for each in assessed if each.needs_pods]
+    if asking and snapshot.pods.problem:
+        return Blind(tuple(node.name for node in asking), snapshot.pods.problem, of_all=True)
+    problems, evidence = snapshot.pods.look_problems, Evidence(snapshot)
+    failing = [node for node in asking if node.uid in problems and not evidence.covered_lately(node)]
+    # One of them, the same whichever nodes come and go.
+    why = min((nameless(problems[node.uid].message, name=node.name) for node in failing), default="")
+    return Blind(tuple(node.name for node in failing), why)
+
+
+FAILING_SECONDS: Final = 300.0
+"""How long nodes may wait for a list of their pods that fails before a person has to see to it: an API server
+that is restarted or too busy lists pods again within minutes."""
 
 
 def overdue_at(issues: Iterable[Issue]) -> datetime | None:
@@ -342,37 +324,62 @@ def overdue_at(issues: Iterable[Issue]) -> datetime | None:
     return min((later(each, FAILING_SECONDS) for each in since), default=None)
 
 
+def misplaced_pods(snapshot: Snapshot, assessed: Iterable[Assessment]) -> int:
+    """Return how many pods cannot run where they are; what was known last, until pods have been listed."""
+    pool, survey = snapshot.pool, snapshot.pods.survey
+    if pool.deleting:
+        return 0
+    if survey is None or survey.pool_uid != pool.uid:
+        return pool.status.misplaced_pods
+    seen = _newest(Evidence(snapshot), _ours(assessed))
+    return sum(
+        survey.misplaced_on[name] for survey, names in seen for name in names & survey.misplaced_on.keys()
+    )
+
+
+def pod_findings(snapshot: Snapshot, nodes: Assessed, unlisted: Blind) -> Iterator[Finding]:
+    """Yield what is to be said of pods on the nodes of the pool, and of those that cannot be listed."""
+    pool, evidence = snapshot.pool, Evidence(snapshot)
+    if pool.deleting or pool.spec is None:
+        return
+    ours = _ours(nodes.all)
+    yield from _intolerant_pods(_met(pool.spec, evidence, nodes.notable))
+    yield from _intolerant_agents(pool.spec, evidence, ours)
+    if unlisted and not snapshot.pods.forbidden:
+        yield unlisted.finding
+    seen = _newest(evidence, ours)
+    if misplaced := {name for survey, names in seen for name in names & survey.misplaced_on.keys()}:
+        shown = [each for survey, names in seen for each in survey.misplaced_examples if each.node in names]
+        examples = ", ".join(f"{each.pod} ({each.why})" for each in shown[:EXAMPLES_KEPT])
+        yield Finding(
+            IssueReason.MISPLACED_PODS,
+            sorted(misplaced),
+            f"Some pods on these nodes cannot run on Windows{examples and f', such as {examples}'}.",
+            "Add the nodeSelector kubernetes.io/os: linux to their owners, or use an image for Windows. A "
+            "taint on the nodes of the pool keeps such pods away.",
+            cause="pods cannot run there",
+        )
+    if unread := {name for survey, names in seen for name in names & survey.unreadable}:
+        yield Finding(
+            IssueReason.PODS_UNREADABLE,
+            sorted(unread),
+            "The operator cannot read some pods on these nodes, so it adds no NoExecute taint there.",
+            "Read the operator's log. It names the pods and what is wrong with them.",
+        )
+
+
 def _ours(assessed: Iterable[Assessment]) -> dict[str, Node]:
     return {each.node.name: each.node for each in assessed if each.claim is Claim.OURS}
 
 
-def _misplaced_on(evidence: Evidence, ours: Mapping[str, Node]) -> dict[str, int]:
-    """Return how many misplaced pods there are on each node that has any."""
-    return {
-        name: look.misplaced_on[name]
-        for look in evidence.all()
-        for name in look.misplaced_on.keys() & ours.keys()
-        if evidence.latest(ours[name]) is look
-    }
-
-
-def _examples(evidence: Evidence, ours: Mapping[str, Node]) -> list[Misplaced]:
-    found = [
-        each
-        for look in evidence.all()
-        for each in look.misplaced_examples
-        if each.node in ours and evidence.latest(ours[each.node]) is look
-    ]
-    return found[:EXAMPLES_KEPT]
-
-
-def _unreadable(evidence: Evidence, ours: Mapping[str, Node]) -> set[str]:
-    return {
-        name
-        for look in evidence.all()
-        for name in look.unreadable & ours.keys()
-        if evidence.latest(ours[name]) is look
-    }
+def _newest(evidence: Evidence, ours: Mapping[str, Node]) -> list[tuple[Survey, set[str]]]:
+    """Return each list with the nodes of the pool of which it is the newest, and reports anything."""
+    found = []
+    for survey in evidence.all():
+        named = {*survey.misplaced_on, *survey.unreadable, *(each.node for each in survey.misplaced_examples)}
+        names = {name for name in named & ours.keys() if evidence.latest(ours[name]) is survey}
+        found.append((survey, names))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,46 +417,39 @@ class Deletions:
             if key not in told:
                 by_taint.setdefault(each.taint, []).append(each)
         for taint, there in by_taint.items():
-            yield Announcement(
-                EventReason.DELETING_INTOLERANT_PODS, _warning(taint, there), self.pool_name, self.pool_uid
+            note = (
+                f"taint {taint}: Kubernetes is about to delete {_pods(there)} on {count_nodes(len(there))} "
+                f"that do not tolerate it, such as {_examples(there)}; PodDisruptionBudgets are not asked"
             )
+            yield Announcement(EventReason.DELETING_INTOLERANT_PODS, note, self.pool_name, self.pool_uid)
 
     def told(self, done: Iterable[str]) -> Iterator[Announcement]:
         """Yield an event for each taint that has pods deleted on those nodes, which were written."""
-        if not self.on_nodes:
-            return
         by_taint: dict[str, dict[str, Deletion]] = {}
-        for name in done:
+        for name in done if self.on_nodes else ():
             for each in self.on_nodes.get(name, ()):
                 by_taint.setdefault(each.taint, {})[name] = each
         for taint, there in by_taint.items():
-            yield Announcement(
-                EventReason.INTOLERANT_PODS_DELETED, _note(taint, there), self.pool_name, self.pool_uid
+            note = (
+                f"The operator added the taint {taint} to {counted_nodes(tuple(there))}. Kubernetes deletes "
+                f"{_pods(there.values())} there that did not tolerate it, such as "
+                f"{_examples(there.values())}."
             )
+            yield Announcement(EventReason.INTOLERANT_PODS_DELETED, note, self.pool_name, self.pool_uid)
 
 
-def _warning(taint: str, there: Collection[Deletion]) -> str:
-    pods = sum(each.pods for each in there)
-    examples = [each.example for each in there][:NAMES_SHOWN]
-    return (
-        f"taint {taint}: Kubernetes is about to delete {count_pods(pods)} on {count_nodes(len(there))} that "
-        f"do not tolerate it, such as {', '.join(examples)}; PodDisruptionBudgets are not asked"
-    )
+def _pods(there: Collection[Deletion]) -> str:
+    return count_pods(sum(each.pods for each in there))
 
 
-def _note(taint: str, there: Mapping[str, Deletion]) -> str:
-    pods = sum(each.pods for each in there.values())
-    examples = [each.example for each in there.values()][:NAMES_SHOWN]
-    return (
-        f"The operator added the taint {taint} to {counted_nodes(tuple(there))}. Kubernetes deletes "
-        f"{count_pods(pods)} there that did not tolerate it, such as {', '.join(examples)}."
-    )
+def _examples(there: Collection[Deletion]) -> str:
+    return ", ".join([each.example for each in there][:NAMES_SHOWN])
 
 
 def deletions_of(
     snapshot: Snapshot, patches: Iterable[NodePatch], assessed: Iterable[Assessment]
 ) -> Deletions:
-    """Return which pods the taints of these patches have deleted, by what the newest looks have seen.
+    """Return which pods the taints of these patches have deleted, by what the newest lists have seen.
 
     ``assessed`` are the nodes that somebody acts on; none where nothing may be written.
     """
@@ -464,16 +464,13 @@ def deletions_of(
         asked = [taint for taint in taints if put.get(taint.identity, _ABSENT) == taint.value]
         if there := tuple(_on(patch.node, asked, evidence)):
             found[patch.node.name] = there
-    return Deletions(
-        pool.name,
-        pool.uid,
-        found,
-        # Only with a write ahead: without one nothing is about to happen.
-        coming={(each.taint, node.uid): each for node in lacking for each in _on(node, taints, evidence)}
-        if found
-        else {},
-        lacking=frozenset(node.uid for node in lacking),
+    # Only with a write ahead: without one nothing is about to happen.
+    coming = (
+        ((each.taint, node.uid), each)
+        for node in (lacking if found else ())
+        for each in _on(node, taints, evidence)
     )
+    return Deletions(pool.name, pool.uid, found, dict(coming), frozenset(node.uid for node in lacking))
 
 
 _ABSENT: Final = object()
@@ -484,25 +481,20 @@ def _deleting(snapshot: Snapshot) -> tuple[Taint, ...]:
     spec = snapshot.pool.spec
     if spec is None or snapshot.pool.deleting:
         return ()
-    return tuple(
-        [
-            Taint(each.key, each.effect, each.value)
-            for each in spec.taints
-            if each.effect == NO_EXECUTE and each.deletes_pods
-        ]
-    )
+    deleting = (each for each in spec.taints if _effect_of(each) is _DELETES)
+    return tuple(Taint(each.key, each.effect, each.value) for each in deleting)
 
 
 def _on(node: Node, taints: Iterable[Taint], evidence: Evidence) -> Iterator[Deletion]:
-    """Yield what the newest look at the node has seen there of pods that do not tolerate a new taint."""
-    look = evidence.of(node)
-    if look is None:
+    """Yield what the newest list has seen on the node of pods that do not tolerate a new taint."""
+    survey = evidence.of(node)
+    if survey is None:
         return
     standing = {taint.identity: taint.value for taint in node.taints}
     for taint in taints:
         if standing.get(taint.identity, _ABSENT) == taint.value:
             continue
-        found = look.intolerant_of(taint)
+        found = survey.intolerant_of(taint)
         there = found.on_nodes.get(node.name) if found else None
         if there:
             yield Deletion(written(taint), there.pods, there.example)

@@ -1,16 +1,8 @@
-"""The whole status of a pool, from one snapshot.
+"""Makes the whole status of a pool from one snapshot, its history, and the figures that metrics report.
 
-What a new node of a pool will carry, so that an autoscaler knows it before there is one.
-
-What ``status.history`` says: which targets the nodes were brought to, since when, and how that ended.
-
-It follows from the history as it stands and from what is due now. So it needs no memory of this process, and
-alone it never causes a write: an entry changes only where the nodes that are due change, the target, or an
-override.
-
-Figures about a pool that are served as metrics and stand in no status.
-
-Figures about upgrades that are served as metrics: counts of nodes, and which gates are closed.
+The history follows from the history as it stands and from what is due now. So it needs no memory of this
+process, and alone it never causes a write: an entry changes only where the nodes that are due change, the
+target, or an override.
 """
 
 from __future__ import annotations
@@ -26,18 +18,18 @@ from winpool.api.keys import OS_LABEL, OS_VERSION_LABEL, OS_WINDOWS, POOL_LABEL,
 from winpool.api.status import MAX_HISTORY, HistoryEntry, HistoryResult
 from winpool.api.upgrade import Gate, Trigger, UpgradeState
 from winpool.api.v1alpha1 import (
+    Issue,
     Mode,
     NodeTemplate,
-    Plan,
     SelectorOperator,
     SetKeys,
     TemplateTaint,
-    WindowsNodePoolSpec,
     WindowsNodePoolStatus,
 )
 from winpool.features.contract.feature import Refusal
 from winpool.features.feature import RoomResult
 from winpool.features.judge import layers_of
+from winpool.features.memory.feature import MemoryResult
 from winpool.features.memory.overview import Overview
 from winpool.features.upgrade.records import UpgradeOverview
 from winpool.model.node import Keys
@@ -47,59 +39,137 @@ from winpool.model.snapshot import Snapshot
 from winpool.ownership.desired import NONE
 from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessed, Assessment, tally
-from winpool.status.conditions import conditions
+from winpool.status.conditions import conditions, memory_capabilities
+from winpool.status.findings import (
+    MISMATCHES,
+    node_findings,
+    owner_findings,
+    pool_findings,
+    reserved_findings,
+    stray_findings,
+)
 from winpool.status.issues import Issues, carried_issues, issues
-from winpool.status.node_findings import MISMATCHES, lost_key_findings, node_findings, reserved_findings
 from winpool.status.os_support import builds, findings, grouped
 from winpool.status.plan import plan
-from winpool.status.pods import misplaced_pods, overdue_at, pod_findings
-from winpool.status.pool_findings import (
-    blind,
-    carried_report,
-    carried_strays,
-    crd_findings,
-    guard_findings,
-    held_findings,
-    other_operator_findings,
-    owner_findings,
-    stray_findings,
-    unselected_findings,
-)
+from winpool.status.pods import blind, misplaced_pods, overdue_at, pod_findings
 from winpool.status.upgrade import control_plane_of, upgrades_of
-from winpool.status.view import View, memory_capabilities, pool_memory
-from winpool.support.rows import Layered
+from winpool.status.view import View
 
 
-def node_template(name: str, spec: WindowsNodePoolSpec, *, layers: Layered) -> NodeTemplate:
-    """Return labels and taints of a new node of the pool ``name``, as far as the spec tells them.
+def status(
+    snapshot: Snapshot,
+    nodes: Assessed,
+    results: Sequence[RoomResult],
+    *,
+    refusal: Refusal,
+    missing_permission: str,
+    set_keys: Keys,
+) -> tuple[WindowsNodePoolStatus, Issues]:
+    """Return what is to stand in ``status``, all of it, for one write; and all issues."""
+    pool, now, counts = snapshot.pool, snapshot.now, tally(nodes.all, results)
+    memory, upgrades = overview_of(results), upgrades_of(results)
+    groups, unlisted = grouped(nodes.all), blind(snapshot, nodes.notable)
+    judged = findings(groups, today=now.date())
+    found = (
+        *pool_findings(snapshot, nodes.all),
+        *node_findings(nodes.notable),
+        *stray_findings(snapshot),
+        *owner_findings(snapshot, nodes.notable),
+        *judged,
+        *pod_findings(snapshot, nodes, unlisted),
+        *reserved_findings(pool, nodes.all),
+        *(finding for result in results for finding in result.findings),
+    )
+    carried = tuple(carried_issues(snapshot, memory, found))
+    standing = issues(found, carried=carried, pool=pool, now=now, known=snapshot.known_issues)
+    overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
+    view = View(
+        pool=pool,
+        tally=counts,
+        refusal=refusal,
+        missing_permission=missing_permission,
+        blind=unlisted,
+        is_overdue=overdue is not None and overdue <= now,
+        groups=groups,
+        judged=judged,
+        found=frozenset([*(each.reason for each in found), *(each.reason for each in carried)]),
+        memory=memory,
+        pressured=_pressured(memory, carried),
+        upgrades=upgrades,
+    )
+    known = memory_capabilities(pool, snapshot.memory.capabilities) if memory else ""
+    is_planned = view.mode is Mode.DRY_RUN and not pool.deleting
+    reported = WindowsNodePoolStatus(
+        observed_generation=pool.generation,
+        nodes=counts.nodes,
+        ready_nodes=counts.ready,
+        up_to_date_nodes=counts.up_to_date,
+        up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
+        available_nodes=counts.available,
+        held_nodes=counts.held,
+        pressured_nodes=view.pressured,
+        memory_capabilities=known or None,
+        misplaced_pods=misplaced_pods(snapshot, nodes.all),
+        builds=builds(groups),
+        issues=standing.shown,
+        issue_count=standing.count,
+        set_keys=_written_keys(set_keys) if set_keys else None,
+        node_template=_node_template(snapshot) if view.accepted and not pool.deleting else None,
+        plan=plan(snapshot, nodes, upgrades) if is_planned else None,
+        control_plane=control_plane_of(view),
+        history=history(pool, upgrades, now=now),
+        conditions=conditions(view, now=now),
+    )
+    return reported, standing
 
-    A requirement that a label has one value of several leaves the label open. Startup taints are left out:
-    they come off again, and an autoscaler that counted them would think that no pod fits.
-    https://github.com/kubernetes/autoscaler/issues/2888
+
+def overview_of(results: Iterable[RoomResult]) -> Overview | None:
+    """Return what is known of the memory of the nodes; None where memory is not watched."""
+    return next((each.overview for each in results if isinstance(each, MemoryResult)), None)
+
+
+def _pressured(memory: Overview | None, carried: Iterable[Issue]) -> int:
+    """Return how many nodes are under pressure, as far as that is known, or were before the last start."""
+    if memory is None:
+        return 0
+    said = sum(each.node_count for each in carried if each.reason == IssueReason.MEMORY_PRESSURE)
+    return len(memory.pressured) + min(said, len(memory.undecided))
+
+
+def _written_keys(keys: Keys) -> SetKeys:
+    return SetKeys(
+        labels=tuple(sorted(keys.labels)),
+        taints=tuple(f"{key}:{effect}" for key, effect in sorted(keys.taints)),
+    )
+
+
+def _node_template(snapshot: Snapshot) -> NodeTemplate | None:
+    """Return labels and taints of a new node of the pool, as far as the spec tells them.
+
+    An autoscaler reads them before there is a node. A requirement that a label has one value of several
+    leaves the label open. Startup taints are left out: they come off again, and an autoscaler that counted
+    them would think that no pod fits. https://github.com/kubernetes/autoscaler/issues/2888
     """
-    selector = spec.node_selector
-    required = {
-        each.key: each.values[0]
-        for each in selector.match_expressions
-        if each.operator is SelectorOperator.IN and len(each.values) == 1
-    }
+    spec = snapshot.pool.spec
+    if spec is None:
+        return None
+    layers = layers_of(snapshot, spec)
     release = layers.matrix.judged_as(spec.os.version)
     build = layers.build_of(release)
-    known = {OS_VERSION_LABEL: release, WINDOWS_BUILD_LABEL: f"10.0.{build}"} if build is not None else {}
     labels = {
-        **known,
-        **required,
-        **selector.match_labels,
+        **({OS_VERSION_LABEL: release, WINDOWS_BUILD_LABEL: f"10.0.{build}"} if build is not None else {}),
+        **{
+            each.key: each.values[0]
+            for each in spec.node_selector.match_expressions
+            if each.operator is SelectorOperator.IN and len(each.values) == 1
+        },
+        **spec.node_selector.match_labels,
         **spec.labels,
         OS_LABEL: OS_WINDOWS,
-        POOL_LABEL: name,
+        POOL_LABEL: snapshot.pool.name,
     }
-    return NodeTemplate(
-        labels=dict(sorted(labels.items())),
-        taints=tuple(
-            TemplateTaint(key=each.key, value=each.value, effect=each.effect) for each in spec.taints
-        ),
-    )
+    taints = (TemplateTaint(key=each.key, value=each.value, effect=each.effect) for each in spec.taints)
+    return NodeTemplate(labels=dict(sorted(labels.items())), taints=tuple(taints))
 
 
 REOPENED: Final = timedelta(hours=1)
@@ -130,7 +200,7 @@ def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> t
     begun = (found,) if overview.due else ()
     if standing is None:
         if begun and first and _goes_on(first, found.target, now):
-            return (_continued(_reopened(first), found), *before[1:])
+            return (_continued(first, found), *before[1:])
         return (*begun, *before)[:MAX_HISTORY]
     if found.target != standing.target:
         return (*begun, _ended(standing, HistoryResult.SUPERSEDED, now), *ended)[:MAX_HISTORY]
@@ -141,17 +211,8 @@ def history(pool: Pool, overview: UpgradeOverview | None, *, now: datetime) -> t
 
 def _goes_on(ended: HistoryEntry, target: str, now: datetime) -> bool:
     """Whether nodes that are due for ``target`` go on with an entry that has just ended."""
-    end = ended.end_time
-    return (
-        ended.target == target
-        and ended.result is HistoryResult.SUCCEEDED
-        and end is not None
-        and end <= now < end + REOPENED
-    )
-
-
-def _reopened(ended: HistoryEntry) -> HistoryEntry:
-    return ended.model_copy(update={"end_time": None, "result": HistoryResult.IN_PROGRESS})
+    end, is_done = ended.end_time, ended.result is HistoryResult.SUCCEEDED
+    return ended.target == target and is_done and end is not None and end <= now < end + REOPENED
 
 
 def _found(overview: UpgradeOverview, now: datetime) -> HistoryEntry:
@@ -165,12 +226,10 @@ def _found(overview: UpgradeOverview, now: datetime) -> HistoryEntry:
 
 
 def _continued(standing: HistoryEntry, found: HistoryEntry) -> HistoryEntry:
-    return standing.model_copy(
-        update={
-            "nodes": max(standing.nodes, found.nodes),
-            "overrides": _in_order((*standing.overrides, *found.overrides)),
-        }
-    )
+    """Return ``standing`` as it goes on, also where it had ended."""
+    names = _in_order((*standing.overrides, *found.overrides))
+    update = {"end_time": None, "result": HistoryResult.IN_PROGRESS, "overrides": names}
+    return standing.model_copy(update={**update, "nodes": max(standing.nodes, found.nodes)})
 
 
 def _ended(standing: HistoryEntry, result: HistoryResult, now: datetime) -> HistoryEntry:
@@ -299,101 +358,3 @@ def upgrade_figures(results: Sequence[RoomResult]) -> UpgradeFigures | None:
             for kind, reason in _SURPRISES.items()
         },
     )
-
-
-def status(
-    snapshot: Snapshot,
-    nodes: Assessed,
-    results: Sequence[RoomResult],
-    *,
-    refusal: Refusal,
-    missing_permission: str,
-    set_keys: Keys,
-) -> tuple[WindowsNodePoolStatus, Issues]:
-    """Return what is to stand in ``status``, all of it, for one write; and all issues."""
-    pool, counts = snapshot.pool, tally(nodes.all, results)
-    groups = grouped(nodes.all)
-    judged = findings(groups, today=snapshot.now.date())
-    found = (
-        *node_findings(nodes.notable),
-        *held_findings(nodes.notable),
-        *guard_findings(snapshot),
-        *other_operator_findings(snapshot),
-        *crd_findings(snapshot),
-        *unselected_findings(snapshot, nodes.all),
-        *lost_key_findings(nodes.notable),
-        *stray_findings(snapshot),
-        *owner_findings(snapshot, nodes.notable),
-        *judged,
-        *pod_findings(snapshot, nodes),
-        *reserved_findings(pool, nodes.all),
-        *(finding for result in results for finding in result.findings),
-    )
-    memory = pool_memory(pool, results)
-    carried = (
-        *carried_report(snapshot),
-        *carried_strays(snapshot),
-        *carried_issues(snapshot),
-        *(memory.carried if memory else ()),
-    )
-    standing = issues(found, carried=carried, pool=pool, now=snapshot.now, known=snapshot.known_issues)
-    overdue = overdue_at((*standing.shown, *(each.issue for each in standing.all)))
-    view = View(
-        pool=pool,
-        tally=counts,
-        refusal=refusal,
-        missing_permission=missing_permission,
-        blind=blind(snapshot, nodes.notable),
-        is_overdue=overdue is not None and overdue <= snapshot.now,
-        groups=groups,
-        judged=judged,
-        found=frozenset((*(each.reason for each in found), *(each.reason for each in carried))),
-        memory=memory,
-        upgrades=upgrades_of(results),
-    )
-    reported = WindowsNodePoolStatus(
-        observed_generation=pool.generation,
-        nodes=counts.nodes,
-        ready_nodes=counts.ready,
-        up_to_date_nodes=counts.up_to_date,
-        up_to_date_and_ready_nodes=counts.up_to_date_and_ready,
-        available_nodes=counts.available,
-        held_nodes=counts.held,
-        pressured_nodes=memory.pressured if memory else 0,
-        memory_capabilities=memory_capabilities(pool, snapshot.memory.capabilities) or None
-        if memory
-        else None,
-        misplaced_pods=misplaced_pods(snapshot, nodes.all),
-        builds=builds(groups),
-        issues=standing.shown,
-        issue_count=standing.count,
-        set_keys=_written_keys(set_keys) if set_keys else None,
-        node_template=_template(snapshot) if view.accepted else None,
-        plan=_plan(snapshot, nodes, view),
-        control_plane=control_plane_of(view),
-        history=history(pool, view.upgrades, now=snapshot.now),
-        conditions=conditions(view, now=snapshot.now),
-    )
-    return reported, standing
-
-
-def _plan(snapshot: Snapshot, nodes: Assessed, view: View) -> Plan | None:
-    """Return what would be done, in the mode that asks for it."""
-    if view.mode is not Mode.DRY_RUN or snapshot.pool.deleting:
-        return None
-    ours = [each.node for each in nodes.all if each.claim is Claim.OURS]
-    return plan(snapshot, nodes.notable, view.upgrades, nodes_of_pool=ours)
-
-
-def _written_keys(keys: Keys) -> SetKeys:
-    return SetKeys(
-        labels=tuple(sorted(keys.labels)),
-        taints=tuple(f"{key}:{effect}" for key, effect in sorted(keys.taints)),
-    )
-
-
-def _template(snapshot: Snapshot) -> NodeTemplate | None:
-    pool = snapshot.pool
-    if pool.spec is None or pool.deleting:
-        return None
-    return node_template(pool.name, pool.spec, layers=layers_of(snapshot, pool.spec))

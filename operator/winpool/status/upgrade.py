@@ -18,7 +18,7 @@ from winpool.api.upgrade import Gate, UpgradeState
 from winpool.features.feature import RoomResult
 from winpool.features.upgrade.records import NodeUpgrade, Stand, UpgradeOverview, UpgradeResult
 from winpool.status.assessment import count_nodes, counted_nodes, enumerate_names
-from winpool.status.view import SEE_ACCEPTED, Told, View, none_of_ours
+from winpool.status.view import SEE_ACCEPTED, ConditionValue, View, false, none_of_ours, true, unknown
 
 LONGEST_MESSAGE: Final = 3800
 """Characters of a message: the API keeps 4096 of it, and the last sentence names what is left out."""
@@ -64,7 +64,7 @@ def control_plane_of(view: View) -> ControlPlaneSeen | None:
     return view.pool.status.control_plane if view.pool.spec is None else None
 
 
-def upgrade_allowed(view: View) -> Told | None:
+def upgrade_allowed(view: View) -> ConditionValue | None:
     """Return what UpgradeAllowed says; None where the spec does not ask for it."""
     spec = view.pool.spec
     if spec is None:
@@ -73,11 +73,8 @@ def upgrade_allowed(view: View) -> Told | None:
     if spec.upgrade is None:
         return None
     if view.pool.deleting:
-        return Told(
-            "Unknown",
-            Reason.RELEASING_NODES,
-            "The operator judges no gates for a pool that is being deleted.",
-        )
+        said = "The operator judges no gates for a pool that is being deleted."
+        return unknown(Reason.RELEASING_NODES, said)
     if view.refusal:
         return _not_accepted()
     if view.upgrades is None:
@@ -85,39 +82,35 @@ def upgrade_allowed(view: View) -> Told | None:
     if not view.tally.nodes:
         return none_of_ours(view.tally)
     if view.missing_permission and view.upgrades.due:
-        return Told(
-            "False",
-            Reason.MISSING_PERMISSION,
-            f"The operator permits no upgrade while it lacks a permission. {SEE_ACCEPTED}",
-        )
-    return _told(view.upgrades)
+        said = f"The operator permits no upgrade while it lacks a permission. {SEE_ACCEPTED}"
+        return false(Reason.MISSING_PERMISSION, said)
+    return _of(view.upgrades)
 
 
-def _not_accepted() -> Told:
+def _not_accepted() -> ConditionValue:
     said = f"The operator permits no upgrade by a spec that is not accepted. {SEE_ACCEPTED}"
-    return Told("False", Reason.SPEC_REJECTED, said)
+    return false(Reason.SPEC_REJECTED, said)
 
 
-def _told(overview: UpgradeOverview) -> Told:
+def _of(overview: UpgradeOverview) -> ConditionValue:
     due, permitted = len(overview.due), overview.permitted
     if not due and overview.unknown:
-        return Told(
-            "Unknown",
+        return unknown(
             Reason.BUILD_UNKNOWN,
             f"No node is known to be due for an upgrade, and of {count_nodes(len(overview.unknown))} it is "
             f"not known. See the issue {IssueReason.BUILD_UNKNOWN}.",
         )
     if not due:
-        return Told("True", Reason.NOTHING_DUE, "No node is due for an upgrade.")
+        return true(Reason.NOTHING_DUE, "No node is due for an upgrade.")
     are = "is" if due == 1 else "are"
     if permitted:
         said = f"Of {count_nodes(due)} that {are} due, {len(permitted)} may be upgraded now"
         head = f"{said}: {enumerate_names(permitted)}."
-        return Told("True", Reason.UPGRADE_ALLOWED, _message(head, overview))
+        return true(Reason.UPGRADE_ALLOWED, _message(head, overview))
     head = f"{count_nodes(due)} {are} due for an upgrade, and none may be upgraded now."
     if begun := [each.node.name for each in overview.due if each.state is UpgradeState.REQUIRED]:
         head = f"{head} It has begun on {counted_nodes(begun)}, and may continue there."
-    return Told("False", _reason(overview), _message(head, overview))
+    return false(_reason(overview), _message(head, overview))
 
 
 def _reason(overview: UpgradeOverview) -> Reason:

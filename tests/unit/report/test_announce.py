@@ -35,8 +35,7 @@ from winpool.decide import Decision, decide
 from winpool.kube.events import NOTE_BYTES
 from winpool.model.node import Node, NodeMemory
 from winpool.model.pool import Attempts, Pool
-from winpool.status.events import Announcement, on_transition
-from winpool.status.node_findings import announced
+from winpool.status.events import Announcement, announced, on_transition
 
 LABELS = {"team": "a"}
 TAINT = "os=windows:NoSchedule"

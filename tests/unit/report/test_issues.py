@@ -36,7 +36,7 @@ from winpool.features.feature import Finding, RoomResult
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.model.snapshot import Snapshot
-from winpool.status.node_findings import REFUSAL_LENGTH
+from winpool.status.findings import REFUSAL_LENGTH
 
 SHARED = {"example.com/shared": "yes"}
 RIVAL = a_pool("rival", selector={"matchLabels": SHARED})

@@ -16,8 +16,7 @@ from winpool.api.v1alpha1 import Issue, WindowsNodePoolStatus
 from winpool.features.contract.feature import NOTHING_FOUND
 from winpool.ownership.members import Claim
 from winpool.status.assessment import Assessment
-from winpool.status.events import Announcement
-from winpool.status.node_findings import Cause, NodeEvent, announced, of_issues, shared_by_many
+from winpool.status.events import Announcement, NodeEvent, announced, of_issues, shared_by_many
 
 NAMES = [f"w{number:02d}" for number in range(12)]
 LABEL = "somebody removed label team on {nodes}; see kubectl label node {node} team-"
@@ -25,7 +24,7 @@ TAINT = "somebody removed taint os on {nodes}"
 
 
 def event(name: str, said: str = LABEL, reason: EventReason = EventReason.DRIFT_REPAIRED) -> NodeEvent:
-    return NodeEvent(Cause("pool", "uid-of-pool", reason, said), name, f"uid-of-{name}")
+    return NodeEvent(reason, said, "pool", "uid-of-pool", name, f"uid-of-{name}")
 
 
 def where(found: Sequence[Announcement]) -> list[tuple[str, str]]:

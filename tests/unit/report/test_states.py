@@ -21,7 +21,7 @@ from winpool.api.conditions import STATES, Reason
 from winpool.api.v1alpha1 import Mode
 from winpool.model.snapshot import Snapshot
 from winpool.ownership.members import Claim
-from winpool.status.view import STATE_OF, Told, worst
+from winpool.status.view import STATE_OF, ConditionValue, worst
 
 SHOWN: Final = {
     "Deleting": ("releasing", Status.TERMINATING),
@@ -77,7 +77,7 @@ def test_there_is_a_world_for_every_state_in_the_order_of_the_table() -> None:
 @given(st.permutations(STATES))
 def test_of_all_that_is_true_the_first_of_the_table_is_said(shuffled: list[Any]) -> None:
     some = shuffled[: 1 + len(shuffled) // 3]
-    found = worst(Told("True", each.reason, "so it is") for each in some)
+    found = worst(ConditionValue("True", each.reason, "so it is") for each in some)
     assert RANKS[found.reason] == min(RANKS[each.reason] for each in some)
 
 

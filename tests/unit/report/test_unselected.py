@@ -21,8 +21,8 @@ from winpool.decide import decide
 from winpool.model.node import Node
 from winpool.model.pool import Pool
 from winpool.ownership.members import selects
-from winpool.status import pool_findings as unselected
-from winpool.status.pool_findings import CLIPPED, COMPARED, nearest
+from winpool.status import selector as unselected
+from winpool.status.selector import CLIPPED, COMPARED, nearest
 
 
 def matching(**labels: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 from harness.clock import Seconds
 from harness.served import HOST, connected, serving, until
 from winpool.kube.reviews import Verdict
-from winpool.serve import http
 from winpool.serve.access import (
     MOST_PERMITTED,
     MOST_REFUSED,
@@ -283,22 +282,6 @@ async def test_tokens_are_not_kept() -> None:
     kept = repr({name: value for name, value in vars(scene.access).items() if name != "_review"})
     assert GOOD not in kept
     assert "invented" not in kept
-
-
-async def test_refused_requests_take_turns_and_do_not_delay_those_who_are_permitted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(http, "REFUSAL_TURN_SECONDS", 3600.0)
-    scene = Scene()
-    async with serving(access=scene.access) as served:
-        assert (await served.answer())[0] == 401
-        waiting = [asyncio.create_task(served.answer()) for _ in range(5)]
-        for _ in range(5):
-            assert (await served.answer(token=GOOD))[0] == 200
-        assert [task for task in waiting if task.done()] == []
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_a_huge_authorization_header_is_refused_before_it_is_read_as_a_token() -> None:

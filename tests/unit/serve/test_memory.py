@@ -19,7 +19,6 @@ from winpool.app import make_memory, no_memory_here
 from winpool.kube.client import Transport
 from winpool.kube.leader_election import Elector
 from winpool.model.memory_report import VERSION, MemoryReport
-from winpool.serve import memory
 from winpool.serve.access import Access, Result
 from winpool.serve.memory import MOST_PLAIN_BYTES, Memory, MemorySource
 from winpool.settings import Settings
@@ -221,25 +220,11 @@ async def test_the_event_loop_goes_on_while_five_thousand_nodes_are_reported() -
     assert counting.turns_while_reporting[0] > 2, "in the event loop it would be 0"
 
 
-async def test_clients_share_one_report_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MEMORY_TURN_SECONDS", 0.0)
+async def test_clients_share_one_report_a_second() -> None:
     counting = Counting(healthy(10))
     async with serving(memory=a_memory(counting)) as served:
         statuses = await asyncio.gather(*(served.status("/memory") for _ in range(8)))
     assert (statuses, counting.reports) == ([200] * 8, 1)
-
-
-async def test_an_answer_that_waits_for_its_turn_delays_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MEMORY_TURN_SECONDS", 3600.0)
-    async with serving(memory=a_memory(healthy(1))) as served:
-        assert await served.status("/memory") == 200
-        waits = asyncio.create_task(served.status("/memory"))
-        try:
-            assert [await served.status(path) for path in ("/healthz", "/metrics") * 5] == [200] * 10
-            assert not waits.done()
-        finally:
-            waits.cancel()
-            await asyncio.gather(waits, return_exceptions=True)
 
 
 async def test_a_large_answer_is_compressed_or_not_given() -> None:

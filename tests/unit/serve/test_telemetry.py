@@ -71,7 +71,7 @@ def telemetry(*, is_missing: bool, problem: str) -> Telemetry:
     part: Any = SimpleNamespace
     return Telemetry(
         transport=part(),
-        pools=part(),
+        known=part(),
         pool_kind=part(is_missing=is_missing),
         nodes=part(synced=True, last_error=None, last_contact_seconds=1.0),
         recorder=part(),
@@ -182,7 +182,7 @@ def test_no_counter_is_kept_that_nobody_can_see(kind: type) -> None:
     part: Any = SimpleNamespace
     numbers = Telemetry(
         transport=part(stats=made[RequestStats]),
-        pools=part(),
+        known=part(),
         pool_kind=part(is_missing=False, lacking_fields=(("status", "plan"), ("spec", "mode"))),
         nodes=part(stats=made[WatchStats], last_contact_seconds=0.0),
         recorder=part(posted=0, dropped={}),

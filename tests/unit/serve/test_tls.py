@@ -13,10 +13,10 @@ import aiohttp
 import pytest
 
 from harness.certificates import Mounted, a_mount
-from harness.served import ask, asked_anew, connected, crowd, is_closed, serving, until
+from harness.served import ask, asked_anew, connected, is_closed, serving, until
 from testbed.pki import Authority, Pair
 from testbed.signing import VALIDITY
-from winpool.serve import connections
+from winpool.serve import http
 from winpool.serve.access import Access
 from winpool.serve.tls import ServingTls, TlsFiles, TlsFilesError
 
@@ -244,122 +244,20 @@ def test_a_certificate_whose_end_cannot_be_read_is_served_nevertheless(tmp_path:
     assert isinstance(tls.context(), ssl.SSLContext)
 
 
-# Hostile clients
-
-HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-"""The beginning of a handshake that never ends."""
+# Clients that leave or do nothing
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("addresses", "each"), [(1, 100), (4, 8), (32, 1)])
-@pytest.mark.parametrize("said", [b"", HELLO], ids=["nothing", "half a hello"])
-async def test_handshakes_that_never_end_do_not_fail_scrapes(
-    mounted: Mounted, tls: ServingTls, addresses: int, each: int, said: bytes
-) -> None:
-    async with serving(tls=tls) as served, AsyncExitStack() as stack:
-        for _, writer in await crowd(stack, served.port, addresses=addresses, each=each):
-            writer.write(said)
-        for _ in range(5):
-            assert await asked_anew(served.port, path="/metrics", trust=mounted.trust()) == 200
-
-
-async def test_handshakes_that_never_end_are_no_more_than_there_are_places(
-    tls: ServingTls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600.0)
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS_OF_ONE", 2)
-    async with serving(tls=tls) as served, AsyncExitStack() as stack:
-        crowded = await crowd(stack, served.port, addresses=5, each=3)
-        for _, writer in crowded:
-            writer.write(HELLO)
-        ends = [asyncio.create_task(is_closed(reader)) for reader, _ in crowded]
-        await until(lambda: sum(end.done() for end in ends) >= 15 - 4)
-        await asyncio.sleep(0.2)
-        assert sum(end.done() for end in ends) == 15 - 4
-        for end in ends:
-            end.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("said", [b"", HELLO, b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half", "no TLS"])
-async def test_a_handshake_that_does_not_end_holds_its_connection_for_seconds_only(
-    tls: ServingTls, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
-    async with serving(tls=tls) as served, connected(served.port) as (reader, writer):
-        writer.write(said)
-        assert await is_closed(reader)
-
-
-@pytest.mark.slow
-async def test_slow_headers_hold_a_connection_with_tls_for_seconds_only(
-    mounted: Mounted, tls: ServingTls
-) -> None:
-    """The limit is not shortened here: the handshake is part of it."""
-    async with (
-        serving(tls=tls) as served,
-        connected(served.port, trust=mounted.trust()) as (reader, writer),
-        asyncio.TaskGroup() as group,
-    ):
-        writer.write(b"GET /healthz HTTP/1.1\r\n")
-
-        async def go_on() -> None:
-            while not writer.is_closing():
-                writer.write(b"X-More: and more\r\n")
-                await asyncio.sleep(0.1)
-
-        endless = group.create_task(go_on())
-        assert await is_closed(reader)
-        endless.cancel()
-
-
-async def test_with_tls_too_the_longest_quiet_connection_of_an_address_makes_room(
+async def test_connections_with_tls_that_do_nothing_do_not_fail_scrapes(
     mounted: Mounted, tls: ServingTls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS_OF_ONE", 3)
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 4)
     async with serving(tls=tls) as served, AsyncExitStack() as stack:
-        kept = [
-            await stack.enter_async_context(connected(served.port, trust=mounted.trust())) for _ in range(3)
+        idle = [
+            await stack.enter_async_context(connected(served.port, trust=mounted.trust())) for _ in range(6)
         ]
-        for each in (*kept, kept[0]):  # which leaves the second as the longest quiet
-            assert await ask(*each) == 200
-        assert await asked_anew(served.port, trust=mounted.trust()) == 200
-        assert await is_closed(kept[1][0])
-        for each in (kept[0], kept[2]):
-            assert await ask(*each) == 200
-
-
-@pytest.mark.slow
-async def test_who_asks_and_does_not_read_holds_a_connection_with_tls_for_seconds_only(
-    mounted: Mounted, tls: ServingTls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "EXCHANGE_SECONDS", 1.0)
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
-    async with serving(tls=tls) as served:
-        served.collector.samples, served.collector.padding = 2000, 10_000 * "x"  # more than the kernel takes
-        async with connected(served.port, trust=mounted.trust()) as (reader, writer):
-            reader._transport.pause_reading()  # type: ignore[attr-defined]
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: winpool\r\n\r\n")
-            await until(lambda: served.collector.renders)
-            places = served.server._runners[0].server
-            assert isinstance(places, connections.BoundedServer)
-            await until(lambda: not places._open)
-
-
-async def test_handshakes_take_turns_and_those_who_leave_take_none(
-    mounted: Mounted, tls: ServingTls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "HANDSHAKE_TURN_SECONDS", 3600.0)
-    async with serving(tls=tls) as served:
-        assert await asked_anew(served.port, trust=mounted.trust()) == 200
-        monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
-        before = len(asyncio.all_tasks())
-        async with AsyncExitStack() as stack:
-            for reader, _ in await crowd(stack, served.port, addresses=4, each=8):
-                assert await is_closed(reader)
-        await until(lambda: len(asyncio.all_tasks()) <= before)
+        assert await asked_anew(served.port, path="/metrics", trust=mounted.trust()) == 200
+        for reader, _ in idle[:3]:
+            assert await is_closed(reader)
 
 
 async def test_the_end_of_the_server_waits_for_no_client(mounted: Mounted, tls: ServingTls) -> None:
@@ -367,20 +265,17 @@ async def test_the_end_of_the_server_waits_for_no_client(mounted: Mounted, tls: 
         async with serving(tls=tls) as served:
             kept = await stack.enter_async_context(connected(served.port, trust=mounted.trust()))
             assert await ask(*kept) == 200
-            half = await stack.enter_async_context(connected(served.port))
-            half[1].write(HELLO)
             places = served.server._runners[0].server
-            assert isinstance(places, connections.BoundedServer)
-            await until(lambda: len(places._open) == 2)
-        assert places._open == {}
-        assert await is_closed(half[0])
+            assert isinstance(places, http.BoundedServer)
+            assert len(places._open) == 1
+        await until(lambda: not places._open)
         assert await is_closed(kept[0])
 
 
 async def test_a_client_that_does_not_trust_the_authority_leaves_nothing_behind(tls: ServingTls) -> None:
     async with serving(tls=tls) as served:
         places = served.server._runners[0].server
-        assert isinstance(places, connections.BoundedServer)
+        assert isinstance(places, http.BoundedServer)
         for _ in range(3):
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await served.answer(trust=ssl.create_default_context())

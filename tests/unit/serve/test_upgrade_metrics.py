@@ -24,7 +24,7 @@ from winpool.decide import decide
 from winpool.features.feature import Finding
 from winpool.features.upgrade.records import UpgradeOverview, UpgradeResult
 from winpool.model.snapshot import Snapshot
-from winpool.serve.definitions import UPGRADE_DEFINITIONS
+from winpool.serve.definitions import DEFINITIONS
 from winpool.serve.metrics import of_pools
 from winpool.status.status import figures_of, upgrade_figures
 
@@ -41,7 +41,8 @@ def served(overview: UpgradeOverview | None, *findings: Finding, of: Snapshot | 
         each.name.removeprefix("winpool_upgrade_"): {
             labels[1:]: value for labels, value in found.get(each, {}).items()
         }
-        for each in UPGRADE_DEFINITIONS
+        for each in DEFINITIONS
+        if each.name.startswith("winpool_upgrade_")
     }
 
 

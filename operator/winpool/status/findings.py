@@ -1,0 +1,432 @@
+"""Finds what is wrong with a pool and its nodes: one table of issues, with the message and the fix of each.
+
+Nodes with the same cause are one finding, whatever their number. What is found of pods, of the support matrix
+and by features stands in ``pods.py``, ``os_support.py`` and ``features/``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from winpool.api.conditions import ConditionType
+from winpool.api.crd import SET_KEYS, name_of
+from winpool.api.fields import is_restricted_label
+from winpool.api.issues import IssueReason
+from winpool.api.keys import APPLIED_ANNOTATION, CRD_NAME, HOLD_ANNOTATION, OS_LABEL, OS_WINDOWS
+from winpool.api.model import SENTENCE
+from winpool.api.selector import SelectorOperator
+from winpool.api.text import written_moment
+from winpool.api.v1alpha1 import MAX_ISSUE_NODES, WindowsNodePoolStatus
+from winpool.features.feature import Finding
+from winpool.features.reserved_memory import (
+    LOW_FIX,
+    TOO_LARGE_FIX,
+    ReservedVerdict,
+    is_low,
+    low_message,
+    mismatch_fix,
+    mismatch_message,
+    too_large_message,
+)
+from winpool.model.node import Keys, hold_end
+from winpool.model.pool import Pool
+from winpool.model.snapshot import Snapshot
+from winpool.ownership.leftovers import kept_on
+from winpool.ownership.members import Claim, rights_of
+from winpool.ownership.record import Record, record_of
+from winpool.status.assessment import NAMES_SHOWN, Assessment, enumerate_names
+from winpool.status.events import NODE, ended, named, nameless, removal
+from winpool.status.selector import nearest
+
+Words = Mapping[str, str]
+"""What a row puts into the braces of its texts."""
+
+
+class PoolIssue(NamedTuple):
+    """An issue of the pool as a whole: ``words`` returns what its texts say, None where all is well."""
+
+    reason: IssueReason
+    words: Callable[[Snapshot, Sequence[Assessment]], Words | None]
+    message: str
+    fix: str
+
+
+class NodeIssue(NamedTuple):
+    """An issue of nodes: ``cause`` returns what is wrong with one, empty where nothing is.
+
+    Its texts may name ``{cause}``; for keys also ``{remove}``, the commands that remove them from the nodes,
+    with ``{on_each}``, and ``{remove_few}``, which names at most three. ``{why}`` is why a record is
+    unreadable.
+    """
+
+    reason: IssueReason
+    cause: Callable[[Assessment], str | Keys]
+    message: str
+    fix: str
+
+
+def _selector_open(snapshot: Snapshot, _: Sequence[Assessment]) -> Words | None:
+    """Say by which labels the pool selects nodes, where any kubelet may set them and so obtain others.
+
+    Labels that a node must lack keep no node out.
+    """
+    spec = snapshot.pool.spec
+    if spec is None:
+        return None
+    positive = (SelectorOperator.IN, SelectorOperator.EXISTS)
+    given = sorted(key for key in spec.labels if is_restricted_label(key))
+    required = (each.key for each in spec.node_selector.match_expressions if each.operator in positive)
+    asked = sorted({*spec.node_selector.match_labels, *required})
+    if not given or any(map(is_restricted_label, asked)):
+        return None
+    by = f"only by labels that any kubelet may set ({enumerate_names(asked)})" if asked else "by no label"
+    return {"given": enumerate_names(given), "by": by}
+
+
+def _selects_none(snapshot: Snapshot, nodes: Sequence[Assessment]) -> Words | None:
+    """Say what comes nearest to a selector that matches no Windows node.
+
+    A node that the pool does not select wakes no pass of it: the next list of all pools does.
+    """
+    spec = snapshot.pool.spec
+    if spec is None or any(each.claim is not Claim.LEFT for each in nodes):
+        return None
+    labels = [node.labels for node in snapshot.nodes if node.labels.get(OS_LABEL) == OS_WINDOWS]
+    return {"nearest": nearest(spec.node_selector, labels)}
+
+
+def _lacking_fields(snapshot: Snapshot, _: Sequence[Assessment]) -> Words | None:
+    lacking = snapshot.lacking_fields
+    # Without this field the status cannot remember what the pool sets, which it has to before a node gets it.
+    waits = " The operator sets no new labels and taints until then." if SET_KEYS in lacking else ""
+    return {"names": ", ".join(map(name_of, lacking)), "waits": waits} if lacking else None
+
+
+_OF_POOL: Final = (
+    PoolIssue(
+        IssueReason.GUARD_NOT_IN_FORCE,
+        lambda snapshot, _: {"problem": ended(snapshot.guard.problem)} if snapshot.guard.problem else None,
+        "The admission policy that stops kubelets from writing the operator's keys on nodes is not in force: "
+        "{problem}",
+        "Apply the guard that belongs to the version of the operator (docs/guard.md): kubectl apply -f "
+        "deploy/operator/guard.yaml",
+    ),
+    PoolIssue(
+        IssueReason.SELECTOR_OPEN_TO_KUBELETS,
+        _selector_open,
+        "The pool sets labels that no kubelet may set on its own node ({given}). It selects nodes {by}. So "
+        "any kubelet can obtain them.",
+        "Select nodes by a label that kubelets may not set, such as one under "
+        "node-restriction.kubernetes.io/ that is set when the machine is created (docs/guard.md).",
+    ),
+    PoolIssue(
+        IssueReason.SECOND_OPERATOR,
+        lambda snapshot, _: {"holder": snapshot.other_operator} if snapshot.other_operator else None,
+        "A second operator is running in this cluster: {holder} holds the Lease winpool-system/winpool, and "
+        "another operator runs without --leader-elect. Both write to nodes and pools.",
+        "Stop the operator that runs without --leader-elect, or start it with --leader-elect "
+        "(docs/operator.md#two-replicas).",
+    ),
+    PoolIssue(
+        IssueReason.CRD_OUTDATED,
+        _lacking_fields,
+        f"The CRD {CRD_NAME} is older than the operator. No spec can set the fields that it lacks, and the "
+        "status does not have them.{waits} It lacks {names}.",
+        "Apply the CRD that belongs to the version of the operator (docs/operator.md#upgrade-and-downgrade): "
+        "kubectl apply -k crds, or helm upgrade",
+    ),
+    PoolIssue(
+        IssueReason.NO_NODES_SELECTED,
+        _selects_none,
+        "nodeSelector selects no Windows node. {nearest}",
+        "Correct nodeSelector, or label the nodes. If the pool starts from zero nodes, do nothing.",
+    ),
+)
+
+
+def pool_findings(snapshot: Snapshot, nodes: Sequence[Assessment]) -> Iterator[Finding]:
+    """Yield what concerns the pool as a whole; a pool that is being deleted has nothing of it."""
+    for row in () if snapshot.pool.deleting else _OF_POOL:
+        if (words := row.words(snapshot, nodes)) is not None:
+            yield Finding(row.reason, (), row.message.format(**words), row.fix, cause=row.reason)
+
+
+REFUSAL_LENGTH: Final = 600
+"""Characters of a refusal that are reported. It was cut once before, behind names of different length: so
+much of it is the same for all nodes. Enough for a policy's message, and short enough to be read."""
+
+MOST_REFUSALS: Final = 5
+"""Different refusals that are reported one by one; a webhook may give each answer a number of its own."""
+
+_CODE: Final = re.compile(r"^\d{3} ")
+"""The HTTP code before the server's words. They say more, and the code reads like a number of nodes."""
+
+
+def _refusal(each: Assessment) -> str:
+    """Return the server's own words, without what is of this node or this request alone."""
+    if not each.refused:
+        return ""
+    name = each.node.name
+    words = each.refused.removeprefix(f"patch nodes {name}: ")
+    said = nameless(_CODE.sub("", words), name=name)
+    return ended(said if len(said) <= REFUSAL_LENGTH else f"{said[: REFUSAL_LENGTH - 1]}…")
+
+
+def _is_hold_unread(each: Assessment) -> bool:
+    return bool(each.node.annotations.get(HOLD_ANNOTATION)) and hold_end(each.node) is None
+
+
+_HELD: Final = (
+    f"Someone holds these nodes with the annotation {HOLD_ANNOTATION}, so the operator writes nothing there."
+)
+_HELD_FIX: Final = (
+    f"Remove the annotation once the operator may continue: kubectl annotate node NODE {HOLD_ANNOTATION}-. A "
+    "hold whose value is a time ends then."
+)
+_LOST: Final = (
+    f"The ownership record in annotation {APPLIED_ANNOTATION} could not be read{{why}}. These keys "
+)
+_REFUSED: Final = NodeIssue(
+    IssueReason.WRITE_REFUSED,
+    _refusal,
+    "The API server refuses to change these nodes: {cause}",
+    "Change the policy, webhook or limit that the message names, or change the spec. The operator tries "
+    "again after at most five minutes.",
+)
+_REFUSED_VARIOUSLY: Final = _REFUSED._replace(
+    message="The API server refuses to change these nodes for various reasons, such as: {cause}"
+)
+_OF_NODES: Final = (
+    _REFUSED,
+    NodeIssue(
+        IssueReason.VALIDATION_TIMED_OUT,
+        lambda each: each.startup.waits_for if each.startup.timed_out else "",
+        "These nodes did not pass validation in time, because they wait for {cause}.",
+        "Make the kubelet or the listed pods Ready. The operator then removes the startup taints.",
+    ),
+    NodeIssue(
+        IssueReason.FOREIGN_TAINT_CONFLICT,
+        lambda each: ", ".join(sorted({*each.contested})),
+        "Someone repeatedly undoes what the pool sets on these nodes: {cause}.",
+        f"Find the other writer (kubectl get node {NODE} -o yaml --show-managed-fields). Let only one of the "
+        "two set these keys.",
+    ),
+    NodeIssue(
+        IssueReason.POOL_OVERLAP,
+        lambda each: each.rival,
+        "This pool and the pool {cause} select the same nodes. Each node stays with the pool that has it.",
+        "Change nodeSelector of this pool or of {cause} so that they exclude each other.",
+    ),
+    NodeIssue(
+        IssueReason.KEYS_LEFT_ALONE,
+        lambda each: each.left_alone,
+        f"The annotation {APPLIED_ANNOTATION} was written without the guard. It says that the pool set "
+        "{cause}. The status of the pool does not say so, and the operator leaves it.",
+        # No label selects just these nodes, and others may carry the same keys by right.
+        "Remove it{on_each} if the pool did set it and no one needs it: {remove}",
+    ),
+    NodeIssue(
+        IssueReason.NODES_HELD,
+        lambda each: "held" if each.is_held and not _is_hold_unread(each) else "",
+        _HELD,
+        _HELD_FIX,
+    ),
+    NodeIssue(
+        IssueReason.NODES_HELD,
+        lambda each: "no time" if each.is_held and _is_hold_unread(each) else "",
+        f"{_HELD} The value of the annotation is neither empty nor a time such as 2026-01-31T18:00:00Z, so "
+        "the hold does not end by itself.",
+        _HELD_FIX,
+    ),
+    NodeIssue(
+        IssueReason.OWNERSHIP_RECORD_UNREADABLE,
+        lambda each: "nothing is lost" if each.unreadable and not each.lost else "",
+        f"The ownership record in annotation {APPLIED_ANNOTATION} cannot be read{{why}}. These nodes have no "
+        "label or taint of the pool.",
+        "Remove nothing. The operator writes a new record when it next writes to the node.",
+    ),
+    NodeIssue(
+        IssueReason.OWNERSHIP_RECORD_UNREADABLE,
+        lambda each: each.lost if each.claim is Claim.LEFT else "",
+        f"{_LOST}stay on the node when the pool releases it: {{cause}}.",
+        "Remove the keys that no one needs: {remove_few}",
+    ),
+    NodeIssue(
+        IssueReason.OWNERSHIP_RECORD_UNREADABLE,
+        lambda each: each.lost if each.claim is not Claim.LEFT else "",
+        f"{_LOST}no longer belong to the pool, and stay on the node when the pool is deleted: {{cause}}.",
+        "Remove these keys. The pool then sets again, as its own, what its spec asks for: {remove_few}",
+    ),
+)
+
+
+def node_findings(nodes: Iterable[Assessment]) -> Iterator[Finding]:
+    """Yield a finding for each cause, with the names of all nodes that have it."""
+    found: dict[tuple[NodeIssue, str | Keys], list[Assessment]] = {}
+    for each in nodes:
+        for row in _OF_NODES:
+            if cause := row.cause(each):
+                found.setdefault((row, cause), []).append(each)
+    refusals = sorted(
+        (key for key in found if key[0] is _REFUSED),
+        key=lambda key: (-len(found[key]), min(each.node.name for each in found[key])),
+    )
+    if various := sorted(refusals[MOST_REFUSALS:], key=lambda key: str(key[1])):
+        rest = [each for key in various for each in found.pop(key)]
+        yield _finding(_REFUSED_VARIOUSLY, various[0][1], rest, key="various reasons")
+    for (row, cause), there in found.items():
+        yield _finding(row, cause, there)
+
+
+def _finding(row: NodeIssue, cause: str | Keys, nodes: Sequence[Assessment], key: str = "") -> Finding:
+    names = [each.node.name for each in nodes]
+    words = {"cause": cause, "why": next((f" ({each.unreadable})" for each in nodes if each.unreadable), "")}
+    if isinstance(cause, Keys):
+        few = removal(" ".join(names) if len(names) <= NAMES_SHOWN else NODE, cause)
+        words |= {"cause": named(cause), "remove_few": few, **_removal(names, cause)}
+    message, fix = row.message.format(**words), row.fix.format(**words)
+    return Finding(row.reason, names, message, fix, cause=f"{row.message} {key or words['cause']}")
+
+
+def _removal(names: Sequence[str], keys: Keys) -> Words:
+    """Return the commands that remove ``keys`` from these nodes, as many as an issue shows."""
+    on_each = " from each of these nodes" if len(names) > MAX_ISSUE_NODES else ""
+    return {"remove": removal(" ".join(sorted(names)[:MAX_ISSUE_NODES]), keys), "on_each": on_each}
+
+
+def holds_end_at(nodes: Iterable[Assessment]) -> datetime | None:
+    """Return when the first hold ends; None where none ends by itself."""
+    ends = (hold_end(each.node) for each in nodes if each.is_held)
+    return min((end for end in ends if end is not None), default=None)
+
+
+UNTOLD_SECONDS: Final = 10
+"""Some writes of the status. A kubelet that damages and mends its record all the time must not hold up the
+deletion of the pool."""
+
+
+def untold_nodes(
+    nodes: Iterable[Assessment],
+    reported: WindowsNodePoolStatus,
+    standing: WindowsNodePoolStatus,
+    *,
+    now: datetime,
+) -> frozenset[str]:
+    """Return the nodes of a deleted pool that wait until the status names what stays behind there.
+
+    Once the status names the node, it waits no more, whatever its kubelet adds and removes meanwhile. And no
+    node waits for longer than UNTOLD_SECONDS after the status first reported the deletion.
+    """
+    unreadable = IssueReason.OWNERSHIP_RECORD_UNREADABLE
+    deleting = standing.condition(ConditionType.DELETING)
+    is_deletion_reported = deleting is not None and deleting.status == "True"
+    if (
+        deleting
+        and is_deletion_reported
+        and now >= deleting.last_transition_time + timedelta(seconds=UNTOLD_SECONDS)
+    ):
+        return frozenset()
+    before = [each for each in standing.issues if each.reason == unreadable]
+    news = {each.message for each in reported.issues if each.reason == unreadable}
+    news -= {each.message for each in before}
+    if not news:
+        return frozenset()
+    named_nodes = {name for each in before for name in each.nodes} if is_deletion_reported else set()
+    found = (
+        finding.nodes
+        for finding in node_findings(nodes)
+        if finding.reason is unreadable and SENTENCE.clip(finding.message) in news
+    )
+    return frozenset(name for names in found for name in names).difference(named_nodes)
+
+
+def owner_findings(snapshot: Snapshot, nodes: Iterable[Assessment]) -> Iterator[Finding]:
+    """Yield a finding for all nodes of which the same is to be said, whichever owners their records name.
+
+    Its fix names the time at which the last of their owners is decided on. The time is no part of message and
+    cause: a kubelet without the guard can name another owner each second.
+    """
+    rights = rights_of(snapshot)
+    found: dict[tuple[bool, bool], list[tuple[str, datetime | None]]] = {}
+    for each in nodes:
+        record = record_of(each.node) if each.claim is Claim.UNKNOWN else None
+        if isinstance(record, Record):
+            is_trusted = rights.know_owner(record) or rights.is_in_doubt(record)
+            decided_at = snapshot.others.decided_at.get(record.pool_uid)
+            found.setdefault((each.owner_is_gone, is_trusted), []).append((each.node.name, decided_at))
+    for (is_gone, is_trusted), there in found.items():
+        names = [name for name, _ in there]
+        last = max((moment for _, moment in there if moment), default=None)
+        doubt = "" if is_trusted else " was written without the guard, and"
+        message = f"The annotation {APPLIED_ANNOTATION}{doubt} names a pool that the operator does not know."
+        if is_gone:
+            message = (
+                f"The annotation {APPLIED_ANNOTATION} was written without the guard. It names a pool that "
+                "does not exist and that this operator has never seen."
+            )
+            fix = (
+                "Check the labels and taints that it names by hand. Then let the pool have the node: kubectl "
+                f"annotate node {names[0] if len(names) == 1 else NODE} {APPLIED_ANNOTATION}-"
+            )
+        elif last is None:
+            fix = "Wait until the operator has listed all pools twice."
+        else:
+            then = "this pool takes over the nodes" if is_trusted else "this issue says what to do"
+            at = written_moment(last)
+            fix = f"Wait until {at}. If a second list of all pools lacks that pool too, {then}."
+        cause = f"{'gone' if is_gone else 'undecided'} {'trusted' if is_trusted else 'untrusted'}"
+        yield Finding(IssueReason.OWNER_UNKNOWN, names, message, fix, cause)
+
+
+def stray_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for the nodes that are no Windows nodes any more, and on which the same stays.
+
+    A pool that is being deleted releases them. Why the operator leaves it there: ``ownership/leftovers.py``.
+    """
+    if snapshot.pool.deleting or not snapshot.strays:
+        return
+    rights, windows = rights_of(snapshot), {node.name for node in snapshot.nodes}
+    found: dict[Keys, list[str]] = {}
+    for node in snapshot.strays:
+        # One may be a Windows node again, since the list of strays.
+        if node.name not in windows and (kept := kept_on(node, rights=rights)):
+            found.setdefault(kept, []).append(node.name)
+    for kept, names in found.items():
+        words = _removal(names, kept)
+        yield Finding(
+            IssueReason.NODE_NOT_WINDOWS,
+            names,
+            f"These nodes were in the pool, and do not have the label {OS_LABEL}={OS_WINDOWS} any more. "
+            "Kubelets may change that label. The operator leaves what a kubelet may not remove: "
+            f"{named(kept)}.",
+            "Check what runs on the nodes. If it is Windows, find out who changed the label. If it is not, "
+            f"remove the rest{words['on_each']}: {words['remove']}",
+            cause=named(kept),
+        )
+
+
+MISMATCHES: Final = (ReservedVerdict.RESERVES_LESS, ReservedVerdict.RESERVES_MORE)
+
+
+def reserved_findings(pool: Pool, nodes: Sequence[Assessment]) -> Iterator[Finding]:
+    """Yield what kubelets reserve that the pool does not declare.
+
+    Machines of one kind differ by some bytes, so one finding is about all nodes, with the least and the most.
+    """
+    memory = pool.spec.reserved_memory if pool.spec and not pool.deleting else None
+    if memory is None:
+        return
+    known = [(each.node.name, each.reserved) for each in nodes if each.reserved is not None]
+    if large := [each for each in known if each[1].is_too_large]:
+        names, reserved = zip(*large, strict=True)
+        message = too_large_message(reserved, memory)
+        yield Finding(IssueReason.RESERVED_MEMORY_TOO_LARGE, names, message, TOO_LARGE_FIX, "too large")
+    if wrong := [each for each in known if each[1].verdict in MISMATCHES]:
+        names, reserved = zip(*wrong, strict=True)
+        message, fix = mismatch_message(reserved, memory), mismatch_fix(pool.name)
+        yield Finding(IssueReason.RESERVED_MEMORY_MISMATCH, names, message, fix, "mismatch")
+    if any(each.claim is Claim.OURS for each in nodes) and is_low(memory.declared_bytes):
+        yield Finding(IssueReason.RESERVED_MEMORY_LOW, (), low_message(memory), LOW_FIX, "low")
